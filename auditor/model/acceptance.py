@@ -8,9 +8,9 @@ from datetime import date, timedelta
 from auditor.model.finding import Missing, Urgency
 
 DATA_LOSS = (Urgency.DESTROYS_DATA, Urgency.LOST)
-"""Urgencies of data loss.
+"""Urgencies of findings about data that is lost, or about to be deleted.
 
-Their findings are accepted one by one, and each unaccepted finding keeps the exit code above 0.
+Such findings are accepted one by one, and each unaccepted one keeps the exit code above 0.
 """
 
 MAX_ACCEPTED_DAYS = 7

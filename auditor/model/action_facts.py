@@ -1,4 +1,4 @@
-"""Facts of report.json about a run's actions, and the number of its holds."""
+"""Facts of report.json: the actions that a run advises, and the number of its holds (forbidden actions)."""
 
 from typing import Annotated, TypedDict
 
@@ -11,8 +11,8 @@ class Action(TypedDict):
     """One instruction of a run's ordered list: an action and its objects.
 
     ``kind`` is a word of `auditor.model.holds.ActionKind`, or None if the action changes nothing. The first
-    object is ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits: an argument of ``bkaudit
-    explain``.
+    object is ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits. ``bkaudit explain`` takes
+    this object as its argument.
     """
 
     kind: Annotated[str | None, Facet("enum", (*ActionKind, None)), about("null: the action changes nothing")]
@@ -29,7 +29,7 @@ class Action(TypedDict):
 
 
 class ForbiddenAction(TypedDict):
-    """An instruction that findings ask for and holds forbid, with the reason."""
+    """An instruction that findings ask for, but that a hold forbids, with the reason."""
 
     kind: Annotated[str, Facet("enum", (*ActionKind,))]
     objects: Annotated[str, about("the bookies or ledgers of the action, at most the first two")]
@@ -41,9 +41,9 @@ class ForbiddenAction(TypedDict):
 class HoldFacts(TypedDict):
     """Number of holds of a run (table holds).
 
-    ``urgent`` counts the holds of the two highest urgencies that nobody accepted. If it is above 0, so is the
-    exit code. ``earlier_run`` is the name of the run whose holds this run carries on, or None if no earlier
-    run with holds was found.
+    ``urgent`` counts the holds of the two highest urgencies that nobody accepted. While ``urgent`` is above
+    0, the exit code is above 0 too. ``earlier_run`` is the name of the run whose holds this run carries on,
+    or None if no earlier run with holds was found.
     """
 
     total: Count

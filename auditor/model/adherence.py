@@ -37,7 +37,7 @@ DEFAULTS = {
     Policy.ZONE: "/default-zone/default-upgradedomain",
     Policy.NONE: DEFAULT_RACK,
 }
-"""Location that each policy gives to a bookie that the mapping does not name."""
+"""Location that each policy gives to a bookie without an entry in the mapping of bookies to locations."""
 
 UNSEEN = DEFAULTS | {Policy.ZONE: DEFAULTS[Policy.REGION]}
 """Location that each policy gives to a bookie that was never registered since the server started."""
@@ -88,8 +88,8 @@ class ServerView:
             bookies: all bookies that the view describes.
             writable: bookies that are registered as writable.
             registered: registered bookies; those that are not in ``writable`` are read-only.
-            depth: number of parts of the locations that the server accepts, which is that of the first bookie
-                that joined; None if all locations have one depth.
+            depth: number of parts that a location must have, which the first bookie to join determines; None
+                if all locations have the same number.
         """
         all_registered, writable_names = {*writable, *registered}, {*writable}
         paths = {}
@@ -163,7 +163,8 @@ class Verdicts:
     """The server's verdict on each ensemble, and the windows that break the policy.
 
     ``adherence`` has one verdict per ensemble. ``broken`` has one flag per ensemble and window. All windows
-    of an ensemble are broken if a zone policy refuses one of its bookies, or the pair of E and Qw.
+    of an ensemble are broken if a zone policy refuses one of its bookies, or its ensemble size with its write
+    quorum.
     """
 
     adherence: NDArray[np.int8]
@@ -232,7 +233,7 @@ def _judge_by_zone(
 
 
 def windows(codes: Numbers, write_quorum: int) -> Numbers:
-    """Return the windows of ensembles, with the axes row, position and member.
+    """Return all windows (write quorums) of ensembles, with the axes ensemble, position and member.
 
     >>> windows(np.array([[4, 5, 6]], np.int32), 2).tolist()
     [[[4, 5], [5, 6], [6, 4]]]
@@ -242,7 +243,7 @@ def windows(codes: Numbers, write_quorum: int) -> Numbers:
 
 
 def count_distinct(members: Numbers) -> Numbers:
-    """Count the different codes along the last axis; -1 counts for nothing.
+    """Count the different codes along the last axis; -1 does not count.
 
     >>> count_distinct(np.array([3, -1, 3, 0], np.int32)).tolist()
     2
@@ -263,7 +264,7 @@ def first_of_each(ordered: NDArray[np.integer[Any]]) -> Flags:
 
 
 def crowded(zones: Numbers, domains: Numbers) -> Flags:
-    """Return which windows have two or more bookies of one zone, all of these in one upgrade domain."""
+    """Flag the windows with a zone that has two or more bookies there, all in one upgrade domain."""
     is_crowded = np.zeros(zones.shape[:-1], np.bool_)
     for member_index in range(zones.shape[-1]):
         same_zone = zones == zones[..., member_index : member_index + 1]
@@ -273,7 +274,7 @@ def crowded(zones: Numbers, domains: Numbers) -> Flags:
 
 
 def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
-    """Return for each window the domain of all its copies; -1 if there are several, or one is unknown.
+    """Return for each window the domain of all its copies; -1 for several domains, or an unknown one.
 
     ``codes`` are domains by row and position (`domain_codes`). With a write quorum of 1 the result is -1.
 

@@ -1,10 +1,10 @@
 """Evidence that two ids belong to one bookie: addresses, and the ledgers on disks.
 
 The functions compare addresses without DNS. `auditor.model.bookie_alias` gives the rules and their strengths.
-The ledgers on disks are the strongest evidence, for and against. A bookie that got a new id kept its disks:
-they hold, entry for entry, the ledgers that still name the old id. A machine that was set up anew at an old
-address holds none of these ledgers. If the ledgers were changed to name the new machine's id, they would name
-a bookie that never had them.
+The ledgers on disks are the strongest evidence, for and against. A bookie that got a new id kept its disks.
+These disks have, entry for entry, the ledgers whose metadata still has the old id. A machine that was set up
+anew at an old address has none of these ledgers. If somebody replaced the old id by this machine's id, the
+metadata would send readers to a bookie that never had the ledgers.
 """
 
 from __future__ import annotations
@@ -133,11 +133,11 @@ class Contents:
     The absent id is neither registered nor found on any disk. All fields but ``whole`` are numbers of
     ledgers:
 
-        due        judged ledgers of which the absent id should hold entries
-        shared     ledgers of ``due`` that also name the live bookie
-        together   ledgers of ``shared`` that name both in one ensemble
-        held       ledgers of ``due``, but not of ``shared``, of which the live bookie's disks hold anything
-        exact      ledgers of which the disks hold exactly the entries that the absent id should hold
+        due        judged ledgers with entries that the absent id should have
+        shared     ledgers of ``due`` that also have the live bookie in an ensemble
+        together   ledgers of ``shared`` that have both in one ensemble
+        held       ledgers of ``due``, but not of ``shared``, with any entry on the live bookie's disks
+        exact      ledgers whose entries on these disks are exactly those that the absent id should have
 
     ``whole`` is True if the live bookie's index was read completely.
     """
@@ -153,8 +153,8 @@ class Contents:
     def agree(self) -> bool:
         """Return whether the live bookie holds most of the ledgers that the absent id should hold.
 
-        A few ledgers are not enough. The absent id may be another bookie, which took the copies of a dead one
-        and is gone now. If the dead bookie comes back, it holds only some ledgers of its successor.
+        A few ledgers are not enough. The absent id may be a bookie that received the copies of a dead bookie,
+        and is gone now. If the dead bookie comes back, its disks have only some ledgers of the absent id.
 
         >>> Contents(due=40, held=39, exact=38).agree, Contents(due=40, held=12, exact=12).agree
         (True, False)
@@ -229,7 +229,7 @@ def comparable(address: HostPort | None) -> HostPort | None:
 
 
 def by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
-    """Yield each pair of ids that belongs to one bookie by a rule on addresses; objections do not count."""
+    """Yield each pair of ids that a rule on addresses joins; evidence against a pair does not count here."""
     addresses = {id: address for id in ids if (address := comparable(_address_in_id(id))) is not None}
     yield from _pair_same_address(addresses)
     yield from _pair_by_endpoint(ids, addresses)

@@ -1,7 +1,7 @@
 """Bounds of the rows and bytes that one batch holds in memory.
 
-A bound on rows alone would not limit memory. BP-34 groups of a healthy replica take 24 bytes, those of a
-replica full of holes a megabyte.
+A bound on rows alone would not limit memory. The BP-34 groups (ranges of entry ids) of a healthy replica take
+24 bytes. Those of a replica with many holes can take a megabyte.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def column_bytes(file: pq.FileMetaData, group: int, columns: Sequence[str]) -> i
     Args:
         file: the file's metadata.
         group: number of the row group.
-        columns: names as `pyarrow.parquet` takes them, each of a column or of a part of one.
+        columns: names as `pyarrow.parquet` takes them; each names a column, or a part of a column.
     """
     row_group = file.row_group(group)
     chunks = map(row_group.column, range(row_group.num_columns))

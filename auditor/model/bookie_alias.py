@@ -33,10 +33,10 @@ them only if a second rule agrees. In this table, A and B are the two ids, in an
 A joining address is only a hint if both ids have a cookie and the directories in these cookies differ. A
 renamed bookie keeps its disks, so the address was probably given to another bookie.
 
-Nothing joins two ids if their ledgers contradict it: the disks of A hold no ledger of B, or most ensembles
-name both. Two ids that are both registered, each at its own address, never belong to one bookie, because both
-bookies are alive. An equal port alone is no evidence. Names such as localhost, which every machine uses for
-itself, do not count as addresses.
+Nothing joins two ids if their ledgers contradict it. They do if the disks of A have no ledger of B, or if
+most ensembles contain both ids. Two ids that are both registered, each at its own address, never belong to
+one bookie, because both bookies are alive. An equal port alone is no evidence. Names such as localhost, which
+every machine uses for itself, do not count as addresses.
 """
 
 from __future__ import annotations
@@ -95,15 +95,16 @@ def alias_edges(
 ) -> tuple[Edge, ...]:
     """Return the pairs of ids that belong to one bookie by some rule, ascending; one edge per pair and rule.
 
-    The time and the number of edges grow with the number of ids, and with that of pairs that share ledgers.
-    They do not grow with the square of the ids.
+    The time and the number of edges grow with the number of ids, and with the number of pairs that share
+    ledgers. They do not grow with the square of the number of ids.
 
     >>> ids = {"bk-7": BookieFacts(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": BookieFacts()}
     >>> [(edge.one, edge.other, edge.rule.value) for edge in alias_edges(ids)]
     [('10.0.0.7:3181', 'bk-7', 'endpoint-is-id')]
 
     Args:
-        ids: all ids that the cluster mentions, in ensembles, cookies, registrations, marks and on disks.
+        ids: all ids in the cluster's ensembles, cookies, registrations and under-replication marks, and on
+            disks.
         ledgers: the comparison of the ledgers of these ids.
     """
     evidence_by_pair: dict[tuple[str, str, Rule], str] = {}

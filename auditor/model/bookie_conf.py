@@ -16,7 +16,7 @@ DEFAULT_PORT = 3181
 _TRUE_WORDS = frozenset({"true", "t", "yes", "y", "on"})
 _FALSE_WORDS = frozenset({"false", "f", "no", "n", "off"})
 RESOLVER_KEYS = ("bookieAddressResolverEnabled", "enableBookieAddressResolver")
-"""Keys of BP-41's flag: the one that a client reads (``ClientConfiguration``), and the proposal's."""
+"""Keys of BP-41's flag: the key that a client reads (``ClientConfiguration``), and that of the proposal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,10 @@ def resolves_ids(properties: Mapping[str, str]) -> bool:
 def readdressed_place(
     conf: ConfiguredBookie, known_ids: Collection[str], places: Mapping[str, BookieConfiguration]
 ) -> str | None:
-    """Return the bookie to which a configuration file gives a new id; None if it gives none.
+    """Return the bookie to which a configuration file gives a new id; None if the file gives no new id.
 
-    It is the only bookie whose cookies name directories of the file. The file gives no new id if there is no
-    such bookie, if there are several, or if the file's id is among ``known_ids``.
+    The result is the only bookie whose cookies contain directories of the file. The file gives no new id if
+    no bookie or several bookies have such cookies, or if the file's id is among ``known_ids``.
 
     Args:
         conf: the bookie as the file describes it.

@@ -107,7 +107,10 @@ class Nowhere(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Address of a bookie; ``from_id`` is True if the id is the address, False if a registration gives it."""
+    """Address of a bookie.
+
+    ``from_id`` is True if the id is the address, False if the address comes from a registration.
+    """
 
     host: str
     port: int

@@ -2,7 +2,7 @@
 
 The fields of `CheckSettings` declare each constant once. The table ``constants`` of the file that
 ``--check-settings`` names changes their values. A check names the constants that it uses (``settings`` of its
-decorator). With the defaults a check finds the same as before constants existed.
+decorator). With the defaults a check finds the same as in versions where nobody could set them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class CarefulSide(StrEnum):
 class Constant:
     """Description of a constant, without its default.
 
-    ``careful`` gives the values with which a check finds no fewer dangers. With any other value, holds of the
-    check may be missing. The gate then refuses each action that these holds could forbid.
+    ``careful`` gives the values with which a check finds no fewer dangers than with the default. With any
+    other value, the check may miss a hold (a reason to forbid an action). The gate then refuses each action
+    that such a hold could forbid.
     """
 
     unit: str

@@ -1,4 +1,4 @@
-"""Result of comparing a metadata store (the source) with a copy: complete counts, single differences."""
+"""Result of comparing a metadata store (the source) with its copy: counts of items, and the differences."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ class StoreItem(StrEnum):
     LAYOUT = "layout"
     INSTANCE_ID = "instance-id"
     ID_GENERATOR = "id-generator"
-    """Differs only if the copy's id generator could give out an id that is in use."""
+    """Generator of ledger ids; the copy's is different only if it could give out an id that is in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreDifference:
     """One item that differs between the two stores.
 
-    ``path`` is the item's place in the store. For a ledger it is the place in the source, or in the copy if
-    only the copy has it; for owners it is below the chroot. ``fields`` are the differing parts of a ledger's
-    metadata, as ``name: source / copy``. ``why`` is the reason if the state is undecided, else None.
+    ``path`` is the item's place in the store. The path of a ledger is that in the source, or that in the copy
+    if only the copy has the ledger. Paths of owners begin below the chroot. ``fields`` are the differing
+    parts of a ledger's metadata, as ``name: source / copy``. ``why`` is the reason if the state is undecided,
+    else None.
     """
 
     item: StoreItem
@@ -58,7 +59,7 @@ class StoreDifference:
 
 @dataclass(frozen=True, slots=True)
 class ItemTally:
-    """Numbers of items of one kind: in each store, equal, and by state; ``changes`` has every `CopyState`."""
+    """Numbers of items of one kind: in each store, equal, and (``changes``) in every `CopyState`."""
 
     item: StoreItem
     source: Count

@@ -1,8 +1,8 @@
 """A bookie's cookie, and the configuration of its directories inferred from its cookies.
 
-The configuration file is on the bookie's machine, where the audit cannot read it. A bookie writes a cookie
-from it at its first start, and whenever it adds directories: to all its directories, and then to the store.
-The configuration is therefore taken from these sources, in this order:
+The configuration file is on the bookie's machine, where the audit cannot read it. A bookie makes a cookie
+from this file at its first start, and whenever it adds directories. It writes the cookie to all its
+directories, and then to the store. The configuration is therefore taken from these sources, in this order:
 
     versions   the majority of the VERSION files in the bookie's directories that carry its own id. They come
                before the store for three reasons. Tools of an operator change the store alone. A disk from
@@ -12,8 +12,9 @@ The configuration is therefore taken from these sources, in this order:
     others     the majority of the VERSION files that carry other ids, if the store has no cookie. A bookie
                that was given a new id kept its directories.
 
-No cookie has a change of the configuration before the bookie has started with it. Only the configuration file
-has this change (`auditor.model.bookie_conf`). If the file is given, it comes before all cookies.
+A change of the configuration is in no cookie until the bookie has started with this change. Until then only
+the configuration file has it (`auditor.model.bookie_conf`). If the file is given, it comes before all
+cookies.
 """
 
 from __future__ import annotations
@@ -99,8 +100,9 @@ def configuration(
 ) -> BookieConfiguration | None:
     """Infer a bookie's configuration from its cookies; None if there is no readable cookie.
 
-    The directory lists that most VERSION files have are taken. On a tie, those of the store's cookie are
-    taken; if no file has them, the lists with more directories, because bookies grow.
+    The function takes the directory lists that most VERSION files have. On a tie it takes the lists of the
+    store's cookie. If these are not among the tied lists, it takes those with more directories, because
+    bookies grow.
 
     Args:
         bookie_id: the bookie.

@@ -17,7 +17,7 @@ class Answer(StrEnum):
 
     NOW = "now"
     AFTER = "after"
-    """The bookies may be removed once the causes are dealt with; no data must be copied or given up first."""
+    """The bookies may be removed once the causes are gone; nobody has to copy or give up data for that."""
     NEVER = "never"
     """The bookies must not be removed: ``decommissionbookie`` would wait for ever, or data would be lost."""
     UNKNOWN = "unknown"
@@ -48,7 +48,7 @@ class Cause(StrEnum):
 
 
 OF_LEDGERS = (Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_COVERAGE)
-"""Causes in single ledgers; a ledger counts only under its first cause in this order."""
+"""Causes that lie in single ledgers; a ledger with several causes counts under the first in this order."""
 
 OF_THE_GATE = (
     Cause.HELD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS, Cause.DOUBT, Cause.NO_HOLDS, Cause.DATA_TOO_OLD,
@@ -67,7 +67,7 @@ UNSURE = (
 """Causes that come from missing knowledge; if there are no other causes, the answer is unknown."""
 
 LASTING = (Cause.HELD, Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_MARKS)
-"""Causes that only another copy, another bookie, or giving up data can end."""
+"""Causes that remain until somebody adds a copy or a bookie, or gives up data."""
 
 
 Id = Annotated[str, Facet("pattern", "^-?[0-9]+$"), about("decimal")]
@@ -176,13 +176,13 @@ class Candidates:
 class Trial:
     """Rehearsed removal of bookies: of all at once, or of one alone.
 
-    ``along`` counts ledgers that move too, because they name bookies that are already absent. ``doubts`` are
-    numbers of ledgers about which something is unknown. ``holds`` forbid the removal, the most important
-    first. ``commands`` remove the bookies, and are empty while the gate refuses. ``permission`` is the gate's
-    answer.
+    ``along`` counts the further ledgers that move because their ensembles have bookies that are already
+    absent. ``doubts`` are numbers of ledgers about which something is unknown. ``holds`` are the holds that
+    forbid the removal, the most important first. ``commands`` remove the bookies, and are empty while the
+    gate refuses. ``permission`` is the gate's answer.
 
     Raises:
-        ValueError: the answer is now or there are commands, and the gate did not permit that.
+        ValueError: the answer is "now" or there are commands, although the gate did not permit the removal.
     """
 
     bookies: tuple[str, ...]

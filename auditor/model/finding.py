@@ -86,7 +86,7 @@ class Confidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The entries of a ledger that one bookie should hold and lacks."""
+    """The entries of a ledger that one bookie should have, but lacks."""
 
     bookie_id: str
     groups: tuple[Group, ...]

@@ -149,8 +149,8 @@ class Difference:
     """Difference between two runs: counts, a tally, and warnings for people who read these numbers.
 
     ``counts`` has a number for each of new, worse, better, fixed, unseen and same. ``tally`` has these
-    numbers by id and severity, without "same". Its rows are in the order of ``counts``, and within it in the
-    order of all reports.
+    numbers by id and severity, without "same". Its rows are sorted by change, in the order of ``counts``, and
+    then in the order of all reports.
     """
 
     old: RunSummary

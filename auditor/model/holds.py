@@ -1,4 +1,4 @@
-"""Kinds of action, and holds. A hold forbids actions on an object, for a reason, until a condition holds.
+"""Kinds of action, and holds. A hold forbids actions on an object, for a reason, until a condition is met.
 
 A check declares its holds beside its severity (`HoldRule`). A run stores them as rows of the table ``holds``
 (`auditor.tables.holds`), together with holds that come from facts (`FactReason`). `auditor.actions.gate`
@@ -64,9 +64,9 @@ class HoldObject(StoredWord):
 
 
 METADATA_SOURCE = "metadata"
-"""Key of a hold on the metadata store. It forbids every action that relies on the absence of a ledger."""
+"""Key of a hold on the metadata store. Such a hold forbids each action that relies on a ledger's absence."""
 OWNERS_SOURCE = "owners"
-"""Key of a hold on the owner stores. It forbids every action that relies on the absence of an owner."""
+"""Key of a hold on the owner stores. Such a hold forbids each action that relies on an owner's absence."""
 
 
 def bookie_source(bookie_id: str) -> str:
@@ -79,7 +79,7 @@ def bookie_source(bookie_id: str) -> str:
 
 
 HOLDS_PART = "tables/holds"
-"""Path of a run's holds, below the run's directory."""
+"""Path of the table of a run's holds, below the run's directory."""
 
 
 class HoldTarget(StoredWord):
@@ -138,10 +138,11 @@ class FactReason(StoredWord):
 
 @dataclass(frozen=True, slots=True)
 class HoldRule:
-    """Rule for the holds of a finding: forbidden kinds, objects, and the condition that lifts the hold.
+    """Rule for the holds of a finding: forbidden actions, objects, and the condition that lifts a hold.
 
-    ``lift`` differs from the default if a hold must outlast its finding. Example: a bookie holds live data
-    under an old id. Once it is stopped, the finding is gone, but its cookie must still not be deleted.
+    ``lift`` differs from the default if a hold must outlast its finding. Example: a bookie has live data
+    under an old id. Once this bookie is stopped, the finding is gone, but nobody must delete the bookie's
+    cookie.
     """
 
     on: HoldTarget

@@ -15,7 +15,8 @@ NEW = "new"
 FailOn = Severity | Literal["new"]
 """Value of --fail-on: the lowest severity that fails an audit, or "new".
 
-With "new" only an error or worse fails it, and only if it is new or worse than in the run before.
+With "new", only findings of severity error or critical fail an audit: those that are new, or worse than in
+the run before.
 """
 
 YesNo = Literal["yes", "no"]

@@ -20,7 +20,7 @@ CLUSTERS = "clusters"
 """Name of the table with clusters in a file of options (`auditor.cli.defaults`)."""
 
 LAST = "last"
-"""Word for the newest run of the cluster in the directory of the new run, if its tables are complete."""
+"""Word for the cluster's newest run with complete tables, beside the directory of the new run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Proof that the stores of owners are complete, or the reasons why it is missing.
 
-A ledger that no owner names is unowned only if every owner was read. Several Pulsar clusters can share one
-BookKeeper cluster (pulsar #17213, #5935, #8133), and a store can be restored from a backup or wiped. The set
-of stores therefore proves absence only if all of these hold:
+A ledger that is in the list of no owner is unowned only if every owner was read. Several Pulsar clusters can
+share one BookKeeper cluster (pulsar #17213, #5935, #8133), and a store can be restored from a backup or
+wiped. The set of stores therefore proves that a ledger has no owner only under all these conditions:
 
     claims      at least 99 % of the claims in ledgers' custom metadata are in namespaces that a store has
     lists       of the ledgers that stores listed in an earlier run and that BookKeeper still has, at most 1 %
@@ -27,18 +27,22 @@ NOT_READ = "not read"
 """Text in place of the proof, for a store that is only declared, or that only an earlier run read."""
 
 MAX_FOREIGN_SHARE = 0.01
-"""Largest share of claims in namespaces that no store has, with which stores may count as complete."""
+"""Largest share of claims in namespaces that no store has; with a larger share, stores are incomplete.
+
+A claim is the name of an owner in a ledger's custom metadata.
+
+"""
 
 MAX_DROPPED_SHARE = 0.01
-"""Largest share of ledgers without their former owner with which stores may count as complete.
+"""Largest share of ledgers that lost their owner; with a larger share, the stores do not count as complete.
 
-It is a share of the ledgers that were listed before and are still in BookKeeper. A broker takes a ledger out
-of its list before it deletes it, and only logs a failed delete (pulsar #13238). A few such ledgers are
-therefore normal.
+It is a share of the ledgers that were listed before and are still in BookKeeper. A broker removes a ledger
+from its list before it deletes the ledger, and only logs a failed delete (pulsar #13238). A few such ledgers
+are therefore normal.
 """
 
 DROPPED_MEMORY_MS = 7 * 24 * 60 * 60 * 1000
-"""Time for which a ledger without its former owner counts, in ms: an operator has a week to notice it."""
+"""Time for which a ledger that lost its owner counts, in ms. An operator has a week to notice the ledger."""
 
 ROLLOVER_MS = 240 * 60 * 1000
 """Longest time from one ledger of a topic to the next in Pulsar, in ms.

@@ -97,7 +97,7 @@ class Refused:
 
     @property
     def way_out(self) -> str:
-        """Condition that a later run must see before the action is permitted."""
+        """Condition that a later run must find to be met before the action is permitted."""
         reasons: dict[Lift, dict[str, None]] = {}
         for hold in self.holds:
             reasons.setdefault(hold.lift, {})[hold.reason] = None

@@ -120,13 +120,13 @@ class PlanFinding:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One step of a plan; its commands are typed in order, for one ledger after the other in place of ID.
+    """One step of a plan. For each ledger in turn, type its commands in order, with the ledger's id for ID.
 
     ``ledgers`` are the first of ``ledger_count`` ledgers, and all of them up to a bound. ``bytes`` is an
     upper bound of the bytes that the step copies or frees; None if it is not known. ``requires`` must hold
     before the step, ``done_when`` holds after it. ``needs`` are conditions that only people can check.
-    ``expires`` is the time when the plan must be made anew; for a step that waits, it is the time to look
-    again. ``urgency`` is that of the most urgent finding (`Urgency`). ``fewest_copies`` is the smallest
+    ``expires`` is the time when the plan must be made anew; for a step that waits, ``expires`` is the time to
+    look again. ``urgency`` is the `Urgency` of the most urgent finding. ``fewest_copies`` is the smallest
     number of known copies of an entry. Steps are ordered by ``urgency`` and ``fewest_copies``, which are None
     if they are not known, as in plans of earlier versions.
     """

@@ -36,8 +36,9 @@ class RepairState:
         knows_registrations: false for saved metadata without any registration, which may have been saved when
             no session existed.
         queued: marked ledgers. ``oldest`` is the time of the oldest mark; None without a mark.
-        queued_since: marked ledgers with a mark made after the scan of the previous run; 0 without one.
-        locked: ledgers that a worker holds.
+        queued_since: marked ledgers whose mark was made after the scan of the previous run; 0 if there is no
+            previous run.
+        locked: ledgers that a worker has locked.
         depending: ledgers with entries, or an open end, on a bookie that is down.
         waiting: ledgers that are marked or depend on a bookie that is down.
         smallest_ensemble: smallest ensemble of ledgers that are open or less than a week old, or of all

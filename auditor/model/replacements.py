@@ -6,9 +6,10 @@ The policy chooses at random, so these functions return all bookies that it may 
     rack     the old bookie's own rack; then any rack without another bookie of the ensemble; then, unless
              racks are enforced, any bookie
     region   the old bookie's rack; then its region; then any region. If durability is enforced, the last
-             stage only takes regions after which no (minimum - 1) regions hold an ack quorum of a window
-    zone     zones without the nearest neighbours in the ensemble, with fewer neighbours at each stage, down
-             to the minimum of zones; then any zone that keeps this minimum. Each stage prefers upgrade
+             stage takes a region only if afterwards no (minimum - 1) regions together have an ack quorum of
+             any window
+    zone     zones without the nearest neighbours in the ensemble. Each stage avoids fewer neighbours, down to
+             the minimum of zones; the next takes any zone that keeps this minimum. Each stage prefers upgrade
              domains without a neighbour, else keeps two domains in each zone. If the policy is not strict:
              any bookie
     none     any bookie
@@ -166,9 +167,10 @@ _NO_REGION = _region(DEFAULTS[Policy.REGION])
 def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Callable[[str], bool]:
     """Return a function that tells whether a region may get one more copy.
 
-    It repeats the test of `RRTopologyAwareCoverageEnsemble`. The server first adds the bookies that stay, and
-    then the new bookie at the last position, whichever it replaces. If the bookies that stay already break
-    the rule, it does not enforce durability. A member that is not writable counts as a region of its own.
+    The returned function repeats the test of `RRTopologyAwareCoverageEnsemble`. The server first adds the
+    bookies that stay. It then adds the new bookie at the last position, even if the new bookie replaces one
+    at another position. If the bookies that stay already break the rule, the server does not enforce
+    durability. A member that is not writable counts as a region of its own.
     """
     min_regions = settings.min_regions if settings.regions_to_write and settings.durable_replacements else 1
     if min_regions <= 1:
@@ -272,7 +274,7 @@ def makes_ensemble(
 ) -> bool | None:
     """Return whether bookies with these locations can form an ensemble; None if that is uncertain.
 
-    It is uncertain if the result depends on the random choice, or on bookies without a known location. It is
+    The answer is uncertain if it depends on the random choice, or on bookies without a known location. It is
     also uncertain if `rack_choices` gave up.
 
     >>> enforced = PlacementSettings(Policy.RACK, enforce_min_racks=True)
@@ -390,7 +392,7 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
 
 
 def _windows(chosen: Sequence[str], ensemble: int, write_quorum: int) -> Iterator[list[str]]:
-    """Yield the racks already chosen for each write quorum with the next position (one quorum if Qw is E)."""
+    """Yield the racks already chosen, for each write quorum that contains the next position."""
     place = len(chosen)
     firsts = [0] if ensemble == write_quorum else range(place - write_quorum + 1, place + 1)
     for first in firsts:

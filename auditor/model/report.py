@@ -8,9 +8,9 @@ Schedulers rely on the exit code of an audit that came to its end:
 
 Code 2 (wrong usage) and code 4 (a source unreachable) end an audit before it has a report (`auditor.errors`).
 If several codes apply, 5 goes before 1, and 1 before 3. A finding at or above --fail-on that is not confirmed
-gives 3, or 1 with --fail-on-suspect. A suppressed finding gives neither 1 nor 3. Coverage that is undecided
-only for reasons that suppressions name counts as accepted. A finding of data lost or about to be deleted
-counts with any --fail-on: while nobody accepts it, the code is never 0.
+gives 3, or 1 with --fail-on-suspect. A suppressed finding gives neither 1 nor 3. Undecided coverage counts as
+accepted if suppressions name every reason for it. A finding of data lost or about to be deleted counts with
+any --fail-on: while nobody accepts it, the code is never 0.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Cluster:
 class DecidedCount:
     """Number of all ledgers, of judged ledgers, and of open ones that cannot be judged.
 
-    ``open`` counts ledgers that are not closed and of which no entry could be judged, because a writer may
+    ``open`` counts ledgers that are not closed and have no entry that can be judged, because a writer may
     still be sending every entry. They count neither as decided nor as undecided.
     """
 
@@ -79,7 +79,7 @@ class DecidedCount:
 
 @dataclass(frozen=True, slots=True)
 class BookiesRead:
-    """Number of bookies that ensembles name, and of those that were read; ``unread`` lists all the others."""
+    """Number of bookies in ensembles, and of those that were read; ``unread`` has all the others."""
 
     expected: Count
     read: Count
@@ -176,8 +176,8 @@ class Report:
     def first_action(self) -> Action | None:
         """The first action of the run's list.
 
-        None if nothing has to be done, or if an earlier version made the run: holds did not yet restrict its
-        advice.
+        None if nothing has to be done. Also None if an earlier version made the run, because its advice did
+        not respect holds.
         """
         return next(iter(self.run.actions or ()), None)
 
@@ -311,7 +311,7 @@ UNREACHABLE = 4
 DAMAGED = 5
 
 DAMAGE_SHARE = 0.10
-"""Largest share of undecodable ledger records in an audit that still judges (but see `DAMAGE_FLOOR`)."""
+"""Largest share of undecodable ledger records without exit code 5; fewer than `DAMAGE_FLOOR` never give 5."""
 
 
 DAMAGE_FLOOR = 100
@@ -324,7 +324,7 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
     Args:
         report: the report.
         fail_on: lowest severity that fails. With "new" and no run before, all findings are new. Unaccepted
-            findings of `DATA_LOSS` fail whatever the value is.
+            findings of `DATA_LOSS` fail with any value.
         fail_on_suspect: count findings of any confidence as confirmed.
     """
     undecodable = report.counts.get(UNDECODABLE, 0)

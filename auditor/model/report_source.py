@@ -96,7 +96,7 @@ class LeakTotals:
 
 
 class ReportSource(Protocol):
-    """Interface of a finished run, of `auditor.runs.reader.RunReader` and `auditor.notebook.run.Run`."""
+    """Interface of a finished run, for `auditor.runs.reader.RunReader` and `auditor.notebook.run.Run`."""
 
     path: str
     report: Report
@@ -159,12 +159,12 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class BookieFigure:
-    """Figures of one bookie; a replica is a ledger of which the bookie certainly should hold an entry.
+    """Figures of one bookie; a replica is a ledger with an entry that the bookie certainly should have.
 
     Of the ``replicas``, ``missing`` lack an entry, and ``unknown`` have an unknown state; the others are
-    whole. ``missing_entries`` counts the lacking entries. ``surplus`` ledgers have entries that the bookie
-    should not hold: past the end, striped to another bookie, or of segments without this bookie. ``orphans``
-    are ledgers on its disks that the metadata does not list.
+    whole. ``missing_entries`` counts the entries that the bookie lacks. ``surplus`` ledgers have entries that
+    the bookie should not hold: past the end, striped to another bookie, or of segments without this bookie.
+    ``orphans`` are ledgers on its disks that the metadata does not list.
     """
 
     bookie_id: str

@@ -61,7 +61,7 @@ class RemarkKind(StrEnum):
     def acts(self) -> bool:
         """Whether the remark asks its reader for an action.
 
-        It does if findings are less certain, or may be incomplete, for a reason that somebody can remove.
+        That is so if findings are less certain, or may be incomplete, for a reason that somebody can remove.
         """
         return self in _ACTING
 
@@ -89,7 +89,7 @@ _ACTING = frozenset(
 
 
 class Remark(TypedDict):
-    """A remark on the run: a sentence that fits on a line unless its names are long, and details."""
+    """A remark on the run: a sentence, which fits on a line unless it has long names, and its details."""
 
     kind: Annotated[str, Facet("enum", (*RemarkKind,))]
     text: str
@@ -146,7 +146,8 @@ class Step(TypedDict):
     """Instruction for the findings of one check and urgency; suppressed findings do not count.
 
     ``action`` names at most two of its objects; it is None if nothing is urgent. The first object is
-    ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits: an argument of ``bkaudit explain``.
+    ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits. ``bkaudit explain`` takes this object
+    as its argument.
     """
 
     id: CheckId
@@ -222,7 +223,9 @@ class Changes(TypedDict):
 
 
 class Suppression(TypedDict):
-    """An entry of the suppressions file; ``until`` is an ISO date, ``count`` the suppressed findings.
+    """An entry of the suppressions file; ``until`` is an ISO date.
+
+    ``count`` is the number of suppressed findings.
 
     A finding that several entries name counts for the first entry. ``expired`` entries suppress nothing.
     """
@@ -280,7 +283,7 @@ class InDoubt(TypedDict):
 
 
 class BookiesListed(TypedDict):
-    """Cookies and registrations that could not be read: in an unread place, or of ``unclear`` bookies."""
+    """Unread cookies and registrations: those in a ``hidden`` place, and those of ``unclear`` bookies."""
 
     hidden: Annotated[
         str | None,

@@ -31,8 +31,8 @@ class Outcome:
 
     ``lost`` entries have no copy left, ``below_ack`` fewer copies than the ack quorum, ``below_write`` fewer
     than the write quorum. ``unrecoverable`` counts ledgers that are not closed and that recovery could not
-    close: in a window of the last ensemble, ack quorum bookies do not answer. Such a ledger cannot be opened,
-    not even for its earlier segments.
+    close: in a window of the last ensemble, at least an ack quorum of bookies does not answer. Such a ledger
+    cannot be opened, not even for its earlier segments.
     """
 
     lost: Amount = Amount()
@@ -90,7 +90,7 @@ class DomainSet:
 
 @dataclass(frozen=True, slots=True)
 class FailureMatrix:
-    """Bytes lost if two domains of a level fail together, by row and column, given what indexes show.
+    """Bytes of known copies lost if two domains of a level fail together, by row and column.
 
     The diagonal has the loss if one domain fails alone. ``names`` are the domains that lose most, ``others``
     is the number of domains that are left out.

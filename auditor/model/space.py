@@ -140,7 +140,7 @@ class SpaceStep:
     """An action that frees bytes of one bookie; ``risk`` begins with a word of `auditor.checks.manual.RISKS`.
 
     ``bytes`` is the most that the action frees. ``command`` is complete. It is None if the server frees the
-    space by itself, at the time that ``what`` names. ``permission`` is the gate's answer.
+    space by itself, at the time that ``what`` gives. ``permission`` is the gate's answer.
 
     Raises:
         TypeError: the gate did not permit to free anything on this bookie.
@@ -179,7 +179,7 @@ class RefusedSpace:
 
 @dataclass(frozen=True, slots=True)
 class SpaceView:
-    """Space of a run by bookie, ledger, application or age; ``totals`` has the largest groups.
+    """Disk space that a run found, by bookie, ledger, application or age; ``totals`` has the largest groups.
 
     ``others`` adds up the groups that are not in ``totals``, by class; ``others_count`` is their number.
     ``file_bytes`` is the length of all ``files``, and equals the sum of the classes. ``steps`` are actions

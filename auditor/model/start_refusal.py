@@ -242,7 +242,8 @@ def legacy_refusal(
         expected: the cookie that the bookie makes from its configuration, with the cluster's instance id
             (`auditor.model.cookie` infers it).
         stored_cookies: (id, cookie) for every id that could be the bookie's and has a cookie in the store.
-            The order is the server's: only the custom id, or ip, host name and advertised address.
+            They are in the server's order: the custom id alone if there is one, else ip, host name and
+            advertised address.
         directories: the directories of `configured_paths`, in that order.
         allow_expansion: the server's ``allowStorageExpansion``.
     """
@@ -254,7 +255,7 @@ def legacy_refusal(
 
 
 def differences(expected: Cookie, cookie: Cookie, *, allow_expansion: bool = False) -> tuple[str, ...]:
-    """Return the fields in which a cookie differs from the expected one so that a start is refused.
+    """Return the fields whose difference from the expected cookie makes the server refuse a start.
 
     The instance id is not compared. Lists are compared in order. If storage may be added, ledger and index
     directories are compared as sets, and the expected set may have more. A cookie without index directories

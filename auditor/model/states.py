@@ -1,7 +1,7 @@
 """Words in tables of a run: states of bookies, replicas, ledgers and findings.
 
-Tables store the words themselves, and only these enums spell them. A member compares equal to its word, and
-can be passed to Spark, Arrow and JSON unchanged.
+Tables store the words themselves, and only these enumerations define them. A member compares equal to its
+word, and can be passed to Spark, Arrow and JSON unchanged.
 
 >>> IndexState.CUT == "cut", f"{LedgerStatus.BROKEN}"
 (True, 'broken')
@@ -56,8 +56,8 @@ class TimeBasis(StoredWord):
     """Source of a bookie's index time: column ``index_time_basis`` of the table bookies.
 
     The index time is the time of the state that an index shows. The id of a journal file is not a time. The
-    only exception is the first file of a journal, whose id is the bookie's clock at its first start. File
-    times and that clock limit each other (`auditor.sources.bookies.mark_times`).
+    only exception is the first file of a journal, whose id is the bookie's clock at its first start.
+    `auditor.sources.bookies.mark_times` bounds file times and that clock by each other.
     """
 
     OPTION = "option"  # --index-time

@@ -128,7 +128,7 @@ class BookieView:
 
         ledgers     ledgers that name the bookie
         depending   ledgers that have entries or their open end on it
-        replicas    ledgers of which it should hold judged entries
+        replicas    ledgers with judged entries that it should have
         held        ledgers on its disks; None if nothing of its index was read
         orphans     ledgers on its disks that the metadata does not list
     """
@@ -216,7 +216,7 @@ class LedgerView:
     numbers are None if the metadata could not be read. ``judged_class`` and ``potential_class`` are columns
     of the table verdicts. ``attached`` is the custom metadata as key and value; a value that is not text is
     in hexadecimal. ``answers`` are the answers of bookies to reads of entries, empty if no bookie was asked.
-    ``queue`` says whether the ledger waits for replication, since when, and which worker holds it.
+    ``queue`` says whether the ledger waits for replication, since when, and which worker has locked it.
     ``in_logs`` are entry logs with entries that the index of their bookie lacks, empty in a run without
     ``--entry-logs``.
 
