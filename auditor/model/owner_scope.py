@@ -30,7 +30,6 @@ MAX_FOREIGN_SHARE = 0.01
 """Largest share of claims in namespaces that no store has; with a larger share, stores are incomplete.
 
 A claim is the name of an owner in a ledger's custom metadata.
-
 """
 
 MAX_DROPPED_SHARE = 0.01

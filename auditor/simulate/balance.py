@@ -80,7 +80,7 @@ class LoadSums:
 def _idle_reason(
     name: str, registered: Mapping[str, str | None], locations: Locations, is_chance_excluded: bool
 ) -> str | None:
-    """Return a possible reason why no open ensemble has the bookie. None if it may be chance."""
+    """Return a possible reason why no open ensemble has the bookie. None if chance may be the reason."""
     mode = registered.get(name)
     if mode is None:
         return "it is not registered" if any(registered.values()) else None
@@ -127,7 +127,7 @@ def _largest_first(load: BookieLoad) -> tuple[int, int, int, str]:
 def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
     """Return the loads of all disks, the largest first. None if entry logs were not read.
 
-    It keeps 8 bytes in memory per ledger and disk.
+    The function keeps 8 bytes in memory per ledger and disk.
 
     Raises:
         RunError: a table of the run is broken.
@@ -162,7 +162,8 @@ def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
 
 
 def _used_by_directory(run: RunReader) -> dict[str, float]:
-    """Return the used share of each directory's file system. Unknown ones are left out."""
+    """Return the used share of each directory's file system. Directories with an unknown share are left
+    out."""
     rows = run.table("disks", ["directory", "capacity_bytes", "free_bytes"]).to_pylist()
     return {
         row["directory"]: 1 - row["free_bytes"] / row["capacity_bytes"]

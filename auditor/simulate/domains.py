@@ -1,11 +1,11 @@
 """Failure domains by number: bookies, racks, zones or regions, with sums over them, and copysets.
 
-A copyset is a set of bookies that hold all copies of some entry (Cidon and others, USENIX ATC 2013). Let C be
-the number of copysets of size R, among N bookies. k random failures contain m = C(k, R) sets of that size.
-The probability that none of these is a copyset is about (1 - C / C(N, R)) ** m. This is exact for k = R, and
-otherwise assumes random copysets. The mean time until all bookies of a copyset fail before the first is
-repaired is about mu ** (R - 1) / (R! lambda ** R), with lambda = 1 / MTTF and mu = 1 / MTTR. For the cluster
-the rates of all copysets are added.
+A copyset is a set of bookies that together have all copies of some entry (Cidon and others, USENIX ATC 2013).
+Let C be the number of copysets of size R, among N bookies. k random failures contain m = C(k, R) sets of that
+size. The probability that none of these is a copyset is about (1 - C / C(N, R)) ** m. This is exact for k =
+R, and otherwise assumes random copysets. The mean time until all bookies of a copyset fail before the first
+is repaired is about mu ** (R - 1) / (R! lambda ** R), with lambda = 1 / MTTF and mu = 1 / MTTR. For the
+cluster the rates of all copysets are added.
 """
 
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ class Domains:
 
 
 def members_of(names: Sequence[str], domains: Domains, numbers: BookieNumbers) -> tuple[Bools, Bools]:
-    """Return two flags per bookie: whether it is in the domains, and whether its place is unknown.
+    """Return two flags per bookie: whether it is in the domains ``names``, and whether its place is unknown.
 
     A bookie with an unknown place may be in the domains.
     """
@@ -107,7 +107,7 @@ def grown(sums: Longs, size: int, axis: int) -> Longs:
 
 
 class SetSums:
-    """Sums of entries and bytes by the set of domains that hold them, one row per different set.
+    """Sums of entries and bytes by the set of domains with their copies, one row per different set.
 
     ``most`` is the largest size of a set, ``domains`` the number of domains.
 
@@ -140,7 +140,8 @@ class SetSums:
         return np.stack(places[::-1], axis=1)
 
     def losses(self, sets: Longs) -> Longs:
-        """Return the entries and bytes lost for each row, if all its domains fail: sums over its subsets."""
+        """Return the entries and bytes lost if all domains of a row fail, for each row: sums over its
+        subsets."""
         losses = np.zeros((len(sets), 2), np.int64)
         for size in range(1, min(self.most, sets.shape[1]) + 1):
             for part in combinations(range(sets.shape[1]), size):
@@ -167,8 +168,8 @@ _HOURS_A_YEAR = 24 * 365.0
 class CopysetSums:
     """The different copysets, 8 bytes each, and the pairs of bookies that have a copyset in common.
 
-    A copyset is stored as a 64-bit number, which is exact if its bookies' numbers fit into it, otherwise a
-    hash.
+    A copyset is stored as a 64-bit number. The number is exact if the numbers of the copyset's bookies fit
+    into it; otherwise it is a hash.
     """
 
     def __init__(self, bookies: int) -> None:
@@ -177,7 +178,7 @@ class CopysetSums:
         self._partners = np.zeros((bookies, bookies), np.int64)
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
-        """Add the copysets of these windows by the metadata, also those of open ends."""
+        """Add the copysets of these windows by the metadata. Windows of open ends count too."""
         for axis in (0, 1):
             self._partners = grown(self._partners, len(numbers), axis)
         sorted_bookies = np.sort(windows.bookies, axis=1)
@@ -223,7 +224,7 @@ class CopysetSums:
 
 
 def chance_of_loss(sizes: dict[int, int], bookies: int, failed_count: int) -> float:
-    """Return the probability that ``failed_count`` random bookies hold all copies of an entry.
+    """Return the probability that ``failed_count`` random bookies have all copies of some entry.
 
     ``sizes`` has the number of copysets by size.
 

@@ -1,7 +1,8 @@
 """Data that depends on a single bookie: last known copies, last served copies, and open ledgers.
 
 A copy is known if the bookie's index shows it. It is served if the bookie is also registered. If other copies
-are unknown, a copy is only possibly the last one. A possible last copy is enough for a hold.
+are unknown, a copy is only possibly the last one. A possible last copy is enough for a hold, which forbids
+actions on the bookie.
 """
 
 from collections.abc import Collection, Sequence
@@ -42,7 +43,8 @@ class ExposureSums:
         self._sums: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
 
     def concerns(self, segments: SegmentColumns, numbers: BookieNumbers) -> Bools:
-        """Return which ledgers may count: open or unreplicated ones, and those with a member that is down."""
+        """Return which ledgers may depend on one bookie: open or unreplicated ones, and those with a member
+        down."""
         has_exposure = segments.any_of_ledger(~segments.closed | (segments.write_quorum == 1))
         if self._registered is not None:
             is_down = np.array([name not in self._registered for name in numbers.names], bool)
@@ -85,7 +87,8 @@ class ExposureSums:
         self._count_flags(f"{name}_degraded", windows, possible_last & replicated[:, None])
 
     def _count_flags(self, name: str, windows: Windows, flags: Bools) -> None:
-        """Count each ledger once for each bookie for which one of its windows has a flag."""
+        """Count, for each bookie, the ledgers with a flagged window there. A ledger counts once per
+        bookie."""
         row, place = np.nonzero(flags)
         if not len(row):
             return
@@ -95,7 +98,7 @@ class ExposureSums:
         np.add.at(sums, bookie, windows.times[ledger])
 
     def result(self, numbers: BookieNumbers) -> tuple[BookieExposure, ...]:
-        """Return the bookies on which any data depends alone, ascending by id."""
+        """Return each bookie that alone has, or may have, some data, ascending by id."""
         rows = zip(
             numbers.names,
             *(self._sums.get(name, np.zeros(0)).tolist() for name in _COUNT_NAMES),
@@ -128,8 +131,8 @@ def possible_last_copies(is_present: Bools, unknown: Bools) -> Bools:
 class DependentLedger:
     """A ledger of scope 0 with an entry whose last copy is, or may be, on the bookie ``bookie_id``.
 
-    ``copy_off`` is another bookie that should hold the entry, but is down or may lack it. If there is none,
-    it is ``bookie_id``.
+    ``copy_off`` is another bookie that should have the entry, but is down or may lack the entry. If there is
+    no such bookie, ``copy_off`` equals ``bookie_id``.
     """
 
     ledger_id: int
@@ -183,11 +186,11 @@ MAX_JOINT_HOLDERS = 100_000
 def find_joint_holders(
     run: RunDirectory, listed: bool, bookies: Collection[str]
 ) -> list[frozenset[str]] | None:
-    """Return the sets of two or more of ``bookies`` that are together the only ones to serve an entry.
+    """Return each set of two or more of ``bookies`` that contains all bookies which serve some entry.
 
-    Possible servers count as well. All members at the end of an open ledger may have its entries. Entries
-    that one bookie alone serves are not included (`find_exposures`). One pass over the run's ledgers. Returns
-    None if there are more than `MAX_JOINT_HOLDERS` sets.
+    A bookie that may serve an entry counts as serving it. At the open end of a ledger, every member may have
+    entries. Entries that one bookie alone serves are not included (`find_exposures`). One pass over the run's
+    ledgers. Returns None if there are more than `MAX_JOINT_HOLDERS` sets.
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.
@@ -220,14 +223,14 @@ def find_joint_holders(
 
 
 def registered_bookies(run: RunDirectory, listed: bool) -> frozenset[str] | None:
-    """Return the registered bookies of a run. None if there are none, or not all were ``listed``."""
+    """Return the registered bookies of a run. None if no bookie is registered, or not all were ``listed``."""
     rows = run.read("tables/bookies", ["bookie_id", "registered"])
     names: Sequence[str] = rows.filter(rows["registered"].is_valid())["bookie_id"].to_pylist()
     return frozenset(names) if listed and names else None
 
 
 def find_exposures(run: RunDirectory, listed: bool) -> tuple[BookieExposure, ...]:
-    """Return the bookies of a run on which any data depends alone. One pass over the run's ledgers.
+    """Return each bookie of a run that alone has, or may have, some data. One pass over the run's ledgers.
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.

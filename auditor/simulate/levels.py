@@ -1,10 +1,11 @@
 """All failures of a level in one pass: each domain alone, the worst sets, and the distance to data loss.
 
 A level is bookies, racks or regions; each bookie, rack or region is a domain. The loss of a set of domains is
-the sum over its subsets. For two domains the worst sets are exact: each of them is a pair that holds all
-copies of entries, or two of the worst single domains. Larger sets grow from the sets with most data, each
-time by the domain that adds most. They are the worst that were found, without proof. The distance to data
-loss is the smallest number of domains whose failure loses an entry. A distance of one needs action tonight.
+the sum over its subsets. For two domains the worst sets are exact. Each of them is either a pair with all
+copies of some entries, or two of the worst single domains. Larger sets grow from the sets with most data,
+each time by the domain that adds the largest loss. They are the worst sets found, without a proof that no set
+is worse. The distance to data loss is the smallest number of domains whose failure loses an entry. A distance
+of one needs action tonight.
 """
 
 from collections import Counter
@@ -49,7 +50,7 @@ SETS_SHOWN = 10
 _SEED_SETS = 200
 """Number of heaviest sets from which larger sets grow."""
 _MAX_SETS = 1 << 18
-"""Largest number of sets of three or more domains for which all losses are computed. It takes seconds."""
+"""Largest number of sets of three or more domains for which all losses are computed, which takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class WorstSets:
 
 
 def loss(sums: SetSums, members: Iterable[int]) -> WeighedSet:
-    """Return the loss of a set of domains: the sum over each of its subsets."""
+    """Return the loss of a set of domains: the sum over all its subsets."""
     row = sorted(members)
     entries, bytes = map(int, sums.losses(np.array([row]))[0])
     return WeighedSet(tuple(row), entries, bytes)
@@ -189,9 +190,9 @@ NAMES_SHOWN = 20
 def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = ()) -> tuple[NearLoss, ...]:
     """Return the data that is one failure from loss, by bookie and, if locations are known, by rack.
 
-    One pass over the run's ledgers. An unknown copy on a bookie in ``down`` makes no possible loss, because
-    reachability counts the copy. Windows are made for few ledgers only: those with a copy that may be
-    missing, and those whose ensembles have two adjacent bookies in one domain.
+    One pass over the run's ledgers. An unknown copy on a bookie in ``down`` does not count as a possible
+    loss, because the table ``reachability`` counts the copy. Windows are made for few ledgers only: those
+    with a copy that may be missing, and those whose ensembles have two adjacent bookies in one domain.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -200,7 +201,7 @@ def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = (
     domains: list[Domains] = []
 
     def may_be_near(segments: SegmentColumns) -> Bools:
-        """Return ledgers that may have all copies of a window in one domain: two adjacent bookies are."""
+        """Flag ledgers that may have a window in one domain: Qw is 1, or two adjacent bookies share it."""
         candidates = segments.any_of_ledger(segments.write_quorum == 1)
         for level_domains in domains:
             domain_of = level_domains.of(windows.numbers)
@@ -378,7 +379,7 @@ class LevelSums:
 
 
 def bounds_of(sums: Longs) -> tuple[Bounds, Bounds]:
-    """Return the bounds of the loss by metadata and by index, from sums by view, fate and unit."""
+    """Return the bounds of the loss by metadata and by index, from sums with the axes view, fate and unit."""
     guaranteed, possible_guaranteed, current, possible_current = map(_outcome, sums)
     return Bounds(guaranteed, possible_guaranteed), Bounds(current, possible_current)
 

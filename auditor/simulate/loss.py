@@ -1,10 +1,10 @@
 """Losses by windows: entries, bytes and ledgers by remaining copies, and the owners of these ledgers.
 
 A window is the entries on one set of bookies (`auditor.simulate.windows`). If none of its Qw copies remains
-after a failure, it is lost. If fewer than Qa remain, it is below the ack quorum; if fewer than Qw, below the
-write quorum. A failure takes only copies that exist. Copies that were missing before are not counted as its
-loss. Recovery of an open end needs, in every window, fewer than Qa bookies that do not answer
-(``RRQuorumCoverageSet``). Owners are found in one pass over the table ``ownership``.
+after a failure, the window is lost. If fewer than Qa copies remain, it is below the ack quorum. If fewer than
+Qw remain, it is below the write quorum. A failure takes only copies that exist. Copies that were missing
+before are not counted as its loss. Recovery of an open end needs, in every window, fewer than Qa bookies that
+do not answer (``RRQuorumCoverageSet``). Owners are found in one pass over the table ``ownership``.
 """
 
 from __future__ import annotations
@@ -51,19 +51,20 @@ class Fate(IntEnum):
 
 
 LEDGERS, ENTRIES, BYTES = 0, 1, 2
-"""Indexes of the last axis of a tally. A ledger counts once, at its worst fate.
+"""Indexes of the last axis of a tally, an array of sums. A ledger counts once, at its worst fate.
 
-If it has an open end that recovery could not close, it counts at OPEN_END too.
+A ledger with an open end that recovery could not close counts at OPEN_END too.
 """
 
 VIEWS = ("promise", "promise_possible", "today", "today_possible")
-"""Names of the first axis of a tally. There are two for each of `COPY_VIEWS`: the lower and upper bound.
+"""Names of the first axis of a tally. Each of `COPY_VIEWS` has two names: its lower and its upper bound.
 
-The first view counts windows that certainly have an outcome, the second those that may have it.
+The lower bound counts windows that certainly have an outcome, the upper bound those that may have it.
 """
 
 COPY_VIEWS = ("promise", "today")
-"""Copies assumed before a failure: "promise" is those that the metadata expects, "today" those in indexes."""
+"""Copies assumed before a failure: "promise" means those that the metadata expects, "today" those in
+indexes."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,8 @@ class Blow:
 class FateBounds:
     """The best and worst possible `Fate` of each window.
 
-    ``mildest`` is the best fate if the failure takes a copy that exists. It differs from ``best`` if every
-    copy that the failure takes may have been lost before.
+    ``mildest`` is the best fate if the failure takes a copy that exists. ``mildest`` differs from ``best`` if
+    every copy that the failure takes may have been lost before.
     """
 
     best: NDArray[np.int8]
@@ -134,7 +135,8 @@ def tally(
 
 
 def _is_special(windows: Windows, loss_of_windows: Blow) -> Bools:
-    """Return windows of ledgers that have an open end, or a missing, unknown or possibly taken copy.
+    """Return which windows belong to a ledger with an open end, or with a missing, unknown or possibly taken
+    copy.
 
     For all other windows, the views are equal.
     """
@@ -248,14 +250,14 @@ def _add_outcomes(sums: Longs, windows: Windows, outcome_bounds: FateBounds, gro
 
 
 def _any_of_group(number: NDArray[np.intp], flags: Bools, size: int) -> Bools:
-    """Return which of the numbers below ``size`` have a row with a flag."""
+    """Return, for each group number below ``size``, whether any row of the group has a flag."""
     has_flag = np.zeros(size, bool)
     has_flag[number[flags]] = True
     return has_flag
 
 
 def blow_of(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: Bools) -> Blow:
-    """Return the copies on bookies that are lost (``is_lost_bookie``), and on those that may be lost too.
+    """Return the copies on bookies that are lost (``is_lost_bookie``), and on bookies that may be lost too.
 
     Both arguments have a flag for each bookie number. The last element stands for no bookie, and is False.
     """
@@ -266,8 +268,8 @@ def each_domain(windows: Windows, domain: Longs) -> tuple[Windows, Blow, Longs]:
     """Return the failure of every single domain for `tally`: windows, copies taken, and the domain.
 
     ``domain`` has a domain number for each bookie: -1 for an unknown place, -2 for no bookie. Each window has
-    a row for each known domain that holds one of its copies. There are no rows for domains that only may hold
-    a copy.
+    a row for each known domain that holds one of its copies. A domain that may or may not have a copy gets no
+    row.
     """
     places = domain[windows.bookies]
     rows, groups = [], []
@@ -330,7 +332,7 @@ def concerned_ledgers(windows: Windows, loss_of_windows: Blow, cluster: SilentBo
 def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[OwnerLoss]] | None:
     """Return the losses of namespaces and topics, the worst first. None if the run read no owners.
 
-    The losses of ledgers without an owner have a name for nobody.
+    Losses of ledgers without an owner are under the name of nobody (an empty name).
     """
     if not has_owners(run):
         return None

@@ -1,8 +1,8 @@
 """Ledgers that the registered bookies cannot fully serve now: rows of the table ``reachability`` in batches.
 
-For each window (`auditor.simulate.windows`) it checks whether a registered member may have a copy. An unknown
-copy counts as existing, so that no row claims more than is known. Recovery of an open end needs, in every
-window, fewer than Qa members that do not answer (``RRQuorumCoverageSet``).
+For each window (`auditor.simulate.windows`) the module checks whether a registered member may have a copy. An
+unknown copy counts as existing, so that no row claims more than is known. Recovery of an open end needs, in
+every window, fewer than Qa members that do not answer (``RRQuorumCoverageSet``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def reachability_rows(
     Args:
         files: Files of the table ``ledgers``.
         run: The run directory, with the tables ``judged`` and ``bookies``.
-        bookies: Every bookie that an ensemble names.
+        bookies: Every bookie in an ensemble.
         down_bookies: The bookies that are certainly not registered.
     """
     numbers = BookieNumbers(bookies)

@@ -2,9 +2,9 @@
 
 A window is the entries on one set of bookies (`auditor.simulate.windows`). The table ``judged`` has a row for
 each ledger with an unequal replica. Most such replicas lack all their entries, so that whole windows lack a
-copy. If a replica lacks only a part, its windows are cut into pieces. All entries of a piece are lacked by
-the same bookies. If an index was read in part, all its copies of that ledger are unknown. A missing copy with
-a doubt is unknown, because it may exist.
+copy. If a replica lacks only a part, its windows are cut into pieces. The same bookies lack all entries of a
+piece. If a bookie's index of a ledger was read only in part, all its copies of that ledger are unknown. A
+copy whose absence is in doubt is unknown too, because it may exist.
 """
 
 from collections import Counter, defaultdict
@@ -48,7 +48,7 @@ class CopiesToday:
     """The copies that are missing or unknown, for all ledgers of a run. A copy takes some 50 bytes.
 
     ``seen_bookies`` have an index or an answer that was read. All copies on other bookies are unknown. With
-    ``missing_only``, copies that are unknown because of their ledger's index count as held. That keeps the
+    ``missing_only``, copies that are unknown because of their ledger's index count as present. That keeps the
     number of copies small for a cluster with an unread bookie.
     """
 
@@ -126,7 +126,7 @@ class CopiesToday:
         return np.concatenate(ledgers), np.concatenate(exceptions)
 
     def _split_windows(self, windows: Windows, row: Longs, pair: Longs, is_concerned: Bools) -> Windows:
-        """Return the windows, with those cut of which a copy is partly missing.
+        """Return the windows; a window with a partly missing copy is cut into pieces.
 
         Each piece has the entries that the same bookies lack.
         """
@@ -181,7 +181,7 @@ class CopiesToday:
     ) -> Iterator[tuple[Longs, Ints, NDArray[np.int8], Longs, pa.Array]]:
         """Yield the missing and unknown copies in ``judged``, by batch.
 
-        They are ids, bookies, states, counts of entries (below 0: all entries) and groups.
+        A batch has ids, bookies, states, counts of entries (below 0: all entries) and groups.
         """
         for batch in run.batches("tables/judged", [*LEDGER, "missing", "unknown", "doubts"]):
             ids = np.stack([batch[name].to_numpy() for name in LEDGER], axis=1)
@@ -229,7 +229,7 @@ def _seen_bookies(run: RunDirectory) -> frozenset[str]:
 
 
 def _range_positions(first_windows: Longs, end_windows: Longs) -> Longs:
-    """Return all numbers from ``first_windows`` to before ``end_windows``, range after range."""
+    """Return the numbers of all ranges, range after range; ``end_windows`` are not included."""
     length = end_windows - first_windows
     numbers: Longs = np.arange(int(length.sum())) + np.repeat(
         first_windows - np.cumsum(length) + length, length
@@ -271,7 +271,7 @@ def _entry_groups(first: int, last: int, residue: int, ensemble: int) -> Groups:
 
 
 MERGED_WINDOWS = 1 << 18
-"""Number of windows from which on a batch is yielded. Smaller batches are merged first."""
+"""Smallest number of windows in a batch that is yielded. Smaller batches are merged first."""
 
 
 @dataclass
@@ -293,9 +293,9 @@ def decided_ledgers(
     """Yield batches of decided ledgers: their metadata gives the bookies that should hold each entry.
 
     With each batch it yields the number of undecided ledgers that were left out. Every ledger that the store
-    lists is in a batch or in this number. Other znodes and unlisted parts of the tree are not. The run's
-    report has the ids of ledgers that these may hide (`RunFacts.in_doubt`). ``extra_columns`` are columns
-    besides `COLUMNS`.
+    lists is in a batch or in this number. Other znodes, and parts of the tree that could not be listed, are
+    in neither. They may hide ledgers, whose ids the run's report has (`RunFacts.in_doubt`). ``extra_columns``
+    are columns besides `COLUMNS`.
     """
     listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
     for batch in run.batches("tables/ledgers", [*WINDOW_COLUMNS, *extra_columns], listed):
@@ -332,7 +332,7 @@ class RunWindows:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Return the bookies of which nothing was read."""
+        """Return the bookies from which nothing was read."""
         return tuple(sorted(name for name in self.numbers.names if name not in self._copies.seen_bookies))
 
     def __iter__(self) -> Iterator[Windows]:

@@ -43,7 +43,7 @@ from auditor.simulate.windows import Bools, Longs
 from auditor.simulate.writes import IsolationNumbers, write_answers
 
 LEDGERS_SHOWN = 20
-"""Largest number of ledgers, namespaces and topics that are named for a failure."""
+"""Largest number of ledgers, of namespaces and of topics in the result for a failure."""
 
 FATES = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
 """Words for a ledger, by two flags (0 or 1): it loses an entry, and it cannot be recovered."""
@@ -78,8 +78,8 @@ class Placed:
     def cluster(self, windows: RunWindows) -> SilentBookies:
         """Return the bookies that do not answer.
 
-        If no bookie is registered, the run may be of a dump of a stopped cluster. Then none certainly does
-        not answer.
+        If no bookie is registered, the run may have read a dump of a stopped cluster. No bookie then counts
+        as certainly silent.
         """
         names = windows.numbers.names
         is_unregistered = np.array([*(self.registered.get(name) is None for name in names), False])
@@ -108,7 +108,7 @@ class Placed:
         ]
 
     def doubts(self, windows: RunWindows) -> Doubts:
-        """Return the facts that are unknown. Call it after a pass over the windows."""
+        """Return the facts that are unknown. Call this method after a pass over the windows."""
         names = windows.numbers.names
         return Doubts(
             windows.read.ledgers,

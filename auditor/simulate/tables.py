@@ -23,7 +23,7 @@ TABLES = (*OF_FAILURE, FAILURES)
 def ledgers_table(run: RunReader, answer: FailureAnswer) -> pa.Table:
     """Return each ledger that a failure affects, with its loss and its topic, which is null if unknown.
 
-    The column ``fate`` says whether it loses entries, is unrecoverable, or both.
+    The column ``fate`` says whether a ledger loses entries, is unrecoverable, or both.
     """
     rows = answer.ledgers
     fate_words = [FATES[is_lost, unrecoverable] for is_lost, unrecoverable in rows[:, [2, 5]].tolist()]

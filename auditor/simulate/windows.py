@@ -117,7 +117,7 @@ def _widen_rows(rows: NDArray[np.generic], width: int, name: str) -> NDArray[np.
 
 
 def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
-    """Return each value once, in ascending order. It sorts, which is faster than NumPy's hashing here.
+    """Return each value once, in ascending order. Sorting is faster than NumPy's hashing here.
 
     >>> distinct_values(np.array([3, 1, 3])).tolist()
     [1, 3]
@@ -130,7 +130,7 @@ def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
 
 
 def count_true(rows: Bools) -> Longs:
-    """Count the true values of each row. It adds up columns, because rows are short and many.
+    """Count the true values of each row. The function adds up columns, because rows are short and many.
 
     >>> count_true(np.array([[True, True], [False, True]])).tolist()
     [2, 1]
@@ -226,8 +226,8 @@ def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentC
 class SegmentColumns:
     """Segments of ledgers, one element per segment. ``ledger`` is the number of the segment's ledger.
 
-    ``members`` has the numbers of all bookies, ensemble after ensemble. ``starts`` is the index in it at
-    which a segment's ensemble begins. ``ids`` has scope and id, one row per ledger.
+    ``members`` has the numbers of all bookies, ensemble after ensemble. ``starts`` has, for each segment, the
+    index in ``members`` at which its ensemble begins. ``ids`` has scope and id, one row per ledger.
     """
 
     ids: Longs
@@ -272,7 +272,7 @@ class SegmentColumns:
 def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
     """Return the windows of rows of the table ``ledgers`` with decidable metadata.
 
-    All copies count as held, and bytes are 0.
+    All copies count as present, and bytes are 0.
     """
     segments = segment_columns(ledgers, numbers)
     ids, no_numbers = segments.ids, np.zeros(0, np.int64)

@@ -2,7 +2,7 @@
 
 A shape is an ensemble size with a write and an ack quorum. A ledger can be created if the writable bookies
 contain an ensemble that the policy accepts. An ensemble that lost members needs replacements from outside,
-which takes as many bookies.
+which needs one bookie for each lost member.
 
 For a namespace with a bookie affinity group, brokers write the isolation groups into the ledger's custom
 metadata, and place the ledger by them. AutoRecovery uses these groups if its policy is Pulsar's and its
@@ -73,7 +73,8 @@ _UNREADABLE_ISOLATION = Isolation(None, own=True, is_known=False)
 
 
 class IsolationNumbers:
-    """Numbers that stand for isolation groups: indexes in ``kinds``. 0 is the groups of the configuration.
+    """Numbers that stand for isolation groups: indexes in ``kinds``. 0 stands for the groups of the
+    configuration.
 
     ``columns`` are the columns of the table ``ledgers`` that are needed to find the groups. They are empty if
     the run's report says that no ledger has groups of its own.
