@@ -162,8 +162,7 @@ def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
 
 
 def _used_by_directory(run: RunReader) -> dict[str, float]:
-    """Return the used share of each directory's file system. Directories with an unknown share are left
-    out."""
+    """Return the used share of each directory's file system, without directories of unknown share."""
     rows = run.table("disks", ["directory", "capacity_bytes", "free_bytes"]).to_pylist()
     return {
         row["directory"]: 1 - row["free_bytes"] / row["capacity_bytes"]

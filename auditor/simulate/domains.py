@@ -140,8 +140,7 @@ class SetSums:
         return np.stack(places[::-1], axis=1)
 
     def losses(self, sets: Longs) -> Longs:
-        """Return the entries and bytes lost if all domains of a row fail, for each row: sums over its
-        subsets."""
+        """Return, for each row, the entries and bytes lost if all its domains fail: sums over its subsets."""
         losses = np.zeros((len(sets), 2), np.int64)
         for size in range(1, min(self.most, sets.shape[1]) + 1):
             for part in combinations(range(sets.shape[1]), size):

@@ -43,8 +43,7 @@ class ExposureSums:
         self._sums: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
 
     def concerns(self, segments: SegmentColumns, numbers: BookieNumbers) -> Bools:
-        """Return which ledgers may depend on one bookie: open or unreplicated ones, and those with a member
-        down."""
+        """Flag ledgers that may depend on one bookie: open, unreplicated, or with a member that is down."""
         has_exposure = segments.any_of_ledger(~segments.closed | (segments.write_quorum == 1))
         if self._registered is not None:
             is_down = np.array([name not in self._registered for name in numbers.names], bool)
@@ -87,8 +86,7 @@ class ExposureSums:
         self._count_flags(f"{name}_degraded", windows, possible_last & replicated[:, None])
 
     def _count_flags(self, name: str, windows: Windows, flags: Bools) -> None:
-        """Count, for each bookie, the ledgers with a flagged window there. A ledger counts once per
-        bookie."""
+        """Count, for each bookie, the ledgers with a flagged window there; each ledger counts once."""
         row, place = np.nonzero(flags)
         if not len(row):
             return

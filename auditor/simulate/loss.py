@@ -63,7 +63,7 @@ The lower bound counts windows that certainly have an outcome, the upper bound t
 """
 
 COPY_VIEWS = ("promise", "today")
-"""Copies assumed before a failure: "promise" means those that the metadata expects, "today" those in
+"""Copies assumed before a failure: "promise" has those that the metadata expects, "today" those in
 indexes."""
 
 
@@ -135,8 +135,7 @@ def tally(
 
 
 def _is_special(windows: Windows, loss_of_windows: Blow) -> Bools:
-    """Return which windows belong to a ledger with an open end, or with a missing, unknown or possibly taken
-    copy.
+    """Flag windows of ledgers that have an open end, or a missing, unknown or possibly taken copy.
 
     For all other windows, the views are equal.
     """

@@ -73,8 +73,7 @@ _UNREADABLE_ISOLATION = Isolation(None, own=True, is_known=False)
 
 
 class IsolationNumbers:
-    """Numbers that stand for isolation groups: indexes in ``kinds``. 0 stands for the groups of the
-    configuration.
+    """Numbers that stand for isolation groups: indexes in ``kinds``. 0 is for the configured groups.
 
     ``columns`` are the columns of the table ``ledgers`` that are needed to find the groups. They are empty if
     the run's report says that no ledger has groups of its own.
