@@ -16,7 +16,7 @@ _CAUSE_BY_REASON = {
     str(FactReason.OPEN_LEDGERS): Cause.OPEN_LEDGERS,
     str(FactReason.LAST_SERVED_COPY): Cause.LAST_SERVED,
 }
-"""Causes for holds that end while the bookie runs, without copying by hand; others are `Cause.HELD`."""
+"""Cause for each reason of a hold that ends while the bookie runs; other holds have `Cause.HELD`."""
 
 _CAUSE_BY_UNFITNESS = {
     RunUnfit.NO_HOLDS: Cause.NO_HOLDS,
@@ -41,7 +41,8 @@ def permit_decommission(run: HeldRun, bookies: Sequence[str], live_bookies: Sequ
 
 
 def gate_blockers(permission: Permission) -> Iterator[Blocker]:
-    """Yield the causes of a refusal: certain holds, or else uncertain ones, and what the run lacks."""
+    """Yield the causes of a refusal: certain holds, or uncertain ones if none is certain; facts the run
+    lacks."""
     if isinstance(permission, Allowed):
         return
     holds_by_cause: dict[Cause, list[Hold]] = {}

@@ -1,7 +1,7 @@
 """Rehearsal of a decommission: one pass over a finished run's ledgers, for each combination of bookies.
 
-It begins with AutoRecovery as the metadata store shows it: auditor, workers and waiting ledgers. For each
-cause it reports the first blocked ledgers, and the topics of all of them.
+The rehearsal begins with the state of AutoRecovery in the metadata store: auditor, workers and waiting
+ledgers. For each cause it reports the first blocked ledgers, and the topics of all of them.
 """
 
 from collections import Counter, defaultdict
@@ -49,16 +49,16 @@ from auditor.simulate.windows import BookieNumbers, Longs, windows_of
 from auditor.simulate.writes import IsolationNumbers
 
 IDLE_MS = 24 * 60 * 60 * 1000
-"""Age in ms from which marks count as waiting for a worker, if there is no lock (as in `mark-stuck`)."""
+"""Age in ms at which an under-replication mark is stuck if no ledger is locked (as in `mark-stuck`)."""
 
 _AUDITORS = ("auditor", "auditor-candidate")
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """State of AutoRecovery; its blockers keep all ledgers from moving.
+    """State of AutoRecovery, with the causes that keep all ledgers from moving.
 
-    ``workers`` is the number of its processes that stay.
+    ``workers`` is the number of AutoRecovery processes that stay.
     """
 
     workers: int
@@ -240,7 +240,8 @@ def rehearse_by_ledger(
 
 
 class _Bookies:
-    """The bookies of a run, numbered as in ``names``; absent ones; and spares that could take copies."""
+    """The bookies of a run, numbered as in ``names``; its absent bookies, and spares that could take
+    copies."""
 
     def __init__(self, run: RunReader, leaving_bookies: Sequence[str]) -> None:
         rows = run.table("bookies", ["bookie_id", "registered", "named"]).to_pylist()
@@ -266,7 +267,7 @@ class _Bookies:
 def _run_trials(
     run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums], isolation: IsolationNumbers
 ) -> int:
-    """Add every ledger with one of the bookies to all trials; return the number of undecidable ledgers."""
+    """Add every ledger with one of these bookies to all trials; return the number of undecidable ledgers."""
     is_concerned = np.logical_or.reduce([sums.concerned for sums in trials])
     current_copies = CopiesToday(run.directory, bookies.numbers)
     undecided_total = 0
@@ -376,8 +377,8 @@ def _candidate_counts(trial: TrialSums) -> Candidates:
 def _decommission_order(joint_sums: TrialSums, single_trials: Sequence[model.Trial]) -> tuple[str, ...]:
     """Return the bookies in the order in which to remove them one by one, the least copying first.
 
-    Returns an empty tuple if one of them must not be removed. A ledger that has too few spares to replace all
-    of them at once has too few to replace the last one, too.
+    Returns an empty tuple if one of them must not be removed. If a ledger has too few spares to replace all
+    bookies at once, it also has too few to replace the last one.
     """
     if joint_sums.without_spare or not all(
         trial.answer in (Answer.NOW, Answer.AFTER) for trial in single_trials

@@ -10,9 +10,9 @@ places.
     gone place          place of a bookie that leaves
 
 Striping needs a new copy of each entry with a gone place in its window. A worker of 4.17.2 copies more if E >
-Qw. It cuts a segment into batches of ten entries, from the segment's first entry on. In each batch it copies
-every entry from the first to the last that a gone place has, to each new bookie (`LedgerFragmentReplicator`;
-bookkeeper #3067). All arrays have one row per segment, and one column per place.
+Qw. It cuts a segment into batches of ten entries, from the segment's first entry on. In each batch it finds
+the first and the last entry of a gone place, and copies all entries between them to each new bookie
+(`LedgerFragmentReplicator`; bookkeeper #3067). All arrays have one row per segment, and one column per place.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BATCH = 10
 
 @dataclass(frozen=True, slots=True)
 class GonePlaces:
-    """Segments with their gone places, those of leaving bookies.
+    """Segments with their gone places (the places of leaving bookies).
 
     ``is_gone`` has a row per segment and a column per place; it is False past the end of the ensemble. A
     segment with ``last`` below ``first`` has no entry.
@@ -89,7 +89,7 @@ class GonePlaces:
         return first_place
 
     def copied(self) -> Longs:
-        """Return the number of entries that a worker reads of each segment, and writes to each new bookie.
+        """Return for each segment the number of entries that a worker reads, and writes to each new bookie.
 
         >>> def column(*values): return np.array(values, np.int64)
         >>> one = GonePlaces(column(0), column(29), column(3), column(2), np.array([[True, False, False]]))
@@ -166,7 +166,7 @@ class Targets:
         self._paths = [view.paths[name] for name in names]
 
     def unsure(self, isolation_numbers: Longs) -> tuple[Bools, Bools]:
-        """Return two flags per ledger: unknown groups; groups in its metadata that AutoRecovery ignores.
+        """Return two flags per ledger: unknown groups, and groups in the metadata that AutoRecovery ignores.
 
         ``isolation_numbers`` has the number of each ledger's isolation groups.
         """

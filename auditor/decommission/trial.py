@@ -77,7 +77,7 @@ def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) 
 
 
 def name_any(rows: pa.RecordBatch, is_wanted: Bools, numbers: BookieNumbers) -> Bools:
-    """Return which ledgers have an ensemble with a bookie that ``is_wanted`` flags by its number.
+    """Return which ledgers have an ensemble with a bookie whose number has a flag in ``is_wanted``.
 
     Bookies that are new in these rows get further numbers, and are not wanted.
     """
@@ -102,7 +102,7 @@ _BATCH_ROWS = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Flags and numbers of a batch's segments, in a trial that removes bookies."""
+    """Flags and numbers for the segments of a batch, in a trial that removes bookies."""
 
     is_gone: Bools
     seats: GonePlaces
@@ -321,7 +321,7 @@ def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:
 
 
 def blocked_topics(run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return the number of blocked ledgers by cause and topic, the most first; topic null: no known owner."""
+    """Return the number of blocked ledgers by cause and topic, the most first; topic null if unknown."""
     ledgers = blocked_ledgers(run, trial)
     text_table = pa.table({name: ledgers[name].cast(pa.string()) for name in ("cause", "topic")})
     counts = text_table.group_by(["cause", "topic"]).aggregate([([], "count_all")])
