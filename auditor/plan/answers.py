@@ -1,6 +1,7 @@
 """Check of a plan against a newer run or a store: each step is still true, done, changed or unknown.
 
-The facts that conditions ask for are read first; None stands for an unknown fact. Nothing is changed.
+The module first reads the facts that the conditions need; None stands for an unknown fact. It changes
+nothing.
 """
 
 from collections import Counter
@@ -48,7 +49,7 @@ from auditor.tables.registry import instance_id, registered_modes, registrations
 
 @dataclass(frozen=True)
 class LedgerAnswers:
-    """Facts about a plan's ledgers: ``rows`` of existing ledgers, and ``unsure`` ids that may exist unseen.
+    """Facts about a plan's ledgers: ``rows`` of existing ledgers, and ``unsure`` ids, which may exist unseen.
 
     ``marked``, ``locked`` and ``unowned`` are None if they are unknown.
     """
@@ -62,13 +63,13 @@ class LedgerAnswers:
 
 @dataclass(frozen=True)
 class Answers:
-    """The state of a cluster now, from a newer run or a store: ``asked`` is its name, ``time`` is in ms.
+    """The state of a cluster now; ``asked`` is the newer run or the store that shows it, ``time`` is in ms.
 
     If ``bookies_listed``, a bookie missing from ``registered`` or ``cookies`` has no registration or no
     cookie, unless it is among the ``unclear`` ones. ``named`` and ``findings`` are None for a store, which
-    lacks them. A missing finding about one of the ``read`` bookies is gone, unless its check is ``blind``.
-    ``run`` is the newer run, whose gate permits steps; None for a store. ``joint_holders`` returns the sets
-    of stopping bookies that alone serve an entry together; None for a store.
+    lacks them. If a finding about one of the ``read`` bookies is missing, it is gone, unless its check is
+    ``blind``. ``run`` is the newer run, whose gate permits steps; None for a store. ``joint_holders`` returns
+    the sets of stopping bookies that alone serve an entry together; None for a store.
     """
 
     asked: str
@@ -303,7 +304,7 @@ def _open_state(
     permission: StepPermission,
     time: int,
 ) -> tuple[StepState, list[str]]:
-    """Return the state of a step that is not done, and the reasons if it is not still true."""
+    """Return the state of a step that is not done. If the step is no longer true, return the reasons too."""
     answers = {condition: holds(condition, cluster, step.bookie_id) for condition in premises}
     faults = [f"not true: {condition_text(key)}" for key, answer in answers.items() if answer is False]
     doubts = [f"not known: {condition_text(key)}" for key, answer in answers.items() if answer is None]
@@ -342,7 +343,7 @@ def _ledger_state(
 
 
 def holds(condition: Condition, cluster: Answers, bookie: str | None = None) -> bool | None:
-    """Return whether a condition on a bookie or the cluster holds, or None. ``bookie`` is the step's."""
+    """Return whether a condition on the step's ``bookie`` or the cluster is met; None if unknown."""
     subject, value = condition.of, condition.value
     if condition.fact in (Fact.REGISTERED, Fact.COOKIE):
         values = cluster.registered if condition.fact is Fact.REGISTERED else cluster.cookies
@@ -370,7 +371,7 @@ def _holds_finding(subject: str, value: str, cluster: Answers, bookie: str | Non
 
 
 def holds_of(condition: Condition, ledger: PlannedLedger, cluster: Answers) -> bool | None:
-    """Return whether a condition holds for a ledger; None if unknown. A deleted ledger names no bookie."""
+    """Return whether a condition is met for a ledger; None if unknown. A deleted ledger has no bookies."""
     id, answers, expected = int(ledger.ledger_id), cluster.ledgers, condition.value == "yes"
     row = answers.rows.get(id)
     if row is None and id in answers.unsure:

@@ -36,7 +36,7 @@ _STOP_RISK = "none of its copies can be read while it is stopped"
 
 
 def stop_bookies(situation: Situation) -> Steps:
-    """Yield stops of bookies whose next collection deletes needed data.
+    """Yield stops of bookies whose next garbage collection deletes needed data.
 
     If a stop would put needed copies out of reach, it is refused. `auditor.plan.replication_steps` then first
     copies the ledgers that depend on the bookie.
@@ -72,10 +72,10 @@ def stop_bookies(situation: Situation) -> Steps:
 def _copy_first_step(
     situation: Situation, bookie: str, refused_step: RefusedStep, groups: FindingGroups, has_target: bool
 ) -> RefusedStep:
-    """Return the refused stop of a bookie; with the order of steps to follow if copies must come first.
+    """Return the refused stop of a bookie, with the order of steps if ledgers must be copied first.
 
-    It also says what to do first if the bookie has another cluster's disks. ``has_target`` is whether a
-    bookie remains that could take the copies.
+    The refusal also says what to do first if the bookie has another cluster's disks. ``has_target`` is
+    whether a bookie remains that could take the copies.
     """
     if (
         refused_step.holds
@@ -218,7 +218,7 @@ def _read_directories(situation: Situation, bookie: str) -> list[dict[str, list[
 
 
 def retire_bookies(situation: Situation) -> Steps:
-    """Yield deletions of cookies of bookies that are gone, refused if ledgers still name the bookie."""
+    """Yield deletions of cookies of gone bookies; a deletion is refused if ledgers still have the bookie."""
     for bookie, groups in situation.by_bookie("cookie-unused").items():
         title, row = f"delete the cookie of {bookie}, which no ledger names", situation.bookies[bookie]
         copies = _find_last_copies(situation, bookie)
@@ -312,9 +312,9 @@ def refuse_last_of_set(
     bookies: Sequence[str],
     holders: Sequence[str],
 ) -> RefusedStep:
-    """Return the refusal to stop ``bookies``, because an entry would then not be served.
+    """Return the refusal to stop ``bookies``, because no bookie would then serve some entry.
 
-    Other steps stop the rest of ``holders``, the bookies that alone serve the entry together. A restart is
+    ``holders`` are the only bookies that serve the entry. Other steps stop the rest of them. A restart is
     suggested only if a start is permitted.
     """
     start_answer = permit(situation.run, ActionKind.START, [bookie_object(name) for name in bookies])

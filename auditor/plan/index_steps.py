@@ -29,9 +29,9 @@ _BOTH_DATABASES = "ledgers and locations"
 
 
 def recoverable_copies(row: Mapping[str, Any]) -> list[str]:
-    """Return the bookies whose entry logs have lost entries of a ledger, which no index has.
+    """Return the bookies whose entry logs still have lost entries of a ledger. No index has these entries.
 
-    ``row`` is a finding. Returns an empty list if it is not a confirmed loss of entries, or if it is about
+    ``row`` is a finding. Returns an empty list if the finding is not a confirmed loss of entries, or is about
     another scope than 0.
 
     >>> log = {"bookie_id": "bk1:3181", "lost_entries": 3}

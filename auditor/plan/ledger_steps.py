@@ -1,4 +1,4 @@
-"""Steps about metadata of ledgers: restore metadata if an owner names the ledger, delete unowned ledgers."""
+"""Steps about metadata of ledgers: restore lost metadata of ledgers with an owner, delete unowned ledgers."""
 
 import json
 from collections import defaultdict
@@ -25,7 +25,7 @@ _FILE_NAME = "{}.metadata"
 
 
 def ledger_blanks(ledgers: Sequence[str]) -> dict[str, str]:
-    """Return the values of a command's words ID and FILE.
+    """Return the values that replace the words ID and FILE in a command.
 
     With several ledgers the word ID stays, and a person types it for one ledger after the other.
 
@@ -38,7 +38,7 @@ def ledger_blanks(ledgers: Sequence[str]) -> dict[str, str]:
 
 
 def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
-    """Yield restores of metadata of ledgers that an owner names, the store lacks, and a bookie still has."""
+    """Yield restores of metadata that the store lacks, if an owner and a bookie still have the ledger."""
     named_ledgers: dict[int, dict[str, object]] = {}
     for row in situation.asking("owner-dangling"):
         if row["severity"] == Severity.ERROR:
@@ -116,9 +116,10 @@ def _restore_steps(
 
 
 def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
-    """Yield deletions of unowned ledgers, if two runs a rollover apart confirm them and every owner was read.
+    """Yield deletions of unowned ledgers, if two runs a ledger rollover apart confirm that no owner has them.
 
-    Runs of earlier releases do not say whether every owner was read. Deletions of their ledgers are refused.
+    Both runs must have read every owner. Runs of earlier releases do not say whether they did. Deletions of
+    their ledgers are refused.
     """
     certain, unsure, unproved, written = (
         FindingGroups(),

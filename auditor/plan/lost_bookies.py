@@ -58,11 +58,11 @@ _REMEDY_WITHOUT_START = {
     Cause.UNREADABLE: "keep the bookie's disks; nothing else has these entries",
     Cause.NO_COVERAGE: "repair the fault that prevents its start, and let the writer close them",
 }
-"""Causes that a start of the bookies ends, with what to do instead if a hold forbids the start."""
+"""Causes that end when the bookies start, each with the action to take if a hold forbids the start."""
 
 
 def replication_steps(situation: Situation) -> Steps:
-    """Yield all steps that restore copies; all ledgers that lost bookies explain are in one step."""
+    """Yield all steps that restore copies; one step has all ledgers explained by lost bookies."""
     lacking_copies = sort_findings(situation)
     yield from _lost_bookie_steps(situation, lacking_copies)
     yield from copy_steps(situation, lacking_copies)
@@ -278,14 +278,14 @@ def _find_cluster_refusal(situation: Situation) -> Refused | None:
 
 
 def _start_alternative(situation: Situation, lost: Sequence[str]) -> str:
-    """Return the end of the condition that bookies will not be back: what to do otherwise."""
+    """Return the end of the condition that bookies will not come back: what to do if they will."""
     if (refusal := _find_start_refusal(situation, lost)) is None:
         return ": otherwise start it, and copy nothing"
     return f"; do not start it as it is: {refusal.sentence}"
 
 
 def _find_way_out(situation: Situation, lost: Sequence[str], cause: Cause) -> str:
-    """Return what to do about a cause; it suggests only what is permitted."""
+    """Return what to do about a cause; the text suggests only permitted actions."""
     if cause in _REMEDY_WITHOUT_START and (refusal := _find_start_refusal(situation, lost)) is not None:
         return f"{_REMEDY_WITHOUT_START[cause]}; do not start it as it is: {refusal.sentence}"
     if cause in _CLUSTER_WIDE_REMEDIES and (refusal := _find_cluster_refusal(situation)) is not None:
@@ -303,7 +303,7 @@ def _has_no_digest(situation: Situation, lost: Sequence[str], stuck_ids: Longs) 
 
 
 def _count_ledgers(listed_rows: Sequence[LedgerRow], count: int) -> int:
-    """Return the length of the list of ledgers if it is complete; else ``count``, if that is larger."""
+    """Return the number of ``listed_rows`` if they are complete; else at least ``count``."""
     return len(listed_rows) if len(listed_rows) < MAX_LEDGERS else max(len(listed_rows), count)
 
 

@@ -75,7 +75,7 @@ def make_step(
     bytes: int | None = None,
     needs: Sequence[str] = (),
 ) -> PlanStep:
-    """Return a step, which gets its number later; every step of a plan is made here.
+    """Return a step, which gets its number later; this function makes every step of a plan.
 
     Args:
         allowed: The gate's permission for the step's kind, its bookie and each of its ledgers.
@@ -111,7 +111,7 @@ def make_step(
 def permit_or_refuse(
     run: HeldRun, kind: ActionKind, title: str, findings: Sequence[PlanFinding], *objects: ActionObject
 ) -> Allowed | RefusedStep:
-    """Ask the gate for a step on some objects; return the permission, or the plan's refusal."""
+    """Ask the gate for permission of a step on some objects; return the permission, or the plan's refusal."""
     answer = permit(run, kind, objects)
     return answer if isinstance(answer, Allowed) else refuse_held([answer], title, findings)
 
@@ -124,14 +124,13 @@ def permit_each_ledger(
     bookies: Sequence[str],
     ledgers: Sequence[int],
 ) -> tuple[Allowed | None, list[RefusedStep]]:
-    """Ask the gate for a step on many ledgers; ledgers with the same holds get one refusal together.
+    """Ask the gate for permission of a step on many ledgers. Ledgers with the same holds get one refusal.
 
     Args:
         run: The run that the plan rests on.
         kind: The kind of action.
         title: The action in words, with ``{}`` in the place of the number of ledgers.
-        findings: The findings that require it.
-        bookies: The bookies that the action is about.
+        findings: The findings that require it. bookies: The bookies that the action is about.
         ledgers: The ledgers.
 
     Returns:
@@ -194,7 +193,7 @@ def refuse(
 ) -> RefusedStep:
     """Return a refusal that names the first of ``ledgers``.
 
-    ``ledger_count`` is the number of all its ledgers; None if ``ledgers`` are all.
+    ``ledger_count`` is the number of all refused ledgers; None if ``ledgers`` has all of them.
     """
     count = len(ledgers) if ledger_count is None else ledger_count
     shown = tuple(str(ledger_id) for ledger_id in ledgers[:MAX_REFUSED_SHOWN])
@@ -223,11 +222,11 @@ class LedgerRow:
 
     @property
     def members(self) -> frozenset[str]:
-        """Return every bookie that a segment of the ledger names."""
+        """Return every bookie in a segment of the ledger."""
         return frozenset(name for ensemble in self.ensembles for name in ensemble)
 
     def planned(self) -> PlannedLedger:
-        """Return the ledger in the form in which a plan lists it."""
+        """Return the ledger in the form of a plan."""
         return PlannedLedger(str(self.ledger_id), self.version, self.state)
 
 
@@ -250,9 +249,10 @@ def ledgers_naming(
     only_closed: bool = True,
     excluded_ids: Sequence[int] | Longs = (),
 ) -> Iterator[LedgerRow]:
-    """Yield at most ``max_count`` ledgers of scope 0 with a segment that names one of these bookies.
+    """Yield at most ``max_count`` ledgers of scope 0 that have one of these bookies in a segment.
 
-    Only closed ledgers, unless ``only_closed`` is False, and none of the ids ``excluded_ids``.
+    Ledgers in ``excluded_ids`` are left out. Ledgers that are not closed are left out unless ``only_closed``
+    is False.
     """
     import numpy as np
 
@@ -290,6 +290,6 @@ def _parse_row(row: dict[str, Any]) -> LedgerRow:
 
 
 def listed_of(run: RunReader, ids: Sequence[int]) -> tuple[PlannedLedger, ...]:
-    """Return ledgers as a plan lists them; a ledger that the store lacks has neither version nor state."""
+    """Return ledgers in the form of a plan; a ledger that the store lacks has neither version nor state."""
     rows = ledgers_of(run, ids)
     return tuple(rows[id].planned() if id in rows else PlannedLedger(str(id), None, None) for id in ids)

@@ -1,4 +1,4 @@
-"""Permission of a plan's steps by the gate of a newer run; its holds may be newer than the plan."""
+"""Permission of a plan's steps by the gate of a newer run. The run's holds may be newer than the plan."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from auditor.model.permission import Refused
 from auditor.model.plan import CommandRole, Fact, PlanStep, StepCheck, StepState
 
 _BOOKIE_FACTS = (Fact.REGISTERED, Fact.COOKIE, Fact.NAMED, Fact.NAMES, Fact.QUEUED)
-"""Facts of conditions that are about a bookie of the step."""
+"""Facts in conditions that are about a bookie of the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,8 @@ class StepPermission:
     """Answer of a newer run to a step.
 
     ``forbidden`` are sentences of holds on the whole step. ``unknown`` says why the run permits nothing of
-    this kind. ``held_ledgers`` are the step's ledgers with a hold that forbids it, by decimal id.
+    this kind. ``held_ledgers`` are those of the step's ledgers on which a hold forbids the step, by decimal
+    id.
     """
 
     forbidden: tuple[str, ...] = ()
@@ -41,7 +42,7 @@ FUTURE_REASON = (
 
 
 def without_run(step: PlanStep) -> StepPermission:
-    """Return the permission of a step if only a store was read, which has no holds.
+    """Return the permission of a step if only a store was read; a store has no holds.
 
     The step is permitted if the gate permitted it when the plan was made.
     """
@@ -50,7 +51,7 @@ def without_run(step: PlanStep) -> StepPermission:
 
 
 def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
-    """Ask the gate of a newer run for a step of a plan.
+    """Ask the gate of a newer run whether a step of a plan is permitted.
 
     Raises:
         RunError: a table of the run is broken.
@@ -86,7 +87,7 @@ def _refused_keys(refusals: Iterable[Refused]) -> frozenset[str]:
 
 
 def _step_bookies(step: PlanStep) -> list[str]:
-    """Return the bookies of a step; if there are several, from its conditions."""
+    """Return the bookies of a step; if the step has several, its conditions name them."""
     names = {
         condition.of for condition in (*step.requires, *step.done_when) if condition.fact in _BOOKIE_FACTS
     }
@@ -124,11 +125,11 @@ def forbid_last_stops(
     registered_bookies: Iterable[str],
     joint_holders: JointHolders,
 ) -> tuple[StepCheck, ...]:
-    """Forbid each stop after which the steps that are still true would leave an entry unserved.
+    """Forbid each stop of a bookie that, after the stops of earlier steps, would leave an entry unserved.
 
-    A hold considers one bookie alone. The entries that two bookies alone serve together can have changed
-    since the plan was made. Steps that restart the bookie are checked last, because the other bookies stay
-    stopped meanwhile.
+    A hold considers one bookie alone. The entries that only two bookies serve can have changed since the plan
+    was made. Steps that restart their bookie are checked last, because the other bookies stay stopped
+    meanwhile.
 
     Args:
         steps: The steps of one plan, each with its check result.

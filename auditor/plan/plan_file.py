@@ -8,7 +8,7 @@ Every finding belongs to a step or a refusal, or is counted as a finding without
     ledger_file = "plan.recover-3.csv"      beside the plan; of a step with over `MAX_INLINE_LEDGERS`
     [[refused]]
 
-Long sentences are folded: they have line ends, each of which becomes one blank when the file is read.
+Long sentences are folded over several lines. Reading the file replaces each line end by one blank.
 """
 
 import csv
@@ -50,10 +50,10 @@ from auditor.runs.whole_file import write_whole
 from auditor.sources.regular_file import read_regular, read_toml
 
 MAX_INLINE_LEDGERS = 20
-"""Largest number of a step's ledgers that PLAN.toml lists itself. A longer list is in a file of its own."""
+"""Largest number of ledgers of a step in PLAN.toml itself. A longer list is in a file of its own."""
 
 _MANY_COPIES = 1 << 30
-"""Number of copies, for sorting, of a step whose number is not known: more than any entry has."""
+"""Number by which a step with an unknown number of copies is sorted: more copies than any entry has."""
 _LINE_WIDTH = 96
 _TIME_KEYS = ("scan_time", "expires")
 _COLUMNS = ("ledger_id", "version", "state")
@@ -80,7 +80,7 @@ def write_plan(plan: RepairPlan, path: str) -> list[str]:
 
 
 def plan_toml(plan: RepairPlan, files: Mapping[int, str] | None = None) -> str:
-    """Return the text of PLAN.toml; ``files`` has the file with a step's ledgers, by step number."""
+    """Return the text of PLAN.toml; ``files`` maps a step's number to the file with its ledgers."""
     return "\n".join(_sections(plan, files or {}))
 
 
@@ -178,7 +178,7 @@ def read_plan(path: str) -> RepairPlan:
 
 
 def _rename_kinds(value: dict[str, Any]) -> None:
-    """Convert the step kinds of earlier versions, and set the current schema."""
+    """Convert the kinds of steps that earlier versions wrote, and set the current schema."""
     for name in ("steps", "refused"):
         steps = value.get(name)
         for step in steps if isinstance(steps, list) else ():

@@ -49,8 +49,8 @@ AUTORECOVERY_RUNS = (Condition(Fact.REPLICATION, "", "on"), Condition(Fact.AUDIT
 class LackingCopies:
     """Findings about ledgers that lack copies, sorted by the action that they require.
 
-    ``waiting`` (left to AutoRecovery) and ``copied`` are by bookie, ``refused`` by reason. Findings that lost
-    bookies explain completely are left out.
+    ``waiting`` (left to AutoRecovery) and ``copied`` are by bookie, ``refused`` by reason. Findings are left
+    out if lost bookies explain all their lacking copies.
     """
 
     waiting: dict[str, FindingGroups] = field(default_factory=lambda: defaultdict(FindingGroups))
@@ -79,7 +79,7 @@ def copy_steps(situation: Situation, lacking_copies: LackingCopies) -> Steps:
 
 
 def _refuse_outside(groups: FindingGroups, outside_copies: Mapping[int, Sequence[str]]) -> RefusedStep:
-    """Return the refusal for ledgers whose last copies are on bookies that no segment names.
+    """Return the refusal for ledgers whose last copies are on bookies outside all their segments.
 
     ``outside_copies`` has these bookies by ledger.
     """
@@ -178,7 +178,7 @@ def sort_findings(situation: Situation) -> LackingCopies:
 
 
 def _lacks_for_exchange(situation: Situation, row: Mapping[str, Any]) -> bool:
-    """Return whether a bookie that lacks entries of the finding has exchanged disks or directories."""
+    """Return whether disks or directories were exchanged at a bookie that lacks entries of the finding."""
     lacking_bookies = {replica["bookie_id"] for replica in row["missing"] or ()} | {*(row["unknown"] or ())}
     return bool(lacking_bookies & situation.exchanged.keys())
 
@@ -195,7 +195,7 @@ def _find_lacking_bookie(situation: Situation, row: Mapping[str, Any]) -> str | 
 
 
 def _is_young(situation: Situation, ledger: int) -> bool:
-    """Return whether AutoRecovery is about to copy the ledger: its mark is young, or a worker holds it."""
+    """Return whether AutoRecovery will soon copy the ledger: its mark is young, or a worker has locked it."""
     marked_time = situation.marks.mark_time(ledger)
     latest_time = situation.facts.scan_time - EXPIRY_MS
     return (
@@ -254,7 +254,7 @@ def _copy_urgency(situation: Situation, urgency: Urgency, ledgers: Collection[in
 
 
 def _batch_groups(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[tuple[str, FindingGroups]]]:
-    """Yield batches of groups by bookie; one pass over the run's ledgers looks up a batch."""
+    """Yield batches of (bookie, groups), each small enough for one look-up pass over the run's ledgers."""
     batch: list[tuple[str, FindingGroups]] = []
     for bookie_groups in groups:
         batch.append(bookie_groups)

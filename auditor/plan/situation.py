@@ -27,7 +27,7 @@ from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers, f
 from auditor.simulate.windows import Longs
 
 MAX_LEDGERS = 10_000
-"""Largest number of ledgers that one step lists. Plan the others once these are done."""
+"""Largest number of ledgers in one step. Plan the others once these are done."""
 
 _COOKIE_COLUMNS = (
     "layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id", "damage", "version",
@@ -109,7 +109,7 @@ class FindingGroups(dict[str, FindingGroup]):
         return tuple(PlanFinding(group.id, group.count, tuple(group.fingerprints)) for group in self.values())
 
     def conditions(self, value: str) -> tuple[Condition, ...]:
-        """Return, for each named finding, the condition that it is ``value``: "there" or "gone"."""
+        """Return, for each named finding, the condition that the finding is ``value`` ("there" or "gone")."""
         return tuple(
             Condition(Fact.FINDING, f"{group.id} {fingerprint}", value)
             for group in self.values()
@@ -160,7 +160,7 @@ class Situation:
 
     @cached_property
     def marks(self) -> MarkTimes:
-        """Return the times of all marks, and the ledgers that a worker holds."""
+        """Return the times of all marks, and the ledgers that a worker has locked."""
         return MarkTimes(self.run)
 
     def marks_of(self, bookies: Collection[str]) -> dict[str, tuple[int, list[int]]]:
@@ -217,7 +217,7 @@ class Situation:
         return {dependent_ledger.ledger_id: dependent_ledger for dependent_ledger in dependent_rows}
 
     def copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
-        """Return the ledgers whose last copy is on bookies that no segment names, with these bookies."""
+        """Return the ledgers whose last copy is on bookies outside all their segments, with these bookies."""
         row_filter = (ds.field("scope_id") == 0) & (ds.field("reason") == GcReason.LAST_COPY.value)
         row_filter &= ds.field("ledger_id").isin(list(ledgers))
         rows = (
@@ -249,7 +249,7 @@ class Situation:
         )
 
     def rows_of(self, *ids: str) -> Iterable[dict[str, Any]]:
-        """Yield the findings with these ids, in order; ``accepted``: whether a suppression names it."""
+        """Yield the findings with these ids, in order; ``accepted`` says whether a suppression names one."""
         find_standing = (
             standings_in_order(self.run.path) if any(self.accepted[id] for id in ids) else no_standing
         )
@@ -305,7 +305,7 @@ class MarkTimes:
         return int(self._since[position])
 
     def locked(self, ledger: int) -> bool:
-        """Return whether a worker holds the ledger."""
+        """Return whether a worker has locked the ledger."""
         return ledger in self._locks
 
 

@@ -99,7 +99,7 @@ _START_REASONS = {FactReason.NO_MEMBER_REGISTERED, FactReason.COPIES_ON_DOWN_BOO
 
 
 def start_bookies(situation: Situation) -> Steps:
-    """Yield starts of bookies that are down and that alone have, or may have, entries of a ledger."""
+    """Yield starts of bookies that are down and have, or may have, entries that no registered bookie has."""
     holds = (
         hold for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER) if hold.reason in _START_REASONS
     )
