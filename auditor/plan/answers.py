@@ -1,7 +1,6 @@
 """Check of a plan against a newer run or a store: each step is still true, done, changed or unknown.
 
-The module first reads the facts that the conditions need; None stands for an unknown fact. It changes
-nothing.
+The module first reads the facts that conditions need (None: unknown). It changes nothing in the cluster.
 """
 
 from collections import Counter

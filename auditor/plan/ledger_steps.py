@@ -118,8 +118,8 @@ def _restore_steps(
 def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
     """Yield deletions of unowned ledgers, if two runs a ledger rollover apart confirm that no owner has them.
 
-    Both runs must have read every owner. Runs of earlier releases do not say whether they did. Deletions of
-    their ledgers are refused.
+    Every owner must have been read. Runs of earlier releases do not say whether it was, so deletions of their
+    ledgers are refused.
     """
     certain, unsure, unproved, written = (
         FindingGroups(),

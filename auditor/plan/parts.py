@@ -130,7 +130,8 @@ def permit_each_ledger(
         run: The run that the plan rests on.
         kind: The kind of action.
         title: The action in words, with ``{}`` in the place of the number of ledgers.
-        findings: The findings that require it. bookies: The bookies that the action is about.
+        findings: The findings that require it.
+        bookies: The bookies that the action is about.
         ledgers: The ledgers.
 
     Returns:
