@@ -41,8 +41,7 @@ def permit_decommission(run: HeldRun, bookies: Sequence[str], live_bookies: Sequ
 
 
 def gate_blockers(permission: Permission) -> Iterator[Blocker]:
-    """Yield the causes of a refusal: certain holds, or uncertain ones if none is certain; facts the run
-    lacks."""
+    """Yield the causes of a refusal: certain holds, or else uncertain ones; and what the run lacks."""
     if isinstance(permission, Allowed):
         return
     holds_by_cause: dict[Cause, list[Hold]] = {}

@@ -240,8 +240,7 @@ def rehearse_by_ledger(
 
 
 class _Bookies:
-    """The bookies of a run, numbered as in ``names``; its absent bookies, and spares that could take
-    copies."""
+    """Bookies of a run, numbered as in ``names``; its absent bookies, and spares that can take copies."""
 
     def __init__(self, run: RunReader, leaving_bookies: Sequence[str]) -> None:
         rows = run.table("bookies", ["bookie_id", "registered", "named"]).to_pylist()

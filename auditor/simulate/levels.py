@@ -3,9 +3,8 @@
 A level is bookies, racks or regions; each bookie, rack or region is a domain. The loss of a set of domains is
 the sum over its subsets. For two domains the worst sets are exact. Each of them is either a pair with all
 copies of some entries, or two of the worst single domains. Larger sets grow from the sets with most data,
-each time by the domain that adds the largest loss. They are the worst sets found, without a proof that no set
-is worse. The distance to data loss is the smallest number of domains whose failure loses an entry. A distance
-of one needs action tonight.
+each time by the domain that adds the largest loss. They are the worst sets found, without proof. The distance
+to data loss is the smallest number of domains whose failure loses an entry. A distance of one is urgent.
 """
 
 from collections import Counter

@@ -63,8 +63,7 @@ The lower bound counts windows that certainly have an outcome, the upper bound t
 """
 
 COPY_VIEWS = ("promise", "today")
-"""Copies assumed before a failure: "promise" has those that the metadata expects, "today" those in
-indexes."""
+"""Copies assumed before a failure: "promise" has those in the metadata, "today" those in indexes."""
 
 
 @dataclass(frozen=True)
