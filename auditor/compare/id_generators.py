@@ -19,7 +19,7 @@ from auditor.tables.cluster_state import Ids, ids_drawn
 from auditor.tables.id_generators import DRAWING_APPLICATIONS
 
 _BUCKET_BITS = 56
-"""Lowest bit of an id's top byte. etcd has an id generator for each value of that byte (EtcdIdGenerator)."""
+"""Lowest bit of an id's top byte. etcd has one id generator for each value of this byte (EtcdIdGenerator)."""
 _PATH = "idgen"
 
 
@@ -37,8 +37,8 @@ class GeneratorDifference(NamedTuple):
 def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifference:
     """Compare the next ids of the copy with the ids of ledgers in either store. Runs one query.
 
-    Only ids that a generator gave out count. So the source's generator must be past the id, or the ledger
-    must be of an application that never chooses ids itself.
+    Only ids that a generator gave out count. An id counts if the source's generator is past it, or if the
+    ledger belongs to an application that never chooses ids itself.
     """
     drawn_ids = ids_drawn(source.nodes, source.layout)
     # Read a running copy's generator after its ledgers: a ledger created meanwhile has an id below it.

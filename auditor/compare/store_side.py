@@ -46,7 +46,7 @@ STORE_DIFFERENCES = schema_of(
 GAPS_LIMIT = 1000
 """Largest number of unreadable places in one side's owner trees that are matched with missing owners.
 
-With more, every missing owner is undecided.
+If there are more such places, every missing owner is undecided.
 """
 
 MOVED = "it changed while the stores were read"
@@ -237,7 +237,7 @@ class StoreSide:
     def values(self, *, again: bool = False) -> dict[str, bytes]:
         """Return the bytes of layout, instance id and cookies, by their names below the root.
 
-        With ``again``, read them again from the store.
+        With ``again``, read these bytes again from the store.
         """
         nodes = self.store.cluster() if again else self.nodes
         return {
@@ -262,7 +262,7 @@ class StoreSide:
         )
 
     def has_owners(self, application: str) -> bool | None:
-        """Return whether an application's owners lie beside the root; None if the store cannot tell."""
+        """Return whether the store has an application's owners beside the root; None if it cannot tell."""
         tree = APPLICATIONS[application].trees[0]
         return self.store.has_beside(tree) if isinstance(self.store, NeighbourStore) else None
 

@@ -182,7 +182,7 @@ class _OpenPair:
         return settle_differences(differences, StoreItem.OWNER, *later_owners)
 
     def _nodes(self) -> DataFrame:
-        """Return the differences of layout, instance id, cookies and id generator. They fit on the driver."""
+        """Return the differences of layout, instance id, cookies and id generator, which are few."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         source_values, copy_values = (side.values() for side in self.sides)
@@ -220,7 +220,8 @@ class _OpenPair:
     def _comparable(self, name: str) -> bool:
         """Return whether both stores should have the same bytes at the path ``name``.
 
-        Only LAYOUT may differ: BookKeeper's own etcd layout has another one than ZooKeeper's paths.
+        Only LAYOUT may differ: BookKeeper's own driver for etcd writes other bytes there than ZooKeeper's
+        layouts.
         """
         is_etcd = [side.layout is LayoutKind.ETCD for side in self.sides]
         return name != "LAYOUT" or is_etcd[0] == is_etcd[1]
@@ -241,7 +242,7 @@ class _OpenPair:
         )
 
     def _totals(self) -> dict[StoreItem, tuple[int, int, int | None]]:
-        """Return, for each kind of item, its number in source and copy, and the number of equal items.
+        """Return for each kind of item the number of items in source and copy, and of equal items.
 
         The number of equal items is None if the caller must derive it from the differences.
         """
