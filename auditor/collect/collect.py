@@ -10,11 +10,10 @@
     disks           with --entry-logs: files beside the logs, and the free space of the file systems
     manifest        written last: the tables, and their sizes
 
-lastMark is read before the indexes. So any entry that is written later, and that the collection
-lacks, is known to be newer than the mark. A collection does not assign entry logs to bookies; the
-audit finds out which bookie a directory belongs to. Without Spark the directories are read one after
-the other, in bounded memory. Spark is for many bookies whose disks all tasks can read. It runs one
-task for each part of a table.
+lastMark is read before the indexes. If the collection lacks an entry that was written later, the entry is
+therefore newer than the mark. A collection does not assign entry logs to bookies; the audit finds out which
+bookie a directory belongs to. Without Spark the directories are read one after the other, in bounded memory.
+Use Spark for many bookies, if all tasks can read their disks. It runs one task for each part of a table.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ class CollectionInput:
 
 
 class CollectedTable(NamedTuple):
-    """A table of a collection, and the function that reads the rows of one part. Neither needs Spark."""
+    """A table of a collection, and the function that reads the rows of one part without Spark."""
 
     name: str
     columns: pa.Schema
