@@ -219,7 +219,7 @@ _PERSISTENT, _EPHEMERAL = 0, 1
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The report of the demonstration, and how its findings differ from the expected ones.
+    """The report of the demonstration, and the differences of its findings from the expected ones.
 
     ``not_found`` are expected findings that the audit did not make. ``not_known`` are findings that were not
     expected.
@@ -322,7 +322,7 @@ def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None
 def _newest_run(directory: str | Path, instance_id: str) -> tuple[str | None, str]:
     """Return the path of the newest run of a cluster, and an unused path for a new run.
 
-    The first is None if there is no run.
+    The first path is None if there is no run.
     """
     below = Path(directory)
     runs = [run for run in history(below).runs if run.instance_id == instance_id] if below.is_dir() else []
