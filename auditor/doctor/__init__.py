@@ -1,6 +1,6 @@
 """Checks before a first run: whether an audit has everything it needs, and what it cannot see.
 
-The checks read the records of bookies, and some hundreds of znodes to count ledgers. They keep to the
+The checks read the records of bookies, and some hundreds of znodes to count ledgers. The checks keep to the
 audit's own rate limit, and write nothing.
 """
 

@@ -1,6 +1,6 @@
 """Check of the ``--bookies`` sources: which bookies an audit would read completely. It reads no index.
 
-It lists the journal files from the last mark on, but does not open them.
+The check lists the journal files from the last mark on, but does not open them.
 """
 
 from __future__ import annotations
@@ -153,11 +153,11 @@ Missing entries of ledgers that changed after the index was written stay unconfi
 
 @dataclass
 class Bookies:
-    """Facts about the ``--bookies`` sources, which decide what an audit can see.
+    """Facts about the ``--bookies`` sources, from which an audit's blind spots follow.
 
     ``storages`` are the kinds of index storage found, idx and rocksdb. ``rpc`` is True if ``rpc:`` is a
-    source. ``disks`` is True if a source is a directory. ``whole`` are the bookies of which all directories
-    were found.
+    source. ``disks`` is True if a source is a directory. ``whole`` are the bookies with all their directories
+    found.
     """
 
     storages: set[str] = field(default_factory=set)

@@ -28,7 +28,7 @@ def registration_lines(
     Args:
         root: The cluster's root path, or its scope in etcd.
         nodes: The store's records of the cluster itself.
-        complete_bookies: Ids of the bookies of which all directories were given.
+        complete_bookies: Ids of the bookies with all their directories given.
     """
     bookie_ids = {cookie.bookie_id for cookie in store_cookies(nodes)}
     registered = {str(row["bookie_id"]) for row in registrations(nodes)}
