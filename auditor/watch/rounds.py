@@ -40,7 +40,7 @@ from auditor.sources.file_systems import run_files
 from auditor.spark.types import SparkSession
 
 FIRST_RETRY_S = 30.0
-"""Wait after a failed round, in seconds. It doubles with each further failure, up to the interval."""
+"""Wait after a failed round, in seconds. The wait doubles with each further failure, up to the interval."""
 
 
 class Stop(KeyboardInterrupt):
@@ -52,7 +52,7 @@ class Round:
     """One round: its run, its duration in seconds, and its report or the error that it failed with.
 
     ``wait`` is the number of seconds from the start of this round to the start of the next. If this round
-    takes longer, the next starts at a later multiple of it.
+    takes longer, the next starts at a later multiple of ``wait``.
     """
 
     number: int
