@@ -40,7 +40,7 @@ PARALLEL_OPTIONS = (
     # A restarted process would begin the test that crashed its predecessor again.
     *("--max-worker-restart", "0"),
 )
-"""Options of pytest that run test files in parallel. All processes have their sessions in one Spark.
+"""Options of pytest that run test files in parallel. All test processes share one Spark.
 
 tests/plugin.py orders the tests. The longest begin first, so that no process is left alone with one.
 """
@@ -58,7 +58,7 @@ JAVA_LIMIT_S = 60
 
 
 def main() -> int:
-    """Run the command of the command line; return its exit code."""
+    """Run the command that the arguments of this process name, and return its exit code."""
     if sys.version_info < MINIMUM_PYTHON:
         return _print_message(
             f"Python {'.'.join(map(str, MINIMUM_PYTHON))} or newer is needed, this is {sys.version}", 2

@@ -1,4 +1,4 @@
-"""Every error this package raises on purpose.
+"""All errors that this package raises on purpose.
 
     AuditorError
     ├── UsageError            2  an option, URI or configuration that is invalid
@@ -6,16 +6,16 @@
     │   └── LockedError       2  another audit or scan of this cluster runs beside this one
     ├── RunError              5  a run directory that is damaged
     │   └── UnknownWordError  5  a word in a table of a run that this version does not know
-    ├── StoreError            4  a metadata store could not be read, or would not let us in
+    ├── StoreError            4  a metadata store could not be read, or refused the login
     │   ├── CompactedError    4  etcd no longer keeps the revision that was being read
-    │   ├── UnsettledError    4  a store whose servers do not agree for now on what each of them has
+    │   ├── UnsettledError    4  a store whose servers do not agree for now; a later attempt may succeed
     │   ├── TooLargeError     4  an answer of etcd that passes the limit of a message
-    │   └── NoRootError       4  a metadata store has nothing where it was to be read
+    │   └── NoRootError       4  a metadata store has nothing at the given root
     ├── UnreadError           3  a bookie's directory or file could not be read
     │   ├── RefusedError      3  a bookie does not serve this client, whatever is asked
-    │   └── DamagedError      3  a bookie's database that can be opened no more, or not to its end
+    │   └── DamagedError      3  a bookie's database that cannot be opened, or not be read to its end
     ├── DecodeError           5  bytes that do not follow their format
-    ├── RuleError             5  bytes that follow their format and say what may not be
+    ├── RuleError             5  bytes that follow their format, with a value that is not allowed
     ├── CoverageLimitError    3  sets of entries too irregular to compare within the bound
     ├── JavaMissingError      4  no Java runtime that Spark can use
     ├── SparkError            4  Spark could not be started, or its process has ended
@@ -23,8 +23,8 @@
     ├── OutputError           4  standard output cannot be written
     └── FileSystemError       4  the file system of a path that an option names fails
 
-The number is the exit code of a command that ends with the error. Inside an audit most of them never end
-anything: they become a row and a finding. Anything else that escapes is a bug.
+The number is the exit code of a command that ends with the error. Inside an audit, most of these errors end
+nothing: they become a row and a finding. Any other exception that ends a command is a bug.
 """
 
 from __future__ import annotations
@@ -42,24 +42,25 @@ Value = TypeVar("Value")
 
 
 class AuditorError(Exception):
-    """Catch this to catch every deliberate failure.
+    """Base of all errors that this package raises on purpose.
 
-    Spark brings nothing but the text of a traceback from a task to the driver. So that the error is itself
-    there, in a task it has its arguments as a note, which Python prints below the message.
+    Spark passes only the text of a traceback from a task to the driver. In a task, an error therefore carries
+    its arguments as a note, which Python prints below the message. The driver makes the error again from this
+    note.
     """
 
     exit_code: ClassVar[int] = 4
     _facts: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        """Make the error, and keep what it was made from."""
+        """Make the error, and keep the arguments that it was made from."""
         error = super().__new__(cls, *arguments)
         error._facts = arguments, options
         return error
 
     @property
     def __notes__(self) -> list[str]:  # type: ignore[override]
-        """Lines that a traceback has below the message: outside of Spark's Python workers none."""
+        """Lines below the message in a traceback; none outside of Spark's Python workers."""
         is_in_worker = any(name.startswith(_WORKER_VARIABLES) for name in os.environ)
         return [self.note()] if is_in_worker else []
 
@@ -71,7 +72,7 @@ class AuditorError(Exception):
 
 
 _WORKER_VARIABLES = "PYTHON_WORKER_FACTORY_"
-"""How variables begin that Spark sets for Python processes of tasks, and of planners of data sources."""
+"""Prefix of the variables that Spark sets for Python processes of tasks, and of planners of data sources."""
 
 _NOTE = "auditor error: "
 _TRACEBACK = "Traceback (most recent call last):"
@@ -80,8 +81,8 @@ _TRACEBACK = "Traceback (most recent call last):"
 def error_in_traceback(text: str) -> AuditorError | None:
     """Return the error that ended a task, from a text that has the traceback.
 
-    Returns None if the last exception of the text is not one of these. What an error carries beside text and
-    numbers, as the value of a `RuleError`, is lost.
+    Returns None if the last exception of the text is not an `AuditorError`. Values other than text and
+    numbers are lost, such as the value of a `RuleError`.
 
     >>> error = DamagedError("/l/1.sst", "cut", offset=7)
     >>> found = error_in_traceback(f"Traceback (most recent call last):\\n{error}\\n{error.note()}")
@@ -101,7 +102,7 @@ def error_in_traceback(text: str) -> AuditorError | None:
 
 
 def _error_of_message(text: str) -> AuditorError | None:
-    """Return the error of a traceback without a note, if it is made of its message alone."""
+    """Return the error of a traceback without a note; None if a message is not enough to make the error."""
     for kind in _kinds(AuditorError):
         pattern = rf"^(?:.*\s)?{__name__}\.{kind.__name__}: (.*)$"
         found = re.search(pattern, text, re.MULTILINE)
@@ -120,11 +121,11 @@ WRONG_PATH = frozenset(
         *(errno.EINVAL, errno.EFBIG),  # `auditor.sources.regular_file`: no regular file, and a file too long
     )
 )
-"""Errors of the system that say that a path names the wrong thing: the option has to change."""
+"""Errors of the operating system for a wrong path: the user has to change the option."""
 
 
 def path_error(error: OSError, message: str) -> UsageError | FileSystemError:
-    """Return the error for a path that an option names: UsageError if it is wrong, else of its file system.
+    """Return the error for an option's path: `UsageError` if the path is wrong, else `FileSystemError`.
 
     >>> type(path_error(OSError(errno.ENOENT, "No such file"), "--racks x: No such file")).__name__
     'UsageError'
@@ -135,7 +136,7 @@ def path_error(error: OSError, message: str) -> UsageError | FileSystemError:
 
 
 def system_error_text(error: OSError) -> str:
-    """The path of an error of the system, and the system's words.
+    """Return the path and the text of an error of the operating system.
 
     >>> system_error_text(FileNotFoundError(2, "No such file or directory", "/runs/1"))
     '/runs/1: No such file or directory'
@@ -148,14 +149,14 @@ def system_error_text(error: OSError) -> str:
 
 
 WRITE_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))
-"""Errors of the system that only writing gives."""
+"""Errors of the operating system that only occur when a file is written."""
 
 
 @contextmanager
 def named_target(path: str | Path) -> Iterator[None]:
-    """Name the file that the block writes in errors of a full disk: Python names it only when it is opened.
+    """Add the path of the written file to errors of a full disk; Python adds it only to errors of opening.
 
-    Other errors may come from what the block reads, and are left as they are.
+    Other errors may come from files that the block reads, and do not change.
 
     >>> with named_target("/runs/1"):
     ...     raise OSError(28, "No space left on device")
@@ -171,7 +172,7 @@ def named_target(path: str | Path) -> Iterator[None]:
 
 
 class UsageError(AuditorError):
-    """An option, URI or configuration that is invalid; the message names it and the way out."""
+    """An option, URI or configuration that is invalid; the message names it, and says what to do."""
 
     exit_code = 2
 
@@ -181,16 +182,16 @@ class LockedError(UsageError):
 
 
 class RunError(AuditorError):
-    """A run directory that cannot be read: the message names the file that is damaged, or not as written.
+    """A run directory that cannot be read; the message names the file that is damaged, or was changed.
 
-    Catch it for whatever is wrong with a run, `RunUsageError` too.
+    Catch this error for any fault of a run; `RunUsageError` is one too.
     """
 
     exit_code = 5
 
 
 class RunUnreadableError(RunError):
-    """A part of a run that its file system does not let this process read; nothing shows that it is damaged.
+    """A part of a run that the file system does not let this process read; it need not be damaged.
 
     >>> RunUnreadableError.exit_code
     4
@@ -200,7 +201,7 @@ class RunUnreadableError(RunError):
 
 
 class UnknownWordError(RunError, ValueError):
-    """A table of a run has a word that this version does not know: it is damaged, or another version's."""
+    """A word in a run's table that this version does not know, because of damage or of another version."""
 
 
 class RunUsageError(RunError, UsageError):
@@ -215,15 +216,15 @@ class RunUsageError(RunError, UsageError):
 
 
 class StoreError(AuditorError):
-    """A metadata store could not be read, or would not let us in."""
+    """A metadata store could not be read, or refused the login."""
 
 
 class CompactedError(StoreError):
-    """etcd no longer keeps the revision that was being read: what was read of it cannot be completed."""
+    """etcd no longer keeps the revision that was being read, so that the read cannot be completed."""
 
 
 class UnsettledError(StoreError):
-    """Shards of Oxia that nobody leads, or that do not fit together: they may in a moment."""
+    """Shards of Oxia that have no leader, or do not fit together. A later attempt may succeed."""
 
 
 class TooLargeError(StoreError):
@@ -231,7 +232,7 @@ class TooLargeError(StoreError):
 
 
 class NoRootError(StoreError):
-    """A metadata store can be read, and has nothing at the root that was named."""
+    """A metadata store can be read, but has nothing at the given root."""
 
 
 class JavaMissingError(AuditorError):
@@ -251,7 +252,7 @@ class FileSystemError(AuditorError):
 
 
 class OutputError(AuditorError):
-    """Standard output cannot be written, for another reason than a reader that has left."""
+    """Standard output cannot be written, for another reason than a closed pipe."""
 
 
 class UnreadError(AuditorError):
@@ -279,7 +280,7 @@ class RefusedError(UnreadError):
 class DamagedError(UnreadError):
     """A bookie's database whose files do not fit together, or fail their checksums.
 
-    ``offset`` is the byte of the file ``path`` at fault, where it is known.
+    ``offset`` is the first faulty byte of the file ``path``, or None if it is not known.
 
     >>> str(DamagedError("/data/ledgers0/current/locations/CURRENT", "not there"))
     '/data/ledgers0/current/locations/CURRENT: not there'
@@ -291,7 +292,7 @@ class DamagedError(UnreadError):
 
 
 class CoverageLimitError(AuditorError):
-    """Sets of entries so irregular that comparing them would pass the bound on work."""
+    """Sets of entries that are too irregular to compare within the bound on work."""
 
     exit_code = 3
 
@@ -316,9 +317,9 @@ class DecodeError(AuditorError):
 
 
 class RuleError(AuditorError, Generic[Value]):
-    """Bytes that follow their format and say what may not be; the parsed value comes along.
+    """Bytes that follow their format, but have a forbidden value; the error carries the parsed value.
 
-    ``rule`` is the id of the broken rule, a check's id where there is one.
+    ``rule`` is the id of the broken rule: the id of a check, if a check reports this rule.
 
     >>> str(RuleError("ledger metadata", "quorum-invalid", "write quorum 3 is above ensemble size 2", None))
     'ledger metadata: write quorum 3 is above ensemble size 2'
