@@ -20,7 +20,7 @@ Note = TypeVar("Note")
 CHECKED_BYTES = 256 << 20
 """Largest size of the findings, in bytes, for which their checksums are verified before a report.
 
-Of larger findings only the sizes of their files are compared with the manifest.
+If the findings are larger, only the sizes of their files are compared with the manifest.
 """
 
 _DAMAGE_ERRORS = (KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError)

@@ -130,7 +130,7 @@ class RunDirectory:
         """Return whether a file or directory of the run exists.
 
         Raises:
-            RunUnreadableError: an object store refuses to say whether it exists, or cannot be reached.
+            RunUnreadableError: an object store cannot be reached, or does not tell whether the file exists.
         """
         files, path = self.place(name)
         try:
@@ -160,10 +160,10 @@ class RunDirectory:
         return value
 
     def read_manifest(self) -> dict[str, Any]:
-        """Return the manifest of the run. Empty if it does not exist.
+        """Return the manifest of the run. Empty if there is no manifest.
 
         Raises:
-            RunError: it is damaged, or cannot be read.
+            RunError: the manifest is damaged, or cannot be read.
         """
         path = f"{self.path}/{MANIFEST}"
         try:
@@ -245,7 +245,7 @@ class RunDirectory:
         return int(self.dataset(below).count_rows())
 
     def require_columns(self, below: str, names: Sequence[str]) -> None:
-        """Raise an error if a file lacks one of these columns and thus belongs to another table."""
+        """Raise an error if a file of the table lacks one of these columns: it belongs to another table."""
         try:
             for part in self.dataset(below).get_fragments():
                 if missing := [name for name in names if name not in part.physical_schema.names]:

@@ -1,9 +1,10 @@
 """Sums of what a run's bookies have on their disks, and forecasts of when the disks are full.
 
 A forecast uses the free bytes of a disk in the run and in earlier runs of the cluster. Runs less than an hour
-after another one are skipped. A forecast needs at least three runs, the newest ones, that agree: free bytes
-fell from each run to the next, and no two rates differ by more than a factor of `MAX_RATE_QUOTIENT`. More
-runs that agree make the forecast surer. Runs from before a disk's size or device number changed are not used.
+after another one are skipped. A forecast needs at least the three newest runs to agree. Runs agree if free
+bytes fell from each run to the next, and no two rates differ by more than a factor of `MAX_RATE_QUOTIENT`.
+The more runs agree, the surer is the forecast. Runs from before a disk's size or device number changed are
+not used.
 """
 
 from collections import Counter
@@ -120,7 +121,7 @@ def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
 
 
 def _distant_sightings(sightings: Sequence[FileSystem]) -> list[FileSystem]:
-    """Return the newest sighting, and earlier ones that are each at least an hour apart from the next."""
+    """Return the newest sighting, and earlier ones, each at least an hour before the next."""
     points: list[FileSystem] = []
     for file_system in sightings:
         if not points or points[-1].seen - file_system.seen >= MIN_DISTANCE_MS:

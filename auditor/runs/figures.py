@@ -195,7 +195,7 @@ def _count_quorums(quorums: Counter[str], batch: Any) -> None:
 
 
 def _class_histogram(run: RunReader) -> Histogram:
-    """Return the histogram of ledgers by certain class, and by possible class where it differs."""
+    """Return the histogram of ledgers by certain class, and by possible class if it differs."""
     counts: Counter[str] = Counter()
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):
         pairs = pa.Table.from_batches([batch]).group_by(["class", "potential_class"])
@@ -275,7 +275,7 @@ UNKNOWN = -1
 def days_of(run: RunReader) -> dict[int, Counter[str]]:
     """Count ledgers by class for each day of creation, in days since 1970, UTC.
 
-    The day is `UNKNOWN` if neither metadata nor store has the time: metadata of old formats on etcd.
+    The day is `UNKNOWN` if neither metadata nor store has the time, as for metadata of old formats on etcd.
 
     Raises:
         RunError: a table is missing or broken.

@@ -1,6 +1,6 @@
 """The runs of a directory, the run to compare a new one with, and the difference of two runs.
 
-It works without Spark. From the findings of the two runs, only narrow columns are in memory.
+The module works without Spark. It keeps only narrow columns of the findings of both runs in memory.
 """
 
 from __future__ import annotations
@@ -159,8 +159,8 @@ class RunDifference:
     """The changes of findings from one finished run to another. Each run is given by a path or a URI.
 
     Raises:
-        RunError: a path has no finished run, one that an older version of this program wrote, or a broken
-            one.
+        RunError: a path has no finished run, a broken run, or a run that an older version of this program
+            wrote.
     """
 
     def __init__(self, old: str | Path, new: str | Path) -> None:

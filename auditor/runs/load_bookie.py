@@ -1,7 +1,7 @@
 """Views of a finished run and of one of its bookies.
 
-Apart from the findings, only small tables are read, with rows for bookies rather than for ledgers. Of a
-bookie's findings, only counts and a few messages are kept.
+The module reads the findings, and small tables that have rows for bookies, not for ledgers. It keeps only
+counts and a few messages of a bookie's findings.
 """
 
 import difflib
@@ -67,7 +67,8 @@ def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
     """Return the view of one bookie, by its id or the beginning of its id (`whole_bookie_id`).
 
     Raises:
-        RunError: no bookie id of the run begins so, or several do. The message lists these, or similar ids.
+        RunError: no bookie id of the run begins with this text, or several do. The message lists these, or
+            similar ids.
     """
     bookie_id = whole_bookie_id(run, bookie_id)
     is_of_bookie = ds.field("bookie_id") == bookie_id
@@ -108,7 +109,8 @@ def storages(run: RunReader) -> dict[str, str]:
 def whole_bookie_id(run: RunReader, prefix: str) -> str:
     """Return the bookie id that equals ``prefix``, or else the only id that begins with it.
 
-    A host without a port gives its only bookie, even if the names of other hosts begin with the same text.
+    A host without a port stands for its only bookie, even if the names of other hosts begin with the same
+    text.
     """
     ids = bookie_ids(run)
     ids_with_prefix = [bookie_id for bookie_id in ids if bookie_id.startswith(prefix)]
@@ -183,7 +185,7 @@ def _journal_views(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
 
 
 def _alias_views(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
-    """Return the other ids of the same bookie, then the ids that resemble it and are not proved the same."""
+    """Return the other ids of the same bookie, then similar ids that are not proved to be the same bookie."""
     identity_edges: dict[str, list[tuple[str, str, str | None]]] = {}
     is_of_bookie = (ds.field("one") == bookie_id) | (ds.field("other") == bookie_id)
     for row in run.table("identity_edges", filter=is_of_bookie).to_pylist():
@@ -214,7 +216,7 @@ _DIRECTORY_COLUMNS = (
 def _problem_views(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
     """Return a bookie's findings, one view for each urgency, severity and check.
 
-    They are about the bookie itself, or about entries that it lacks or may lack.
+    The findings are about the bookie itself, or about entries that the bookie lacks or may lack.
     """
     counts: dict[tuple[str, str, str], list[int]] = {}
     samples: dict[tuple[str, str, str], list[dict[str, Any]]] = {}

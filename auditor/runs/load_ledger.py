@@ -89,7 +89,8 @@ def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
 def with_answers(
     replica: ReplicaView, answers: Iterable[AnswerView], unknown: Mapping[str, str]
 ) -> ReplicaView:
-    """Return a replica with the entries that its bookie serves. ``unknown``: reasons by bookie (judged)."""
+    """Return a replica with the entries that its bookie serves; ``unknown`` has reasons by bookie
+    (judged)."""
     served = [
         groups_of(answer.entries)
         for answer in answers
@@ -143,13 +144,13 @@ class _RowsOfLedgers:
         self._tables: dict[str, _RowsByLedger] = {}
 
     def of(self, table: str, ledger_id: int | None, scope_id: int = 0) -> list[dict[str, Any]]:
-        """Return the rows of a table about one ledger. None as id: the rows about no ledger."""
+        """Return the rows of a table about one ledger. An id of None selects the rows about no ledger."""
         if table not in self._tables:
             self._tables[table] = self._read_rows(table)
         return self._tables[table].get((ledger_id, scope_id), [])
 
     def queue(self, ledger_id: int, scope_id: int) -> tuple[str, ...]:
-        """Return sentences on a ledger's replication marks and locks. Empty if the run has not read them."""
+        """Return sentences on a ledger's replication marks and locks. Empty if the run has read none."""
         keeps_marks = self.run.report.run.keeps_marks
         if "marks" not in self._names:
             return ()
@@ -259,7 +260,7 @@ def _log_entries_views(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesVie
 def _holdings(
     ledger: Mapping[str, Any], rows_of: Callable[[str], list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Return rows of the entries that each bookie holds, from index and journal, or else from its answers."""
+    """Return rows of the entries on each bookie, by its index and journal, or else by its answers."""
     # What is in an entry log that is not there is not held, whatever the index shows.
     missing_groups = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
     indexes = rows_of("availability")
@@ -332,7 +333,7 @@ def _rows_with_tails(
 
 
 def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
-    """Return each member's expected entries: before the close, those up to the newest entry in an index."""
+    """Return each member's expected entries; in an open ledger, those up to the newest entry in an index."""
     judged_groups = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged_groups

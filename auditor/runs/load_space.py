@@ -4,8 +4,8 @@
     by ledger, application, age   several passes, one for each million rows or two of the tables
 
 Each of the several passes takes the ledgers whose ids have one residue modulo the number of passes. It joins
-their bytes with their metadata. In memory are one row for each bookie or label, or the largest ledgers, and
-during a pass its ledgers.
+their bytes with their metadata. Memory has one row for each bookie or label, or the largest ledgers. During a
+pass it also has the ledgers of the pass.
 """
 
 from collections import Counter
@@ -99,7 +99,7 @@ NAMES_KEPT = 10_000
 """Largest number of distinct applications. Custom metadata may name a different one for every ledger."""
 
 MAX_TOTALS = 20
-"""Default number of ledgers or applications that a view names."""
+"""Default number of ledgers or applications in a view."""
 
 _Sums = dict[str, Counter[str]]
 _LEDGER = ["scope_id", "ledger_id"]
@@ -108,7 +108,7 @@ _LEDGER = ["scope_id", "ledger_id"]
 def space_view(run: RunReader, grouping: SpaceBy, max_totals: int = MAX_TOTALS) -> SpaceView:
     """Return the bytes in entry logs by class, for bookies, ledger, application or age.
 
-    Of ledgers and applications only the ``max_totals`` largest have a row of their own.
+    Only the ``max_totals`` largest ledgers or applications have a row of their own.
 
     Raises:
         RunError: the run did not read entry logs (RunUsageError), or a table is broken.

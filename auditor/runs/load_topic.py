@@ -108,7 +108,7 @@ def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
 def topic_hint(run: RunReader, unknown: str) -> str:
     """Return the end of a message on an unknown topic: a partition of it, or a similar topic.
 
-    The hint is empty if its namespace has neither.
+    The hint is empty if the topic's namespace has neither.
     """
     try:
         tenant, namespace, topic = _parts(unknown)

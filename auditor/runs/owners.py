@@ -61,7 +61,7 @@ def has_every_owner(run: RunReader) -> bool:
 
 
 def owner_scopes(run: RunReader) -> list[SourceScope]:
-    """Return what each owner store of a run is proved to cover.
+    """Return the proved scope of each owner store of a run.
 
     Empty for a run without owners, or of an older version.
     """
@@ -127,7 +127,8 @@ class OwnerTotals:
 
 
 def _owner_names(row: dict[str, Any]) -> OwnerNames:
-    """Return the owner of a group of ledgers. For leaks it is the last owner, which custom metadata names."""
+    """Return the owner of a group of ledgers. The owner of a leak is its last owner, by the custom
+    metadata."""
     claimed_names = names_of_claim(row["claim"]) if row["claim"] else None
     return tuple(
         row[name] if claimed_names is None else getattr(claimed_names, name) for name in NAME_COLUMNS
@@ -212,7 +213,7 @@ class Leaks:
 
 
 def last_owner(claim: str) -> str:
-    """Return in words the owner that a claim names, the path in a ledger's custom metadata.
+    """Return in words the owner in a claim (the owner's path in a ledger's custom metadata).
 
     >>> last_owner("/east/managed-ledgers/shop/orders/persistent/returns/audit")
     'subscription audit of shop/orders/returns'

@@ -30,7 +30,7 @@ RUN_INDEX = ".bkaudit-runs.json.gz"
 FORMAT = "bookkeeper-auditor/run-index/1"
 
 WRITE_AFTER_READS = 20
-"""Least number of missing or outdated summaries for which the index is written again.
+"""Smallest number of missing or outdated summaries with which an audit writes the index again.
 
 Reading 20 reports takes 0.1 s, reading an index of 10,000 runs 0.2 s.
 """
@@ -86,7 +86,7 @@ def run_summaries(
 
 
 def is_file(files: Any, path: str) -> bool:
-    """Return whether ``path`` is a file. False if permission to see it is missing."""
+    """Return whether ``path`` is a file. False if this process may not see the file."""
     try:
         return bool(files.get_file_info(path).type == fs.FileType.File)
     except PermissionError:
