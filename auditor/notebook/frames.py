@@ -92,8 +92,8 @@ class Frames:
     def by_day(self) -> pd.DataFrame:
         """Return the number of this run's findings by the day on which a run first saw them.
 
-        Index: first_seen, a day in UTC, ascending. It goes back as far as the runs of this cluster, in this
-        run's directory, follow one another without a gap. Columns: the severities, with numbers of findings.
+        Index: first_seen, a day in UTC, ascending. The index goes back to the first of the runs in this
+        directory that follow one another without a gap. Columns: the severities, with numbers of findings.
         """
         counts = severities_by_day(self._run.directory)
         return _by_day(counts, map(str, Severity), "first_seen")
@@ -125,7 +125,7 @@ class Frames:
         return self._display_frame(rows, ["bookie_id", "missing", "bookies"])
 
     def findings_of(self, bookie_id: str, limit: int = ROWS) -> pd.DataFrame:
-        """Return the first findings that name a bookie, also as one whose copy is missing or unknown.
+        """Return the first findings that name a bookie, also those about its missing or unknown copies.
 
         ``run.bookie(bookie_id)`` counts all of them. Columns: id, severity, confidence, scope_id, ledger_id,
         missing (entries, on this bookie), change, first_seen, suppressed, message, fingerprint.
@@ -135,9 +135,9 @@ class Frames:
     def stripes(self, ledger_id: int, scope_id: int = 0, columns: int = COLUMNS) -> pd.DataFrame:
         """Return the state of each cell of a ledger: bookies are rows, entries are columns.
 
-        Values: held, missing, some missing, unknown, surplus, not expected. Index: bookie_id, of the first
-        1,000 bookies. Columns: first_entry. If the ledger has more entries than ``columns``, a column covers
-        the entries up to the next column.
+        Values are the words held, missing, some missing, unknown, surplus, not expected. Index: bookie_id, of
+        the first 1,000 bookies. Columns: first_entry. If the ledger has more entries than ``columns``, a
+        column covers the entries up to the next column.
         """
         view = ledger_view(self._run, ledger_id, scope_id)
         stripes = stripes_of(view, replicas_of(view), columns, STRIPES_ROWS)

@@ -42,7 +42,7 @@ BARS = 30
 ROWS = 40
 COLUMNS = 160
 SIGNED_COLUMNS = 60
-"""Largest number of columns at which a drawing of stripes labels each cell with its sign."""
+"""Largest number of columns in a drawing of stripes that labels each cell with the sign of its state."""
 
 # Told apart by those who see no red or no green too; order and signs say the same without colour.
 SEVERITIES = {"critical": "#a50026", "error": "#f46d43", "warning": "#fdc776", "note": "#8da9c4"}
@@ -94,7 +94,7 @@ class Plots:
         return f"<plots of {self._run.path}: {', '.join(names)}>"
 
     def stripes(self, ledger_id: int, scope_id: int = 0) -> Figure:
-        """Draw one ledger with bookies as rows and entries as columns, which shows missing entries."""
+        """Draw the entries of one ledger (columns) on its bookies (rows), to show missing entries."""
         frame = self._frames.stripes(ledger_id, scope_id, COLUMNS)
         title_suffix = f", {len(frame) - ROWS:,} more bookies not drawn" if len(frame) > ROWS else ""
         frame = frame.head(ROWS)
@@ -374,7 +374,7 @@ def whole_numbers(axis: Axis) -> None:
 
 
 def coarser(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Add up counts by day to few enough rows to draw; return them and the length of time of a row.
+    """Add up counts by day so that few rows remain to draw; return the rows, and the time that one covers.
 
     Days without a count are rows too, so that distances on the axis are times.
     """

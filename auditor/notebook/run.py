@@ -40,7 +40,7 @@ def open_run(path: str | Path) -> Run:
 
 
 class Run(RunFigures):
-    """A run with figures, frames and plots; its ledgers and bookies draw themselves."""
+    """A run with figures, frames and plots. A notebook draws its ledgers and bookies."""
 
     @property
     def frames(self) -> Frames:
@@ -91,7 +91,7 @@ class Run(RunFigures):
         return register(self, spark, prefix)
 
     def ledger(self, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerDisplay:
-        """Return one ledger as this run saw it; a `LedgerId` has its own scope, and needs no ``scope_id``.
+        """Return one ledger as this run saw it; with a `LedgerId`, which has a scope, leave out ``scope_id``.
 
         Raises:
             UsageError: no ledger can have this id.

@@ -36,7 +36,7 @@ class RunFigures(RunReader):
         return blind_spots(Sight.of(self.report))
 
     def standings(self) -> Standings:
-        """Return the changes, since the run before, of the findings in the report, by fingerprint."""
+        """Return the changes since the run before, for the findings in the report, by fingerprint."""
         from auditor.runs.standings import standings_of_report
 
         return standings_of_report(self.path, self.report)
@@ -111,9 +111,9 @@ class RunFigures(RunReader):
     def leaks(self) -> Leaks:
         """Return an iterable of every leaked ledger, the most important ones first.
 
-        A leaked ledger has no owner. Each has its age, bytes, entries, last known owner and the reason for
-        calling it a leak (`auditor.model.report_source.Leak`). ``run.leaks.totals()`` returns their sums,
-        ``run.frames.leaks()`` a frame.
+        A leaked ledger has no owner. Each element has the ledger's age, bytes, entries and last known owner,
+        and the reason why the ledger is called a leak (`auditor.model.report_source.Leak`).
+        ``run.leaks.totals()`` returns the sums over all leaks, ``run.frames.leaks()`` a frame.
 
         Raises:
             RunUsageError: the run read no owners.
