@@ -89,8 +89,7 @@ def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
 def with_answers(
     replica: ReplicaView, answers: Iterable[AnswerView], unknown: Mapping[str, str]
 ) -> ReplicaView:
-    """Return a replica with the entries that its bookie serves; ``unknown`` has reasons by bookie
-    (judged)."""
+    """Return a replica with the entries that its bookie serves; ``unknown`` has the reasons by bookie."""
     served = [
         groups_of(answer.entries)
         for answer in answers

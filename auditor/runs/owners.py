@@ -127,8 +127,7 @@ class OwnerTotals:
 
 
 def _owner_names(row: dict[str, Any]) -> OwnerNames:
-    """Return the owner of a group of ledgers. The owner of a leak is its last owner, by the custom
-    metadata."""
+    """Return the owner of a group of ledgers; for leaks, the last owner by the custom metadata."""
     claimed_names = names_of_claim(row["claim"]) if row["claim"] else None
     return tuple(
         row[name] if claimed_names is None else getattr(claimed_names, name) for name in NAME_COLUMNS

@@ -83,7 +83,7 @@ def finding_by_fingerprint(run: RunReader, fingerprint: str) -> Finding:
 def require_known(run: RunReader, selection: Selection) -> None:
     """Raise an error if no table and no finding of the run has a selected bookie or topic.
 
-    Its name was probably mistyped.
+    The user probably mistyped the name.
 
     Raises:
         UsageError: the bookie or topic is unknown. The message names it and similar ones.
@@ -112,7 +112,7 @@ def _is_selected_from_findings(run: RunReader, selection: Selection) -> bool:
 
 
 def _topics_of_finding(finding: Finding) -> list[str]:
-    """Return the names of the topic that owns a finding's ledger: its own, and tenant/namespace/topic.
+    """Return both names of the topic that owns a finding's ledger: topic, and tenant/namespace/topic.
 
     Empty if no topic owns the ledger.
     """

@@ -38,8 +38,9 @@ def siblings(
 ) -> Iterator[tuple[str, RunSummary | RunError]]:
     """Yield the path and summary of each finished run of ``cluster`` in the directory of the run at ``path``.
 
-    Runs come by name, and the run itself is among them. An unreadable report may be of any cluster: its run
-    comes with the error instead of a summary. A run in the root of a file system has no siblings.
+    Runs are in the order of their names, and the run itself is among them. An unreadable report may be of any
+    cluster. Its run therefore comes too, with the error instead of a summary. A run in the root of a file
+    system has no siblings.
 
     Args:
         path: A run, whose directory is searched.
@@ -70,9 +71,9 @@ def oldest_first(runs: Iterable[RunSummary]) -> tuple[RunSummary, ...]:
 
 
 def last_complete(path: str, report: Report) -> int | None:
-    """Return when the newest complete run up to the run at ``path`` ended, in ms since 1970.
+    """Return the end of the newest complete run that is not later than the run at ``path``, in ms since 1970.
 
-    None if no run is complete. Only runs of the same cluster count, and no later ones.
+    None if no such run is complete. Only runs of the same cluster count.
 
     Raises:
         RunError: the directory of the run cannot be listed.

@@ -261,7 +261,7 @@ def _over_replicated_bytes(run: RunReader, classes: Mapping[str, Mapping[str, in
 
 
 def _steps_of_leaks(run: RunReader) -> Steps:
-    """Yield steps for ledgers without an owner: once they are deleted, compaction frees their bytes."""
+    """Yield steps for ledgers without an owner; compaction frees their bytes after they are deleted."""
     rows = _leaked_rows(run)
     if rows is None:
         return

@@ -1,7 +1,8 @@
 """Standings of a finished run's findings, from the table ``changes``.
 
 A standing is the change of a finding since the run before, the time of its first sighting, and the
-suppression that names it. A few standings are read by fingerprint, or all of them in the order of findings.
+suppression that names it. The module reads a few standings by fingerprint, or all standings in the order of
+the findings.
 """
 
 from collections import Counter
@@ -21,7 +22,7 @@ _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]
 
 
 def standings_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str]) -> dict[str, Standing]:
-    """Return the standings of a handful of findings, by fingerprint. Empty for a run without standings.
+    """Return the standings of a few findings, by fingerprint. Empty for a run without standings.
 
     All standings of a large cluster would not fit into memory. If the run was compared with no earlier run,
     each standing has an empty change.
@@ -59,7 +60,7 @@ def standings_in_order(path: str) -> Standings:
     run without the table has no standings.
 
     Raises:
-        RunError: from the function, if the table is broken or none of the further rows is about the finding.
+        RunError: from the function, if the table is broken or no later row is about the finding.
     """
     tables = RunDirectory(path)
     if not _has_changes_table(tables):
