@@ -42,7 +42,7 @@ PACKAGES = {
     "pyrex_rocksdb": "pyrex-rocksdb",
     "tomli_w": "tomli-w",
 }
-"""Names by which pip installs modules, for modules whose package has another name."""
+"""Name of the pip package for each module whose package has another name than the module."""
 
 COMMANDS = {
     "demo": "An embedded ZooKeeper and a sample cluster, audited end to end.",

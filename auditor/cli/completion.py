@@ -1,7 +1,7 @@
 """Shell completion of runs, checks, report forms, clusters and bookies.
 
-A function returns the values that continue ``word_start``, the word typed so far. It loads modules only when
-it is called, that is at the first Tab.
+A function returns the values that continue ``word_start``, the word typed so far. The function loads modules
+only when it is called, at the first Tab.
 """
 
 import os
@@ -67,7 +67,7 @@ def checks(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
 
 
 def check_lists(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
-    """Return completions of a list of check ids that are separated by commas. They complete the last id."""
+    """Return completions of the last id in a comma-separated list of check ids."""
     from auditor.checks import BY_ID
 
     earlier_ids, separator, last_id = word_start.rpartition(",")
@@ -82,7 +82,7 @@ def forms(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
 
 
 def bookies(context: click.Context, _: click.Parameter, word_start: str) -> list[str]:
-    """Return the ids of the bookies of a run: the run in the command line, or else the newest run."""
+    """Return the ids of the bookies of the run in the command line, or else of the newest run."""
     from auditor.cli.defaults import newest_run, runs_directory
     from auditor.errors import AuditorError
     from auditor.runs.reader import RunReader

@@ -26,8 +26,8 @@ class Kind:
             the codec's own function if the value can be shown unchanged.
         settings: Names of further arguments of the function.
         by_parts: Whether the function takes the open file instead of bytes, and reads only parts of it.
-        key: Key under which the output shows the value, for a value that is only a text or a number. None:
-            the value is an object, and is shown as it is.
+        key: Key under which the output shows the value, for a value that is only a text or a number. None if
+            the value is an object, which is shown as it is.
     """
 
     function: str
@@ -37,7 +37,7 @@ class Kind:
 
     @property
     def decode(self) -> Callable[..., Any]:
-        """Return the function that decodes, and import its module for that."""
+        """Import the module of the decoding function, and return the function."""
         module, _, name = self.function.partition(":")
         function: Callable[..., Any] = getattr(importlib.import_module(module), name)
         return function

@@ -39,7 +39,7 @@ def decode_layout(data: bytes) -> Any:
 def decode_service_info(data: bytes, bookie_id: str | None) -> Any:
     """Return the endpoints in a bookie's registration.
 
-    A registration without data has the endpoint in ``bookie_id``. None: the id is unknown.
+    If the registration has no data, the endpoint is that in ``bookie_id``; None if the id is unknown.
     """
     return service_info.decode(data, bookie_id or "")
 
@@ -128,8 +128,8 @@ def decode_entry_log(file: BinaryIO) -> Any:
 
     The bytes come from the ledgers map, or from the headers of all entries if the log has no map. Servers
     before 4.16.7 and 4.17.2 left parts of their memory in the header of an open log (bookkeeper #4607): bytes
-    that should be zero have other values. It does not mean that entries are damaged. A server that finds such
-    a header senseless reads the entries itself.
+    that should be zero have other values. Such values do not mean that entries are damaged. A server that
+    finds such a header senseless reads the entries itself.
     """
     with _seekable(file) as seekable:
         contents = contents_of(

@@ -33,7 +33,8 @@ _KEYS = ("metadata", "bookies", "runs")
 class Sources:
     """Sources of an audit, after flags, the selected cluster and the environment were combined.
 
-    ``metadata`` is empty if none of the three names it. ``runs`` is the directory for runs without --out.
+    ``metadata`` is empty if none of these three gives a URI. ``runs`` is the directory for runs without
+    --out.
     """
 
     metadata: str
