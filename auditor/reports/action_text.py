@@ -45,7 +45,7 @@ def action_lines(number: int, action: Action, run: str, width: int) -> list[str]
 
 
 def forbidden_lines(forbidden: Sequence[ForbiddenAction], width: int) -> list[str]:
-    """Return the lines on actions that a finding asks for but a hold forbids, each with the way out."""
+    """Return the lines on actions that findings ask for, but holds forbid, each with the way out."""
     lines = []
     for forbidden_action in forbidden:
         lines += fold_text(forbidden_sentence(forbidden_action), width, "  ", "    ")

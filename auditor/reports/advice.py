@@ -32,7 +32,7 @@ Storages = Mapping[str, str]
 _DOUBT_TEXTS = {**DOUBT_WORDS, "attribution-suspect": "a directory's cookie and its place name two bookies"}
 _LABEL_COLUMNS = 7
 RUNS_SHOWN = 3
-"""Largest number of runs of consecutive entries for which a command is repeated."""
+"""Largest number of times that a command is repeated: once for each run (consecutive entries) of a ledger."""
 _SENTENCE_GAP = re.compile(r"(?<=\.) (?=[A-Z])")
 _UNCONFIRMED_SECTIONS = ("Suspect", "Always")
 HOST_PORT = re.compile(r"[^:]+:\d+(:.*)?")
@@ -48,8 +48,8 @@ def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str
     """Return the values for the placeholders in the commands of a finding's check.
 
     ``ID`` is the only ledger of the finding. ``BOOKIE`` is its bookie, or the first one with missing or
-    unknown entries. ``FIRST`` and ``NEXT`` bound the entries that this bookie lacks or may lack: ``NEXT`` is
-    one past the last. ``INSTANCE`` is ``instance_id``. A placeholder without a value has no key.
+    unknown entries. ``FIRST`` is the first entry that this bookie lacks or may lack. ``NEXT`` is the last
+    such entry plus one. ``INSTANCE`` is ``instance_id``. A placeholder without a value has no key.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1:3181", ((4, 10, 2, 3),), 6)
@@ -110,9 +110,9 @@ def advice(
 ) -> list[str]:
     """Return the lines of a check's "What to do" and of its commands, each with its effect and its risk.
 
-    If a hold of ``run`` forbids to start a bookie that the check wants started, the reason replaces "What to
-    do". A command that writes is filled in only if the gate (`permit_command`) permits it by the holds of
-    ``run``. If the gate refuses, the reason for it replaces the command. Without a run, a command that writes
+    A check may advise to start a bookie. If a hold of ``run`` forbids this start, the reason replaces "What
+    to do". A command that writes is filled in only if the gate (`permit_command`) permits it by the holds of
+    ``run``. If the gate refuses the command, the reason replaces it. Without a run, a command that writes
     keeps its placeholders.
 
     Args:
@@ -280,8 +280,8 @@ def page_advice(
         count: Number of findings.
         unsure: Number of findings that are not confirmed.
         storage: Index storage of the bookie. None: unknown.
-        first: The first finding about a ledger, for which commands are filled in. None: no finding is about
-            one.
+        first: The first finding about a ledger, for which commands are filled in. None if no finding is about
+            a ledger.
         run: The run whose holds apply (`advice`).
     """
     certainty = _check_sentences(check)[0]
@@ -332,7 +332,8 @@ def how_sure(check: Check, finding: Finding) -> str:
 def doubt_sentences(check: Check, finding: Finding) -> list[str]:
     """Return the doubts about a finding, which say why it is not confirmed.
 
-    They are the finding's own doubts or, if it has none, those in the section "How sure" of its check.
+    These are the finding's own doubts. If the finding has none, they are those in the section "How sure" of
+    its check.
     """
     doubts = [_DOUBT_TEXTS.get(str(doubt), str(doubt)) for doubt in finding.evidence.get("doubts") or ()]
     if finding.evidence.get("attribution_suspect"):

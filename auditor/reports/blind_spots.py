@@ -63,7 +63,7 @@ def skip_sentence(spot: BlindSpot) -> str:
 
 
 def blind_spots(sight: Sight) -> list[BlindSpot]:
-    """Return the blind spots of a run, one for each reason. The one of checks that did not run comes first.
+    """Return the blind spots of a run, one for each reason, that of checks that did not run first.
 
     ``sight`` has the inputs of the run.
     """
@@ -80,7 +80,7 @@ def blind_spots(sight: Sight) -> list[BlindSpot]:
 
 
 def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
-    """Return the first blind spot of each check, by the check's id. A check without one has no key."""
+    """Return the first blind spot of each check that has one, by the check's id."""
     first: dict[str, BlindSpot] = {}
     for spot in blind_spots(Sight.of(report)):
         for id in spot.ids:

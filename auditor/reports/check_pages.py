@@ -4,7 +4,7 @@
 
 writes docs/checks.md, the list of all checks, and a page for each group below docs/checks. Commands that
 several checks share are explained in docs/checks/commands.md. A check's page repeats only the level of their
-risk. The preface of docs/checks.md states once what `_COMMON_COMMANDS` has.
+risk.
 """
 
 import re
@@ -61,9 +61,9 @@ _COMMON_COMMANDS = (
 )
 """Sentences of many checks; the documents omit them, because their preface says the same once."""
 _COMMON_COMMAND = "- `ledgermetadata -l ID`"
-"""Command of many checks, without a note; the documents omit it likewise."""
+"""Command of many checks, without a note; the documents omit this command too."""
 _CONFIRMED = re.compile(r"Confirmed(?:[:,]| by) (?:[^.]|\.(?! |$))*\.(?: (?=Suspect)|$)")
-"""Start of a section How sure. It gives no condition, so the documents have only the exceptions behind it."""
+"""Start of a section How sure without a condition; documents only have the exceptions that follow."""
 _SECTION_LABELS = {"Why it matters": "Why", "How sure": "Sure", "What to do": "Do"}
 """Short labels of sections, as at a terminal."""
 _SHELL = "bookkeeper shell "
@@ -158,7 +158,7 @@ def _shared_entry(command: Command) -> str:
 
 
 def _risk(level: str, text: str) -> str:
-    """Return a risk for the end of a command's line; of a command without one, only the advice."""
+    """Return a risk for the end of a command's line; if the command has no risk, return only the advice."""
     if level == "none":
         text = text.partition(". ")[2]
     return f" *{text}*" if text else ""

@@ -20,7 +20,7 @@ _COUNT_KEYS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = (
 
 
 CHECKED_WORD = "checked"
-"""Word for ledgers and replicas that were judged. The word for bookies is "read"."""
+"""Word for ledgers and replicas that were judged. For bookies the word is "read"."""
 
 
 class Extent(NamedTuple):

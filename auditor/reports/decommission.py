@@ -14,7 +14,7 @@ WIDTH = 80
 _LOADS_SHOWN = 10
 _NAMES_SHOWN = 5
 COMMAND = "bkaudit decommission RUN BOOKIE"
-"""Command that a page shows if the caller names none."""
+"""Command that a page shows if the caller gives no command."""
 
 HOLDS_SHOWN = 3
 """Largest number of holds in the text. JSON has all holds."""

@@ -15,7 +15,7 @@ from auditor.reports.plain_text import wrap_words
 SCHEMA = "bookkeeper-auditor/doctor/1"
 
 PRECEDENCE = (USAGE, UNREACHABLE, NOT_COVERED, CLEAN)
-"""Exit codes by precedence. The diagnosis ends with the first of them that one of its lines has."""
+"""Exit codes by precedence. The diagnosis ends with the first of these codes that any of its lines has."""
 
 
 class State(StrEnum):

@@ -105,7 +105,8 @@ def missing_text(finding: Finding, bookies: int) -> str:
 
 
 def _missing_parts(missing: Sequence[Missing], bookies: int) -> list[str]:
-    """Return a text on what each of the first ``bookies`` bookies lacks, then the number of further ones."""
+    """Return texts on the entries that each of the first ``bookies`` bookies lacks, and on the number of
+    others."""
     parts = [f"{part.bookie_id} lacks {entries(part.groups, part.count)}" for part in missing[:bookies]]
     return parts + and_more(len(missing) - bookies, " bookies")
 
@@ -170,7 +171,7 @@ def positions_text(finding: Finding) -> str:
 def entry_parts(finding: Finding, bookies: int) -> list[str]:
     """Return texts on the entries that give a ledger its class, their Pulsar positions, and missing entries.
 
-    The missing entries come by bookie. At most ``bookies`` bookies are named.
+    The missing entries are grouped by bookie, for at most ``bookies`` bookies.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1", ((4, 4, 1, 0),), 1)

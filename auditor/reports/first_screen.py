@@ -1,7 +1,7 @@
 """First screen of a report: the cluster, its coverage, the findings, the changes and the verdict.
 
 The screen fits into a terminal of 24 lines, together with one line of the command and the prompt. It always
-shows one line for each urgency and severity, the verdict and the first action. Further parts get the
+shows one line for each urgency and severity, the verdict and the first action. The other parts get the
 remaining lines in the order of `_Place`. A part that does not fit shows a count instead of names. Findings,
 verdict and actions stand last, so that a smaller window loses only facts on the cluster. `bkaudit explain
 run` shows everything.

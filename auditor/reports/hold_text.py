@@ -50,7 +50,7 @@ def _object_name(object: ActionObject) -> str:
 def bookie_hold_lines(run: HeldRun, bookie_id: str, width: int) -> list[str]:
     """Return the lines on all holds that concern a bookie.
 
-    They are those on the bookie, on the reading of its index, and on the metadata.
+    These are the holds on the bookie, on the data that was read from it, and on the metadata store.
     """
     keys = (
         (HoldObject.BOOKIE, bookie_id),

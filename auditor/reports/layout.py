@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from auditor.reports.plain_text import columns_of, cut_middle, fold_text, labelled, printable, text_table
 
 MIN_NAME_COLUMNS = 16
-"""Least number of columns for the names of a table. With less room, each name gets a line of its own."""
+"""Smallest width of a table's names, in columns. If less is left, each name gets a line of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ MB for a cluster of any size. All findings and further drawings follow in compre
 (`auditor.reports.html.findings`), which the script unpacks. Texts from the cluster's metadata pass through
 jinja2's autoescape or become the text of an element, so that they cannot become markup.
 
-This package writes pictures as SVG and tables itself, without matplotlib. They take their colours from the
-page's style and thus follow light mode, dark mode and the printer. They stretch with the window, screen
-readers see their rows, and a picture of 24 bookies and 160 columns takes kilobytes. The same run gives the
-same bytes, because the page uses neither a clock nor random names.
+This package writes pictures as SVG and tables itself, without matplotlib. The pictures take their colours
+from the page's style and thus follow light mode, dark mode and the printer. They stretch with the window,
+screen readers read their rows, and a picture of 24 bookies and 160 columns takes kilobytes. The same run
+gives the same bytes, because the page uses neither a clock nor random names.
 """
 
 import base64

@@ -182,12 +182,12 @@ def _fitting(drawings: Iterable[tuple[str, str]], room: int) -> Iterator[tuple[s
 COLUMNS = 120
 ROWS = 20
 SINGLE = 80
-"""Largest number of columns that are drawn as separate cells. With more, equal neighbours become one box."""
+"""Largest number of columns drawn as separate cells. If there are more, equal neighbours become one box."""
 
 _CHECKS = 6
 _SEGMENTS_MARKED = 20
 LOGS_DRAWN = 3
-"""Largest number of entry logs that a drawing names because they have entries that an index lacks."""
+"""Largest number of entry logs with unindexed entries that a drawing names."""
 _GAP = 0.14
 # Kind, top and height, of a column ten high: told apart by shape as well as by colour.
 _BOXES: dict[Cell, tuple[tuple[str, float, float], ...]] = {
@@ -279,7 +279,7 @@ def _paths(cells: Sequence[Cell]) -> dict[str, str]:
 def _segments(ledger: LedgerView, edges: Sequence[int]) -> str:
     """Return an SVG path with a line at the start of each segment but the first.
 
-    It is empty if so many lines would hide the cells.
+    The path is empty if so many lines would hide the cells.
     """
     columns = {
         bisect_right(edges, segment.first_entry_id) - 1

@@ -1,7 +1,7 @@
 """Values for the parts of the HTML page on the whole cluster.
 
-They are verdict, coverage, counts, earlier runs, and bookies: as a map, as rows of the worst ones, and with
-the contents of their entry logs and disks.
+The parts are verdict, coverage, counts, earlier runs and bookies. Bookies are on a map, in rows of the worst
+ones, and with the contents of their entry logs and disks.
 """
 
 from collections import Counter, defaultdict
