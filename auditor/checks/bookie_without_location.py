@@ -33,7 +33,7 @@ def bookie_without_location(roster: Roster) -> Findings:
         Not reported if the policy is none. If no bookie has a location, `placement-violated` is not
         reported.
     """
-    from auditor.model.adherence import DEFAULTS  # imports NumPy, too slow for bkaudit explain check
+    from auditor.model.adherence import DEFAULT_PATHS  # imports NumPy, too slow for bkaudit explain check
 
     settings = roster.cluster.placement
     if settings is None or settings.policy is Policy.NONE:
@@ -41,7 +41,7 @@ def bookie_without_location(roster: Roster) -> Findings:
     named_ids = {row["bookie_id"] for row in roster.bookies if row["named"] or row["registered"]}
     unlocated = sorted(named_ids - {name for name in named_ids if roster.locations.path(name) is not None})
     if unlocated:
-        place = DEFAULTS[settings.policy]
+        place = DEFAULT_PATHS[settings.policy]
         names = first_names(unlocated, SHOWN)
         yield bookie_finding(
             None,

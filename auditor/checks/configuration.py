@@ -25,7 +25,7 @@ from auditor.model.check_settings import (
     ChecksChosen,
     CheckSettings,
     constants,
-    default_of,
+    default_value,
     suggestion,
 )
 from auditor.model.holds import ActionKind
@@ -64,7 +64,7 @@ class CheckConfiguration:
             CheckConstant(
                 name=name,
                 value=getattr(self.settings, name),
-                default=default_of(name),
+                default=default_value(name),
                 unit=constant.unit,
                 reason=constant.reason,
             )

@@ -15,7 +15,7 @@ from auditor.checks.check import (
     Urgency,
     roster_check,
 )
-from auditor.model.alias_evidence import LEAST_LEDGERS
+from auditor.model.alias_evidence import MIN_COMPARED_LEDGERS
 
 
 def points_elsewhere(row: Row, margin: int) -> bool:
@@ -23,7 +23,7 @@ def points_elsewhere(row: Row, margin: int) -> bool:
 
     At least ``margin`` ledgers must match the candidate for each ledger that matches the owner.
     """
-    minimum_ledgers = max(LEAST_LEDGERS, margin * row["worse"])
+    minimum_ledgers = max(MIN_COMPARED_LEDGERS, margin * row["worse"])
     return bool(row["candidate"] != row["owner"] and row["better"] >= minimum_ledgers)
 
 

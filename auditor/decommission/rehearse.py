@@ -25,7 +25,7 @@ from auditor.model import decommission as model
 from auditor.model.amounts import age, plural
 from auditor.model.columns import LEDGER
 from auditor.model.decommission import (
-    LASTING,
+    LASTING_CAUSES,
     UNSURE,
     Answer,
     Blocker,
@@ -350,7 +350,7 @@ _PLACE_CAUSES = (model.Cause.NO_ADMISSIBLE,)
 
 
 def _decide_answer(blockers: Sequence[model.Blocker], has_doubts: bool) -> Answer:
-    if any(blocker.cause in LASTING for blocker in blockers):
+    if any(blocker.cause in LASTING_CAUSES for blocker in blockers):
         return Answer.NEVER
     if any(blocker.cause not in UNSURE for blocker in blockers):
         return Answer.AFTER

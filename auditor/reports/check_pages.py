@@ -12,7 +12,7 @@ from pathlib import Path
 
 from auditor.checks import ALL, GROUP_OF, GROUPS, Check
 from auditor.checks.manual import RISKS, SECTIONS, SHARED, Command
-from auditor.model.check_settings import CarefulSide, Constant, constants, default_of
+from auditor.model.check_settings import CarefulSide, Constant, constants, default_value
 from auditor.reports.plain_text import wrap_words
 
 WIDTH = 80
@@ -103,7 +103,8 @@ def _setting_sentence(name: str, constant: Constant) -> str:
         )
         careful_clause = f" With {careful_side}, actions that this check could forbid are refused."
     return (
-        f"`{name}`, by default {default_of(name):,} {constant.unit} ({constant.low:,} to {constant.high:,}). "
+        f"`{name}`, by default {default_value(name):,} {constant.unit} "
+        f"({constant.low:,} to {constant.high:,}). "
         f"{constant.reason}{careful_clause}"
     )
 
@@ -185,7 +186,7 @@ def _markdown_page(check: Check) -> str:
         label = "" if heading == SECTIONS[0] else f"**{_SECTION_LABELS.get(heading, heading)}.** "
         parts += ["\n".join([f"{label}{first}", *([""] if later_blocks else []), *later_blocks])]
     if check.settings:
-        values = (f"`{name}`: {default_of(name):,} {constants()[name].unit}" for name in check.settings)
+        values = (f"`{name}`: {default_value(name):,} {constants()[name].unit}" for name in check.settings)
         parts.append(f"**Settings.** {'; '.join(values)}.")
     return "\n\n".join(parts)
 

@@ -16,7 +16,7 @@ from auditor.cli import main
 from auditor.errors import RunUsageError, UsageError
 from auditor.model.finding import Severity
 from auditor.model.holds import ActionKind
-from auditor.model.owner_scope import NOTHING
+from auditor.model.owner_scope import CLAIM_NOTHING
 from auditor.model.plan import Condition, Fact, PlannedLedger, RepairPlan, StepCheck, StepState
 from auditor.plan.answers import (
     Answers,
@@ -168,7 +168,7 @@ UNOWNED = found(
 )
 
 
-@pytest.mark.parametrize("stores", [None, [], [{**PROVED_STORE, "scope_proved": NOTHING}]])
+@pytest.mark.parametrize("stores", [None, [], [{**PROVED_STORE, "scope_proved": CLAIM_NOTHING}]])
 def test_a_newer_run_without_every_owner_does_not_confirm_a_deletion(stores: Any, tmp_path: Path) -> None:
     plan = make_plan(run_of(tmp_path / "old", [UNOWNED], ledgers=ROWS))
     unowned = [{"scope_id": 0, "ledger_id": 7, "standing": "unowned"}]
