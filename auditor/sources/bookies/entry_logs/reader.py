@@ -26,7 +26,7 @@ from auditor.codecs.bookie.collector_scan import scan_log
 from auditor.codecs.bookie.entry_log import (
     DIRECT_HEADER_BYTES,
     HEADER_BYTES,
-    MOST_MAP_BYTES,
+    MAX_MAP_BYTES,
     EntryLogHeader,
     as_it_stands,
     check_header,
@@ -192,10 +192,8 @@ class _Log:
                 raise DecodeError("entry log", contents.size, problem)
             # A damaged offset can be past the end. One more length shows whether the map goes on.
             max_map_bytes = min(remaining_bytes, header.longest_map + LENGTH.size)
-            if max_map_bytes > MOST_MAP_BYTES:
-                problem = (
-                    f"the ledgers map has {header.map_ledgers} ledgers and over {MOST_MAP_BYTES:,} bytes"
-                )
+            if max_map_bytes > MAX_MAP_BYTES:
+                problem = f"the ledgers map has {header.map_ledgers} ledgers and over {MAX_MAP_BYTES:,} bytes"
                 raise DecodeError("entry log", 16, problem)
             data = self._read_part(header.map_offset, max_map_bytes)
             ledgers = decode_map(data, header)
