@@ -221,7 +221,9 @@ def show(run: ReportSource, report_outputs: Iterable[Output], text: TextChoice =
             else:
                 say(f"wrote {output.file}")
     if failures:
-        error_type = next(known for known in (FileSystemError, RunError, UsageError) if known in error_types)
+        error_type = next(
+            known_type for known_type in (FileSystemError, RunError, UsageError) if known_type in error_types
+        )
         raise error_type(f"--format: not written: {'; '.join(failures)}")
 
 
