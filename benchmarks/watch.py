@@ -170,7 +170,10 @@ def _processor_s(root: int) -> float:
         tree |= generation
         generation = {pid for pid, fields in stats.items() if int(fields[1]) in generation} - tree
     # Counted from the state: utime and stime are fields 12 and 13, those of ended children 14 and 15.
-    return sum(int(ticks) for pid in tree & stats.keys() for ticks in stats[pid][11:15]) / _TICKS
+    return (
+        sum(int(processor_ticks) for pid in tree & stats.keys() for processor_ticks in stats[pid][11:15])
+        / _TICKS
+    )
 
 
 def _stats() -> dict[int, list[str]]:
