@@ -40,8 +40,10 @@ from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster, siblings
 from auditor.sources.bookies.availability import SCHEMA
+from auditor.sources.bookies.earlier_rows import Earlier
 from auditor.sources.bookies.owners import AttributedBookie
-from auditor.sources.bookies.parts import Earlier, IndexPart
+from auditor.sources.bookies.parts import IndexPart
+from auditor.sources.bookies.reusable_parts import ReusablePart
 from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import absolute, open_earlier_file, run_files
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, find_ledgers
@@ -138,13 +140,13 @@ class _File(NamedTuple):
 
 
 class IndexPlan(NamedTuple):
-    """The parts of the indexes to read, each with the files of its earlier rows if these may be reused.
+    """The parts of the indexes to read from the disk, and those with rows of the earlier run.
 
-    ``takes`` is whether any part may reuse rows. ``notes`` say why parts may not.
+    ``notes`` say why bookies have no reusable parts.
     """
 
     parts: Sequence[IndexPart]
-    takes: bool = False
+    reusable: Sequence[ReusablePart] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -167,7 +169,7 @@ class EarlierRun:
         return (self.path or "").rstrip("/").rpartition("/")[2]
 
     def plan(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> IndexPlan:
-        """Return these parts of the indexes, each with the rows of the earlier run that it may reuse."""
+        """Return these parts of the indexes, divided by whether the earlier run's rows may be reused."""
         if not self.usable:
             return IndexPlan(parts)
         table = f"{self.path}/tables/availability"
@@ -185,17 +187,17 @@ class EarlierRun:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             why = f"its manifest does not say what it read: {type(error).__name__}: {error}"
             return self.plan_without(parts, why)
-        planned = [
-            part
-            if part.bookie_id in changed
-            else replace(part, earlier=_earlier(table, files, part.bookie_id, began))
+        reusable = [
+            ReusablePart(part, _earlier(table, files, part.bookie_id, began))
             for part in parts
+            if part.bookie_id not in changed
         ]
-        return IndexPlan(planned, True, _bookie_notes(changed))
+        changed_parts = [part for part in parts if part.bookie_id in changed]
+        return IndexPlan(changed_parts, reusable, _bookie_notes(changed))
 
     def plan_without(self, parts: Sequence[IndexPart], why: str) -> IndexPlan:
         """Return these parts without reuse. The report shows the reason ``why``."""
-        return IndexPlan(parts, False, (f"no index was taken from {self.name}: {why}",))
+        return IndexPlan(parts, notes=(f"no index was taken from {self.name}: {why}",))
 
     def ledgers(self, scope: str, history: History) -> EarlierLedgers | None:
         """Return the earlier rows of ledgers for an etcd that now has ``history``. None if not ``usable``.

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from auditor.audit import journal_scan
 from auditor.audit.bookies import ClusterBookies
-from auditor.audit.earlier_run import EarlierRun, note_files, note_indexes
+from auditor.audit.earlier_run import EarlierRun, IndexPlan, note_files, note_indexes
 from auditor.audit.journal_scan import COPIED_BYTES, Tails, indexes_fit
 from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan
@@ -25,6 +25,7 @@ from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, copied_bytes, shares
 from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.reusable_parts import read_reusable_part
 from auditor.sources.clock import now_ms
 from auditor.spark import functions as F
 from auditor.spark.batches import read_few
@@ -256,23 +257,23 @@ def _availability(
     note_indexes(landing, bookies.attribution.bookies)
     plan = earlier.plan(parts, bookies.attribution.bookies)
     try:
-        bookies, rows = _land_indexes(landing, bookies, part_count, plan.parts)
+        bookies, rows = _land_indexes(landing, bookies, part_count, plan)
     except RunError as error:
-        if not plan.takes:
+        if not plan.reusable:
             raise
         # An earlier run's table turned out to be damaged while it was read: this one does without it.
         notes = plan.notes
         plan = earlier.plan_without(parts, str(error))
         plan = plan._replace(notes=(*notes, *plan.notes))
-        bookies, rows = _land_indexes(landing, bookies, part_count, plan.parts)
+        bookies, rows = _land_indexes(landing, bookies, part_count, plan)
     note_files(landing)
     return bookies, rows, plan.notes
 
 
 def _land_indexes(
-    landing: Landing, bookies: ClusterBookies, part_count: int, parts: Sequence[index_parts.IndexPart]
+    landing: Landing, bookies: ClusterBookies, part_count: int, plan: IndexPlan
 ) -> tuple[ClusterBookies, DataFrame]:
-    """Write the table ``availability`` from the given parts and all collections.
+    """Write the table ``availability`` from the planned parts and all collections.
 
     Damaged collections are left out of the table and of the returned bookies.
     """
@@ -280,13 +281,13 @@ def _land_indexes(
     from pyspark.errors import PySparkException
 
     try:
-        return bookies, landing.land("availability", partial(_read, landing, bookies, part_count, parts))
+        return bookies, landing.land("availability", partial(_read, landing, bookies, part_count, plan))
     except (Py4JError, PySparkException, OSError, pa.ArrowException):
         damaged = _damaged_collections(landing.spark, bookies)
         if not damaged:
             raise
         undamaged = bookies.without(damaged)
-        return undamaged, landing.land("availability", partial(_read, landing, undamaged, part_count, parts))
+        return undamaged, landing.land("availability", partial(_read, landing, undamaged, part_count, plan))
 
 
 DAMAGED = "its table availability is damaged and cannot be read completely"
@@ -313,10 +314,11 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
 
 
 def _read(
-    landing: Landing, bookies: ClusterBookies, part_count: int, parts: Sequence[index_parts.IndexPart]
+    landing: Landing, bookies: ClusterBookies, part_count: int, plan: IndexPlan
 ) -> pa.Table | PartTable:
-    table = PartTable.of(landing.spark, SCHEMA, read_part, parts)
-    fits = indexes_fit(parts, bookies.replicas)
+    table = PartTable.of(landing.spark, SCHEMA, read_part, plan.parts)
+    table = table.with_parts((read_reusable_part, part) for part in plan.reusable)
+    fits = indexes_fit([*plan.parts, *(reusable.part for reusable in plan.reusable)], bookies.replicas)
     whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
     copied = CopiedRows(owners)
     with_copies = table.with_parts((copied.read, share) for share in shares(whole, owners, part_count))

@@ -34,7 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 Way = Literal["records", "copies", "disks", "owners"]
-"""How `auditor.findings.basis` decides whether a run looked at a basis."""
+"""How `auditor.findings.rules` decides whether a run looked at a basis."""
 
 
 class Basis(StrEnum):

@@ -19,7 +19,6 @@ from auditor.codecs.availability import coverage
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.availability.striping import stripe
-from auditor.errors import CoverageLimitError
 from auditor.model.states import BookieRead, IndexState, UnknownCopy
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
@@ -97,10 +96,10 @@ class LedgerFacts:
         ]
 
 
-def judge(
+def classify_replicas(
     ledger: LedgerFacts, pairs: Sequence[Pair], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> Judgement:
-    """Judge one ledger from its unequal replicas.
+    """Classify the entries of one ledger's unequal replicas. The class of the ledger is not set.
 
     Args:
         ledger: Facts from the metadata.
@@ -127,13 +126,6 @@ def judge(
     if not ledger.closed:
         _lagging(ledger, {pair.bookie_id: _as_served(pair) for pair in pairs}, bookies, answer)
     answer.missing = unite_by_bookie(answer.missing)
-    missing, unknown = (
-        [missing_set[1] for missing_set in answer.missing],
-        [groups for _, groups, _ in answer.unknown],
-    )
-    if missing or unknown:
-        answer.m, answer.mu = coverage.worst(missing, unknown)
-        answer.class_entries = entries_of_class(ledger, answer)
     return answer
 
 
@@ -141,7 +133,11 @@ def _of_this_cluster(
     pairs: Sequence[Pair], members: Collection[str], bookies: Mapping[str, BookieState]
 ) -> list[Pair]:
     """Return the replicas, without entries on another cluster's bookies. Its ledger ids may be equal."""
-    foreign = {name for name, state in bookies.items() if state.foreign}
+    foreign = {
+        pair.bookie_id for pair in pairs if pair.bookie_id in bookies and bookies[pair.bookie_id].foreign
+    }
+    if not foreign:
+        return list(pairs)
     return [
         replace(pair, held=NOTHING, listed=NOTHING, gone=NOTHING, replies=None, answered=None)
         if pair.bookie_id in foreign
@@ -149,35 +145,6 @@ def _of_this_cluster(
         for pair in pairs
         if pair.bookie_id in members or pair.bookie_id not in foreign
     ]
-
-
-def least_missing(ledger: LedgerFacts, m: int) -> int:
-    """Return the least number of missing copies that puts an entry in the ledger's class.
-
-    The class depends on ``m``, the number of copies that the ledger's worst entry lacks.
-
-    >>> ledger = LedgerFacts(1, True, 3, 3, 2, 9, 0, [(0, ["a", "b", "c"])])
-    >>> [least_missing(ledger, m) for m in (1, 2, 3)], least_missing(replace(ledger, closed=False), 3)
-    ([1, 2, 3], 2)
-    """
-    if ledger.closed and m >= ledger.write_quorum:
-        return ledger.write_quorum
-    below_ack = ledger.write_quorum - ledger.ack_quorum + 1
-    return below_ack if m >= below_ack else 1
-
-
-def entries_of_class(ledger: LedgerFacts, answer: Judgement) -> Groups | None:
-    """Return the entries that give a judged ledger its class: no copy left, or below ack or write quorum.
-
-    Only missing copies count; unknown ones are assumed present. None if the sets are too irregular.
-    """
-    missing = [groups for _, groups in answer.missing]
-    if len(missing) < 2:
-        return missing[0] if missing else NOTHING
-    try:
-        return coverage.at_least(missing, least_missing(ledger, answer.m))
-    except CoverageLimitError:
-        return None
 
 
 def _as_served(pair: Pair) -> Pair:
@@ -202,14 +169,8 @@ def _classify_replica(
         return
     if len(pair.listed) and _is_accountable(ledger, pair, state, grace_ms):
         _add(answer.listed, pair, coverage.intersection(pair.expected, pair.listed))
-    if len(lacking):
-        add_lacking(ledger, pair, lacking, state, grace_ms, answer)
-
-
-def add_lacking(
-    ledger: LedgerFacts, pair: Pair, lacking: Groups, state: BookieState, grace_ms: int, answer: Judgement
-) -> None:
-    """Add the entries that an index lacks to ``answer``: missing with doubts, or unknown with a reason."""
+    if not len(lacking):
+        return
     why = why_unknown(state, pair)
     if why is not None:
         answer.unknown.append((pair.bookie_id, lacking, why))

@@ -74,14 +74,14 @@ HOLDINGS = schema_of(
     (
         "recent",
         pa.int64(),
-        "number of orphans without a doubt that were still in the metadata within one interval "
-        "of garbage collection before the scan",
+        "number of orphans without a doubt whose metadata was deleted less than one interval of garbage "
+        "collection before the scan",
     ),
     (
         "unexplained",
         pa.int64(),
-        "number of orphans that both scans lack, without recent ones, ones newer than the scan, "
-        "and ones that their owner dropped (owners were read, and none refers to them)",
+        "number of orphans that both scans lack; not counted: recent ones, ones newer than the scan, and "
+        "ones that their owner dropped",
     ),
 )
 

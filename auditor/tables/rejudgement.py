@@ -73,7 +73,6 @@ from auditor.tables.judge_replicas import (
     LedgerFacts,
     Pair,
     groups_of,
-    judge,
 )
 from auditor.tables.judged import (
     ANSWER_COLUMNS,
@@ -86,6 +85,7 @@ from auditor.tables.judged import (
     rows_of,
 )
 from auditor.tables.judgement import Judgement
+from auditor.tables.ledger_class import judge
 from auditor.tables.past_end import set_apart
 from auditor.tables.read_replies import ReadReplies, entries_of, replies_by_bookie
 from auditor.tables.verdicts import class_of

@@ -26,8 +26,9 @@ from auditor.model.progress import Silent
 from auditor.model.report import Cluster, Report
 from auditor.runs.directory import RunDirectory
 from auditor.sources.bookies.availability import SCHEMA
+from auditor.sources.bookies.earlier_rows import Earlier
 from auditor.sources.bookies.owners import AttributedBookie
-from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
+from auditor.sources.bookies.parts import IndexDirectory, plan_parts
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.metadata.store import History
 from tests.made_runs import write
@@ -70,18 +71,19 @@ def index_plan(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -
     return of.plan(wanted, bookies)
 
 
-def planned(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, IndexPart]:
-    return {part.bookie_id: part for part in index_plan(of, bookies).parts}
+def planned(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, Earlier]:
+    """The earlier rows of each bookie with reusable parts."""
+    return {each.part.bookie_id: each.earlier for each in index_plan(of, bookies).reusable}
 
 
 def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) -> None:
     found = since(made(tmp_path / "1"))
-    told = {name: part.earlier for name, part in planned(found).items()}
-    assert {name: each.files for name, each in told.items() if each} == {
+    told = planned(found)
+    assert {name: earlier.files for name, earlier in told.items()} == {
         A: ("part-00000.parquet",),
         B: ("part-00001.parquet",),
     }
-    assert {each.table for each in told.values() if each} == {f"{tmp_path}/1/tables/availability"}
+    assert {earlier.table for earlier in told.values()} == {f"{tmp_path}/1/tables/availability"}
     assert (found.name, found.notes, index_plan(found).notes) == ("1", (), ())
 
 
@@ -98,16 +100,16 @@ def test_a_bookie_whose_disks_are_others_is_read_anew(
 ) -> None:
     found = since(made(tmp_path / "1"))
     bookies = {A: now, B: bookie(B, index_time=2_000)}
-    told = planned(found, bookies)
-    assert told[A].earlier is None
-    assert told[B].earlier is not None
-    assert index_plan(found, bookies).notes == (f"{A} was read again: {why}",)
+    plan = index_plan(found, bookies)
+    assert {part.bookie_id for part in plan.parts} == {A}
+    assert planned(found, bookies).keys() == {B}
+    assert plan.notes == (f"{A} was read again: {why}",)
 
 
 def test_a_bookie_that_was_not_read_then_is_read(tmp_path: Path) -> None:
     found = since(made(tmp_path / "1"))
     new = {name: bookie(name) for name in (A, *(f"bk-{number}:3181" for number in range(7)))}
-    assert {name for name, part in planned(found, new).items() if part.earlier} == {A}
+    assert planned(found, new).keys() == {A}
     notes = index_plan(found, new).notes
     assert notes[0] == "bk-0:3181 was read again: that run did not read it"
     assert notes[-1] == "2 more bookies were read again for similar reasons"
@@ -183,7 +185,7 @@ def test_a_run_that_is_not_whole_is_not_used_and_says_why(
 ) -> None:
     spoil(made(tmp_path / "1"))
     found = since(tmp_path / "1")
-    assert {part.earlier for part in planned(found).values()} == {None}
+    assert not planned(found)
     notes = index_plan(found).notes
     (note,) = (*found.notes, *notes)
     assert note.startswith(("nothing was taken from 1: ", "no index was taken from 1: "))
@@ -233,7 +235,7 @@ def test_with_no_run_to_begin_with_all_is_read(tmp_path: Path) -> None:
     found = find_earlier_run("last", landing(tmp_path / "runs/new"), CLUSTER)
     assert found.notes == ("all data was read: no complete run of this cluster is beside this one",)
     assert found.reused({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, ()) is None
-    assert {part.earlier for part in planned(found).values()} == {None}
+    assert not planned(found)
     assert find_earlier_run(None, landing(tmp_path / "runs/new"), CLUSTER).notes == ()
 
 
@@ -257,7 +259,7 @@ def test_ledgers_of_the_same_etcd_may_be_taken(tmp_path: Path) -> None:
         assert earlier is not None
         assert (earlier.table, earlier.whole) == (f"{tmp_path}/1/tables/ledgers", True)
         assert earlier.files == (("part-00000.parquet", "/bk/ledgers/0"),)
-    assert planned(found)[A].earlier is not None
+    assert A in planned(found)
     assert (found.notes, index_plan(found).notes) == ((), ())
 
 
@@ -302,7 +304,7 @@ def test_ledgers_of_a_run_that_is_not_whole_are_not_taken_but_its_indexes_are(
     found = since(tmp_path / "1")
     with pytest.raises(RunError, match=why):
         found.ledgers("/bk", THEN)
-    assert planned(found)[A].earlier is not None
+    assert A in planned(found)
 
 
 def test_where_all_is_read_there_are_no_ledgers_to_take(tmp_path: Path) -> None:
