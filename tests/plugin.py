@@ -293,12 +293,12 @@ def large_plans(spark: SparkSession) -> Callable[[], AbstractContextManager[None
 
     @contextmanager
     def planned() -> Iterator[None]:
-        from auditor.spark import batches, query_plans
+        from auditor.spark import execution, query_plans
 
         with pytest.MonkeyPatch.context() as patch, query_plans.query_plans(spark):
             patch.setattr(query_plans, "SMALL_BYTES", -1)
             patch.setattr(query_plans, "TINY_BYTES", -1)
-            patch.setattr(batches, "DRIVER_READ_BYTES", -1)
+            patch.setattr(execution, "DRIVER_READ_BYTES", -1)
             for key in query_plans.PLANNED_ONCE:
                 spark.conf.unset(key)
             yield

@@ -14,7 +14,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from auditor.actions.run_inputs import RunInputs
-from auditor.audit.landing import Landing
+from auditor.audit.run_store import RunStore
+from auditor.audit.table_cache import TableCache
 from auditor.audit.unread_parts import bookies_with_unread_logs, holders_of_unread_records
 from auditor.checks import GROUP_OF, Basis, place_of_check
 from auditor.errors import RunError, UsageError
@@ -54,6 +55,7 @@ from auditor.runs.run_inputs import find_lost_inputs
 from auditor.runs.siblings import same_cluster
 from auditor.sources.clock import now_ms
 from auditor.spark import functions as F
+from auditor.spark.table_queries import aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.changes import CHANGED
@@ -147,7 +149,7 @@ class RunChanges:
 
 
 def compare_with_previous(
-    landing: Landing,
+    cache: TableCache,
     findings: DataFrame,
     tables: Tables,
     cluster: Cluster,
@@ -169,30 +171,30 @@ def compare_with_previous(
     Raises:
         UsageError: the suppressions file, or a baseline that it names, is invalid.
     """
-    finished: int = landing.pin_fact("finished", finish_time)
-    lost, lost_carried = find_lost_inputs(landing.run, previous.run, inputs)
+    finished: int = cache.run_store.pin_fact("finished", finish_time)
+    lost, lost_carried = find_lost_inputs(cache.run, previous.run, inputs)
     looked = _coverage_of(tables, holes, {*not_run, *lost}, lost_carried)
     day = _day(finished)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
     pairs = digests_by_fingerprint(findings, entries)
     digests = {} if pairs is None else {row["fingerprint"]: row["digest"] for row in pairs.collect()}
     baselines = {
-        path: landing.spark.read.parquet(f"{_open_baseline(path, options, cluster).path}/{CHANGED}")
+        path: cache.spark.read.parquet(f"{_open_baseline(path, options, cluster).path}/{CHANGED}")
         for path in _baselines(entries, day)
     }
 
     def table() -> DataFrame:
         before = None
         if previous.run is not None:
-            before = landing.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
+            before = cache.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
         rows = findings_with_changes(findings, before, looked, cluster.instance_id, finished)
         return apply_suppressions(rows, entries, baselines, digests, day).orderBy(*order())
 
-    rows = landing.land("changes", table)
+    rows = cache.write_table("changes", table)
     first = F.min(F.when(F.col("ledger_id").isNotNull(), F.struct(*LEDGER))).alias("first")
     grouped = rows.groupBy(*_COUNTED).agg(F.count("*").alias("count"), first)
-    landed = grouped.select(*_COUNTED, "count", "first.*").collect()
-    counts = tuple(FindingCount(*row) for row in landed)
+    counted_rows = grouped.select(*_COUNTED, "count", "first.*").collect()
+    counts = tuple(FindingCount(*row) for row in counted_rows)
     changes = RunChanges(
         counts, previous.run, previous.notes, entries, finished, rows, lost=lost, lost_carried=lost_carried
     )
@@ -234,13 +236,14 @@ def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) ->
 def _coverage_of(
     tables: Tables, holes: bool, not_run: Collection[str], lost_carried: Collection[str]
 ) -> RunCoverage:
-    unreadable_owners = tables.ownership.where("fault = 'owner-unreadable'")
+    counts = {"owners": (tables.ownership, ["count(*)", "count_if(fault = 'owner-unreadable')"])}
+    owner_rows, unreadable_owners = aggregate_many(counts)["owners"]
     return RunCoverage(
         tables.verdicts,
         tables.bookies,
         holes,
         bool(tables.roster.unread),
-        owners="ownership" not in tables.known_empty and unreadable_owners.isEmpty(),
+        owners=owner_rows > 0 and not unreadable_owners,
         asked_tables={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
         not_run=frozenset(not_run),
         lost_carried=frozenset(lost_carried),
@@ -261,35 +264,35 @@ class RunsBefore:
     hour_ago: RunSummary | None
     siblings: RunsBeside
 
-    def orphans(self, landing: Landing) -> DataFrame | None:
+    def orphans(self, cache: TableCache) -> DataFrame | None:
         """Return the table ``orphans`` of ``hour_ago``. None if there is no such run."""
         if self.hour_ago is None:
             return None
-        return landing.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
+        return cache.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
 
-    def ledgers_listed(self, landing: Landing, since: int, scan_time: int) -> DataFrame | None:
+    def ledgers_listed(self, cache: TableCache, since: int, scan_time: int) -> DataFrame | None:
         """Return ids of the newest run scanned from ``since`` to ``scan_time``, in ms. None without a run."""
         newest = self._newest_with("tables/ledgers", scan_time)
         is_recent = newest is not None and newest.scan_time >= since
-        run = _first_choice(landing, "ledgers_before", newest if is_recent else None)
-        return None if run is None else scan_ids(landing.spark.read.parquet(f"{run.path}/tables/ledgers"))
+        run = _first_choice(cache.run_store, "ledgers_before", newest if is_recent else None)
+        return None if run is None else scan_ids(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
-    def with_ledgers(self, landing: Landing, scan_time: int) -> RunSummary | None:
+    def with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
         """Return the newest run with the table ``ledgers`` scanned by ``scan_time``, in ms, or None."""
-        return _first_choice(landing, "ledgers_of", self._newest_with("tables/ledgers", scan_time))
+        return _first_choice(run_store, "ledgers_of", self._newest_with("tables/ledgers", scan_time))
 
-    def with_table(self, landing: Landing, name: str, scan_time: int) -> RunSummary | None:
+    def with_table(self, run_store: RunStore, name: str, scan_time: int) -> RunSummary | None:
         """Return the newest run with the table ``name`` scanned by ``scan_time``, in ms, or None."""
-        return _first_choice(landing, f"{name}_before", self._newest_with(f"tables/{name}", scan_time))
+        return _first_choice(run_store, f"{name}_before", self._newest_with(f"tables/{name}", scan_time))
 
-    def table(self, landing: Landing, name: str, scan_time: int) -> DataFrame | None:
+    def table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
         """Return the table ``name`` of the run that `with_table` returns. None if there is no such run."""
-        run = self.with_table(landing, name, scan_time)
-        return None if run is None else landing.spark.read.parquet(f"{run.path}/tables/{name}")
+        run = self.with_table(cache.run_store, name, scan_time)
+        return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/{name}")
 
-    def with_owners(self, landing: Landing, scan_time: int) -> RunSummary | None:
+    def with_owners(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
         """Return the newest run that read owners and was scanned by ``scan_time``, in ms, or None."""
-        return _first_choice(landing, "owners_before", self._newest_with("tables/ownership", scan_time))
+        return _first_choice(run_store, "owners_before", self._newest_with("tables/ownership", scan_time))
 
     def of_future(self, time: int) -> bool:
         """Return whether a run ended after ``time``, in ms. The holds of such a run are not carried over."""
@@ -299,7 +302,7 @@ class RunsBefore:
         candidates = [run for run in self.siblings.runs if run.scan_time <= scan_time and _has(run, table)]
         return max(candidates, key=lambda run: (run.scan_time, run.path), default=None)
 
-    def confirm(self, landing: Landing, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
+    def confirm(self, cache: TableCache, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
         """Return the findings. Those that the previous run also has become confirmed."""
         run = self.previous.run
         if (
@@ -309,26 +312,24 @@ class RunsBefore:
             or healing_suspects(findings).isEmpty()
         ):
             return findings
-        rows = landing.spark.read.parquet(f"{run.path}/findings")
+        rows = cache.spark.read.parquet(f"{run.path}/findings")
         earlier = EarlierFindings(rows, run.name, run.finished)
         return confirm_by_two_runs(findings, earlier, tables.moved, tables.bookies, round(grace * 1000))
 
 
-def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
+def find_runs_before(run_store: RunStore, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
     """Choose the earlier runs for a new run. ``scan_time`` is the time of its first scan, in ms."""
-    siblings = runs_beside(landing.run.path, cluster, renew_index=True)
+    siblings = runs_beside(run_store.directory.path, cluster, renew_index=True)
     newest = siblings.newest(time := now_ms())
-    notes = siblings.notes_of_future(time)
-    chosen = _first_choice(landing, "previous", newest.run)
+    notes = (*newest.notes, *siblings.notes_of_future(time))
+    previous = Previous(_first_choice(run_store, "previous", newest.run), notes)
     old = siblings.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
-    return RunsBefore(
-        Previous(chosen, (*newest.notes, *notes)), _first_choice(landing, "hour_ago", old), siblings
-    )
+    return RunsBefore(previous, _first_choice(run_store, "hour_ago", old), siblings)
 
 
-def _first_choice(landing: Landing, key: str, run: RunSummary | None) -> RunSummary | None:
+def _first_choice(run_store: RunStore, key: str, run: RunSummary | None) -> RunSummary | None:
     """Return ``run``. A resumed run returns the run that was chosen before it was interrupted."""
-    path = landing.pin_fact(key, run.path if run else None)
+    path = run_store.pin_fact(key, run.path if run else None)
     if path is None:
         return None
     return run if run is not None and run.path == path else RunSummary.of(path, RunReader(path).report)

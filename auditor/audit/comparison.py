@@ -19,13 +19,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from auditor.audit.bookie_rows import bookie_states
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.index_scan import Indexes, gap_reasons
-from auditor.audit.landing import STEPS, Landing, rows_that_matter
 from auditor.audit.metadata_scan import FirstScan
+from auditor.audit.table_cache import SCRATCH, TableCache, semi_join_scratch
 from auditor.model.amounts import and_more, plural
 from auditor.model.columns import REPLICA
 from auditor.model.options import AuditOptions
@@ -37,16 +35,9 @@ from auditor.sources.bookies.rpc.listings import rpc_availability
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.store import StoreOptions
 from auditor.spark import functions as F
-from auditor.spark.batches import as_frame
-from auditor.spark.query_plans import partitions_of
+from auditor.spark.batches import Rows
 from auditor.spark.types import DataFrame
-from auditor.tables.accounts import (
-    GROUP_COLUMNS,
-    expected_replicas,
-    gone_replicas,
-    index_replicas,
-    tail_replicas,
-)
+from auditor.tables.accounts import expected_replicas, gone_replicas, index_replicas, tail_replicas
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.read_replies import READ_ERROR
@@ -153,7 +144,7 @@ class SideComparison(NamedTuple):
 
 
 def judge_by_index(
-    landing: Landing, first: FirstScan, pairs: UnequalPairs, options: AuditOptions
+    cache: TableCache, first: FirstScan, pairs: UnequalPairs, options: AuditOptions
 ) -> DataFrame:
     """Judge the unequal pairs by the indexes alone.
 
@@ -166,40 +157,44 @@ def judge_by_index(
         return judge_ledgers(pairs.ledgers, pairs.unequal, pairs.states, grace_ms)
 
     is_final = not _askable(first, pairs.indexes.bookies, options)
-    if is_final or landing.run.exists(f"tables/judged/{WHOLE}"):
-        return landing.land("judged", judge)
-    return landing.land("judged_by_index", judge)
+    if is_final or cache.run.exists(f"tables/judged/{WHOLE}"):
+        return cache.write_table("judged", judge)
+    return cache.write_table("judged_by_index", judge)
 
 
 def judge_with_witness(
-    landing: Landing, first: FirstScan, pairs: UnequalPairs, judged_by_index: DataFrame, options: AuditOptions
+    cache: TableCache,
+    first: FirstScan,
+    pairs: UnequalPairs,
+    judged_by_index: DataFrame,
+    options: AuditOptions,
 ) -> SideComparison:
     """Ask bookies for entries that seem to be missing, and write the table ``judged``.
 
     If bookies are asked, their answers are the table ``witness``.
     """
-    judgement, witness = _judge_again(landing, first, pairs, judged_by_index, options)
-    judged = landing.broadcast_if_small("judged", judgement)
+    judgement, witness = _judge_again(cache, first, pairs, judged_by_index, options)
+    judged = cache.broadcast("judged", judgement)
     return SideComparison(pairs.unequal, judged, pairs.states, witness, pairs.ledgers, pairs.indexes)
 
 
 def _judge_again(
-    landing: Landing, first: FirstScan, pairs: UnequalPairs, by_indexes: DataFrame, options: AuditOptions
+    cache: TableCache, first: FirstScan, pairs: UnequalPairs, by_indexes: DataFrame, options: AuditOptions
 ) -> tuple[DataFrame, Witness]:
     """Return the table ``judged``, and the witness reads that it contains."""
-    if landing.run.exists(f"tables/judged/{WHOLE}"):
-        has_witness = landing.run.exists(f"tables/witness/{WHOLE}")
-        rows = landing.spark.read.parquet(landing.where("tables/witness")) if has_witness else None
-        return landing.land("judged", lambda: by_indexes), Witness(rows, options.witness_reads)
+    if cache.run.exists(f"tables/judged/{WHOLE}"):
+        has_witness = cache.run.exists(f"tables/witness/{WHOLE}")
+        rows = cache.spark.read.parquet(cache.where("tables/witness")) if has_witness else None
+        return cache.write_table("judged", lambda: by_indexes), Witness(rows, options.witness_reads)
     ledgers, states = first.ledgers, pairs.states
     askable = _askable(first, pairs.indexes.bookies, options)
     rows = None
-    if "judged_by_index" in landing.empty:
-        landing.run.remove("tables/judged_by_index")
-        return landing.rows("judged", [], JUDGED), Witness(rows, options.witness_reads)
+    if not cache.count("judged_by_index"):
+        cache.run.remove("tables/judged_by_index")
+        return cache.write_rows("judged", [], JUDGED), Witness(rows, options.witness_reads)
     if not candidates(by_indexes, askable).isEmpty():
         where = endpoints(registrations(first.nodes), askable)
-        rows = landing.land(
+        rows = cache.write_table(
             "witness",
             lambda: reads.witness(
                 requests(ledgers, by_indexes, askable, options.witness_reads), where, rpc_limits(options)
@@ -207,7 +202,7 @@ def _judge_again(
         )
     grace_ms = round(options.grace * 1000)
     taking_reads = askable if rows is None else bookies_taking_reads(rows, states, askable)
-    judged = landing.land(
+    judged = cache.write_table(
         "judged",
         lambda: (
             by_indexes
@@ -215,7 +210,7 @@ def _judge_again(
             else rejudge(ledgers, pairs.unequal, by_indexes, rows, states, taking_reads, grace_ms)
         ),
     )
-    landing.run.remove("tables/judged_by_index")
+    cache.run.remove("tables/judged_by_index")
     return judged, Witness(rows, options.witness_reads)
 
 
@@ -242,7 +237,7 @@ class BookieAnswers:
 
 
 def query_bookies(
-    landing: Landing, first: FirstScan, indexes: Indexes, options: AuditOptions
+    cache: TableCache, first: FirstScan, indexes: Indexes, options: AuditOptions
 ) -> BookieAnswers | None:
     """Ask the registered bookies in ensembles for their listings. Return None if no source is ``rpc:``.
 
@@ -262,18 +257,18 @@ def query_bookies(
     def answers() -> DataFrame:
         pairs = every_replica(ledgers.where("undecidable = false"), unseen)
         if can_list:
-            differing = _compare(landing, indexes, BookieWords(frozenset(bookies.foreign)))
-            again = as_frame(landing.spark, differing).where(F.col("bookie_id").isin(can_list))
+            differing = _compare(cache, indexes, BookieWords(frozenset(bookies.foreign)))
+            again = cache.execution.frame(differing).where(F.col("bookie_id").isin(can_list))
             pairs = pairs.unionByName(again.select(*REPLICA))
         return rpc_availability(pairs, endpoints(registered, [*unseen, *with_source]), rpc_limits(options))
 
-    rows = landing.land("answers", answers)
+    rows = cache.write_table("answers", answers)
     gave_up = gap_reasons(rows)
     return BookieAnswers(rows, {name: gave_up.get(name) for name in unseen})
 
 
 def compare_sides(
-    landing: Landing, first: FirstScan, indexes: Indexes, answers: BookieAnswers | None, has_gone: bool
+    cache: TableCache, first: FirstScan, indexes: Indexes, answers: BookieAnswers | None, has_gone: bool
 ) -> UnequalPairs:
     """Compare metadata and bookies, and write the table ``unequal``.
 
@@ -288,11 +283,11 @@ def compare_sides(
         frozenset(name for name in states if indexes.bookies.read_whole(name) and name not in indexes.old),
         frozenset(name for name, state in states.items() if state.read != BookieRead.READ),
     )
-    landing.fit_plans(_table_bytes(landing), indexes.bookies.replicas)
-    compare = partial(_compare, landing, indexes, words, answers is not None, has_gone)
-    unequal = landing.broadcast_if_small("unequal", landing.land("unequal", compare))
-    ledgers = rows_that_matter(landing, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
-    rows = rows_that_matter(landing, "unequal", "availability", indexes.rows)
+    cache.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replicas)
+    compare = partial(_compare, cache, indexes, words, answers is not None, has_gone)
+    unequal = cache.broadcast("unequal", cache.write_table("unequal", compare))
+    ledgers = semi_join_scratch(cache, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
+    rows = semi_join_scratch(cache, "unequal", "availability", indexes.rows)
     return UnequalPairs(unequal, states, ledgers, indexes.of_rows(rows))
 
 
@@ -304,20 +299,16 @@ def _with_stopped(states: Mapping[str, BookieState], first: FirstScan) -> dict[s
     return {name: replace(state, stopped=name not in running) for name, state in states.items()}
 
 
-def _table_bytes(landing: Landing) -> int:
-    return sum(landing.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
-
-
 def _compare(
-    landing: Landing,
+    cache: TableCache,
     indexes: Indexes,
     words: BookieWords,
     with_answers: bool = False,
     has_gone: bool = False,
-) -> DataFrame | pa.Table:
+) -> Rows:
     """Return the pairs of ledger and bookie whose expected and held entries differ, from the run's tables."""
     tails, overlapping = indexes.tails, frozenset(indexes.overlapping)
-    table = landing.files
+    table = cache.files
     accounts = [
         AccountFiles(
             Account.EXPECTED,
@@ -332,8 +323,8 @@ def _compare(
     ]
     if indexes.pieces is not None:
         pieces = indexes.pieces
-        landing.land("pieces", lambda: pieces, f"tables/{STEPS}")
-        accounts.append(AccountFiles(Account.INDEX, table(f"{STEPS}/pieces"), index_replicas))
+        cache.write_table("pieces", lambda: pieces, f"tables/{SCRATCH}")
+        accounts.append(AccountFiles(Account.INDEX, table(f"{SCRATCH}/pieces"), index_replicas))
     if with_answers:
         accounts.append(AccountFiles(Account.ANSWER, table("answers"), index_replicas))
     if tails.rows is not None:
@@ -341,12 +332,7 @@ def _compare(
         accounts.append(AccountFiles(Account.TAIL, table("journal_tails"), read))
     if has_gone:
         accounts.append(AccountFiles(Account.MISSING_LOGS, table("gone_entries"), gone_replicas))
-    tasks = landing.tasks_of(_table_bytes(landing))
-    buckets = 1
-    if tasks is not None:
-        size = sum(account.files.column_bytes(GROUP_COLUMNS) for account in accounts)
-        buckets = partitions_of(tasks, indexes.bookies.replicas, size)
-    return find_unequal(tasks, accounts, words, buckets)
+    return find_unequal(cache.execution, accounts, words, indexes.bookies.replicas)
 
 
 def bookies_taking_reads(

@@ -30,7 +30,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyarrow import fs
 
-from auditor.audit.landing import Landing
+from auditor.audit.run_store import RunStore
 from auditor.errors import RunError, UsageError
 from auditor.model.history import RunSummary
 from auditor.model.options import LAST
@@ -58,23 +58,23 @@ def writer() -> dict[str, Any]:
     return {"version": program_version(), "schemas": hashlib.sha256(to_json().encode()).hexdigest()}
 
 
-def note_indexes(landing: Landing, bookies: Mapping[str, AttributedBookie]) -> None:
+def note_indexes(run_store: RunStore, bookies: Mapping[str, AttributedBookie]) -> None:
     """Save the bookies' directories in the manifest before the table ``availability`` is read.
 
     Nothing is saved if the table already exists.
     """
-    if not landing.run.exists(f"tables/availability/{WHOLE}"):
+    if not run_store.directory.exists(f"tables/availability/{WHOLE}"):
         read = {name: bookie_facts(bookie) for name, bookie in bookies.items() if bookie.index_directories}
-        _note(landing, "availability", {"began": now_ms(), "bookies": read})
+        _note(run_store, "availability", {"began": now_ms(), "bookies": read})
 
 
-def note_ledgers(landing: Landing, scope: str, history: History | None, notes: Sequence[str]) -> None:
+def note_ledgers(run_store: RunStore, scope: str, history: History | None, notes: Sequence[str]) -> None:
     """Save the etcd and its revision in the manifest before the table ``ledgers`` is read.
 
     ``history`` is None if the revision is unknown.
     """
     moment = None if history is None else list(history)
-    _note(landing, "ledgers", {"scope": scope, "history": moment, "notes": list(notes)})
+    _note(run_store, "ledgers", {"scope": scope, "history": moment, "notes": list(notes)})
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
@@ -85,16 +85,16 @@ def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
     }
 
 
-def note_files(landing: Landing, table: str = "availability") -> None:
+def note_files(run_store: RunStore, table: str = "availability") -> None:
     """Save the files of a written table in the manifest, if the manifest has facts about the table."""
-    facts = reusable_facts(landing, table)
+    facts = reusable_facts(run_store, table)
     if facts and "files" not in facts:
-        _note(landing, table, {**facts, "files": files_of(f"{landing.run.path}/tables/{table}")})
+        _note(run_store, table, {**facts, "files": files_of(f"{run_store.directory.path}/tables/{table}")})
 
 
-def reusable_facts(landing: Landing, table: str) -> dict[str, Any]:
+def reusable_facts(run_store: RunStore, table: str) -> dict[str, Any]:
     """Return the facts that this run saved about a table, or an empty dict."""
-    facts: dict[str, Any] = landing.run.read_manifest().get(REUSABLE, {}).get(table, {})
+    facts: dict[str, Any] = run_store.directory.read_manifest().get(REUSABLE, {}).get(table, {})
     return facts
 
 
@@ -112,10 +112,10 @@ def files_of(table: str) -> dict[str, int]:
     return {info.base_name: info.size for info in infos if info.base_name.endswith(".parquet")}
 
 
-def _note(landing: Landing, table: str, facts: dict[str, Any]) -> None:
-    manifest = landing.run.read_manifest()
+def _note(run_store: RunStore, table: str, facts: dict[str, Any]) -> None:
+    manifest = run_store.directory.read_manifest()
     reusable = {**manifest.get(REUSABLE, {}), **writer(), table: facts}
-    landing.run.add_to_manifest({REUSABLE: reusable})
+    run_store.directory.add_to_manifest({REUSABLE: reusable})
 
 
 _TAKEN_TABLES = ("availability", "ledgers")
@@ -256,7 +256,7 @@ def check_since(option: str | None) -> None:
         RunReader(option)
 
 
-def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> EarlierRun:
+def find_earlier_run(option: str | None, run_store: RunStore, cluster: Cluster) -> EarlierRun:
     """Return the earlier run that ``option`` (``--since``) selects. A resumed run keeps its choice.
 
     Raises:
@@ -265,7 +265,7 @@ def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> 
     """
     if option is None:
         return EarlierRun(None)
-    path = landing.pin_fact("since", _last(landing.run.path, cluster) if option == LAST else option)
+    path = run_store.pin_fact("since", _last(run_store.directory.path, cluster) if option == LAST else option)
     if path is None:
         why = "all data was read: no complete run of this cluster is beside this one"
         return EarlierRun(None, notes=(why,))

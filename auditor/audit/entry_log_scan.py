@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from auditor.audit.bookies import ClusterBookies
-from auditor.audit.landing import STEPS, Landing
+from auditor.audit.table_cache import SCRATCH, TableCache
 from auditor.checks.needs import ENTRIES_WHOLE
 from auditor.model.amounts import first_names, plural
 from auditor.model.options import AuditOptions
@@ -129,7 +129,7 @@ class EntryLogScan(NamedTuple):
 
 
 def read_entry_logs(
-    landing: Landing, bookies: ClusterBookies, ledgers: DataFrame, options: AuditOptions
+    cache: TableCache, bookies: ClusterBookies, ledgers: DataFrame, options: AuditOptions
 ) -> EntryLogScan | None:
     """Read the index locations, the logs and the files beside them. Return None without --entry-logs.
 
@@ -137,7 +137,7 @@ def read_entry_logs(
     """
     if not options.entry_logs:
         return None
-    spark = landing.spark
+    spark = cache.spark
     part_count = spark.sparkContext.defaultParallelism * options.parts_per_core
     indexed = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
     indexes = index_parts.plan_parts(
@@ -157,9 +157,9 @@ def read_entry_logs(
         on_disk = PartTable.of(spark, ENTRY_LOGS, read_logs_of, parts).frame()
         return directories.with_collected(on_disk, "entry_logs", LOGS, ENTRY_LOGS)
 
-    where = landing.land("locations", locations)
-    logs = landing.land("entry_logs", entry_logs)
-    disks = landing.land("disks", lambda: directories.disks(spark))
+    where = cache.write_table("locations", locations)
+    logs = cache.write_table("entry_logs", entry_logs)
+    disks = cache.write_table("disks", lambda: directories.disks(spark))
     sampled = whole_entries(spark, indexes, homes, options) if options.deep else None
     collected = sorted({owner.bookie_id for owner in bookies.settled.owner_of_piece.values()})
     wrong = entries_in_no_log(where, ledgers)
@@ -169,8 +169,8 @@ def read_entry_logs(
     again = None
     if parts:
         reread = PartTable.of(spark, LOCATION_ROWS, partial(read_locations, homes), parts)
-        again = landing.land("locations_again", reread.frame, f"tables/{STEPS}")
-    lost_entries = landing.land_some(
+        again = cache.write_table("locations_again", reread.frame, f"tables/{SCRATCH}")
+    lost_entries = cache.write_or_empty(
         bool(lacking), "gone_entries", GONE_ENTRIES, lambda: gone_entries(wrong, again)
     )
     return EntryLogScan(logs, where, disks, sampled, collected, lost_entries)

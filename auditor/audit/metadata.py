@@ -31,8 +31,7 @@ from auditor.sources.metadata.spark_source import LedgerAgainSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore
 from auditor.sources.metadata.uri import OXIA
 from auditor.spark import functions as F
-from auditor.spark.batches import arrow_frame
-from auditor.spark.part_tables import PartTable
+from auditor.spark.batches import Rows, arrow_frame
 from auditor.spark.types import DataFrame
 from auditor.tables.cluster_state import CLUSTER, Ids, cluster_state, ids_drawn, is_bare, unlisted_bookies
 from auditor.tables.registry import (
@@ -66,8 +65,8 @@ class SecondScan:
 def watch_ledgers(source: MetadataSource) -> None:
     """Start watching the ledgers before the first scan, if the store supports it."""
     # A table that is there was read before this moment, and nobody knows what has moved since.
-    landed = source.landing.run.exists(f"tables/ledgers/{WHOLE}")
-    if isinstance(source.store, WatchableStore) and not landed:
+    is_written = source.cache.run.exists(f"tables/ledgers/{WHOLE}")
+    if isinstance(source.store, WatchableStore) and not is_written:
         source.store.watch_ledgers()
 
 
@@ -78,14 +77,14 @@ def scan_second(first: FirstScan) -> SecondScan:
         return _with_marks(first, first.nodes)
     nodes, again = source.store.cluster(), _Rescan(first)
     try:
-        landed = scan_ledgers(source, "ledgers_again", nodes, again.rows)
-    except RunError as error:
+        scan = scan_ledgers(source, "ledgers_again", nodes, again.rows)
+    except (RunError, StoreError) as error:
         if not again.takes:
             raise
-        # What the first scan wrote turned out to be damaged during the scan: this one does without it.
+        # The first scan's table is damaged, or the store could not list the changes: read all ledgers.
         again.take_nothing(error)
-        landed = scan_ledgers(source, "ledgers_again", nodes, again.rows)
-    return _with_marks(first, landed.nodes, landed.rows, landed.restarts, again.notes)
+        scan = scan_ledgers(source, "ledgers_again", nodes, again.rows)
+    return _with_marks(first, scan.nodes, scan.rows, scan.restarts, again.notes)
 
 
 def scan_marks(first: FirstScan) -> SecondScan:
@@ -105,7 +104,7 @@ class _Rescan:
         self.takes = False
         self.notes: tuple[str, ...] = ()
 
-    def rows(self, nodes: ClusterNodes) -> pa.Table | PartTable | DataFrame:
+    def rows(self, nodes: ClusterNodes) -> Rows:
         """Return the table ``ledgers_again``. It includes all changes until the call, so call it late."""
         if not self.notes:
             try:
@@ -121,7 +120,7 @@ class _Rescan:
         self.takes = False
         self.notes = (f"the second scan read all ledgers: {why}",)
 
-    def _moved(self, nodes: ClusterNodes) -> pa.Table | PartTable | DataFrame | None:
+    def _moved(self, nodes: ClusterNodes) -> Rows | None:
         source = self._first.source
         if isinstance(source.store, WatchableStore):
             return _moved_rows(self._first, _moved_paths(self._first, source.store), nodes)
@@ -136,7 +135,7 @@ def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
     Raises:
         RunError, StoreError: the first scan cannot be used for that. The message says why.
     """
-    table, facts = source.landing.where("tables/ledgers"), reusable_facts(source.landing, "ledgers")
+    table, facts = source.cache.where("tables/ledgers"), reusable_facts(source.cache.run_store, "ledgers")
     return earlier_ledgers(table, facts, source.store.root, store.history()).to_json()
 
 
@@ -160,7 +159,7 @@ def _moved_rows(first: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -
     rows = first.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:
         return rows
-    moved = arrow_frame(first.source.landing.spark, pa.table({"path": pa.array(paths, pa.string())}))
+    moved = arrow_frame(first.source.cache.spark, pa.table({"path": pa.array(paths, pa.string())}))
     unmoved = rows.join(F.broadcast(moved), "path", "left_anti").select(*names)
     return unmoved.unionByName(first.source.rows_at(LedgerAgainSource, paths, nodes))
 
@@ -174,7 +173,7 @@ def _with_marks(
 ) -> SecondScan:
     """Read under-replication marks and locks last, because they show which repairs run at this moment."""
     source = first.source
-    marks = source.landing.land("marks", lambda: source.table(MarkSource, nodes))
+    marks = source.cache.write_table("marks", lambda: source.table(MarkSource, nodes))
     may_be_whole = source.store.keeps_marks and first.cut is None
     listed = may_be_whole and marks.where("kind = 'gap'").isEmpty()
     return SecondScan(nodes, ledgers, marks, listed, restarts, notes)
@@ -247,7 +246,7 @@ class ClusterMetadata:
         A Pulsar store that lists ledgers may have neither. Pulsar's driver writes no LAYOUT, and creates the
         id generator as a container node. ZooKeeper deletes a container node when it is empty.
         """
-        if self.source.pulsar_layout and "ledgers" not in self.source.landing.empty:
+        if self.source.pulsar_layout and self.source.cache.count("ledgers"):
             return False
         return self.first.cut is None and is_bare(self.first.nodes) and is_bare(self.second.nodes)
 
@@ -281,7 +280,7 @@ class ClusterMetadata:
     def remarks(self) -> list[Remark]:
         """Return remarks for the report about how the metadata was read."""
         first, second = self.first.nodes, self.second.nodes
-        remarks = [remark_with_reason(RemarkKind.RESUMED, note) for note in self.source.landing.notes]
+        remarks = [remark_with_reason(RemarkKind.RESUMED, note) for note in self.source.cache.run_store.notes]
         if "LAYOUT" not in first.nodes and not self.source.pulsar_layout:
             remarks.append(remark(RemarkKind.LAYOUT_ASSUMED, self.source.layout_note))
         if not self.source.live:
@@ -347,35 +346,33 @@ class ScanDifference(NamedTuple):
     """Sentence that says that the ledgers are not at the paths of the store's LAYOUT. None if they are."""
 
 
-def land_difference(metadata: ClusterMetadata) -> ScanDifference:
+def write_difference(metadata: ClusterMetadata) -> ScanDifference:
     """Compare both scans, and write the tables ``doubtful_ids`` and ``moved``."""
-    first, again, landing = metadata.first, metadata.second.ledgers, metadata.source.landing
+    first, again, cache = metadata.first, metadata.second.ledgers, metadata.source.cache
     names = ("ledgers",) if again is None else ("ledgers", "ledgers_again")
-    statuses = [landing.values(name, "status") for name in names]
-    misplaced = statuses[0] is None or LedgerStatus.MISPLACED in statuses[0]
+    statuses = [cache.values(name, "status") for name in names]
+    misplaced = LedgerStatus.MISPLACED in statuses[0]
     elsewhere = whole_tree_elsewhere(first.ledgers, metadata.source.layout_note) if misplaced else None
     reason_for_all = first.cut or elsewhere
-    none_doubtful = first.cut is None and all(
-        values is not None and values.isdisjoint(LEAVE_IDS_OPEN) for values in statuses
-    )
-    doubtful = landing.land_some(
-        not none_doubtful,
+    may_miss_ids = first.cut is not None or not frozenset().union(*statuses).isdisjoint(LEAVE_IDS_OPEN)
+    doubtful = cache.write_or_empty(
+        may_miss_ids,
         "doubtful_ids",
         DOUBTFUL_IDS,
         lambda: doubtful_ids(first.ledgers, again, reason_for_all),
     )
     if again is None:
         return ScanDifference(None, doubtful, elsewhere)
-    moves = landing.land("moved", lambda: find_moves(first.ledgers, again, doubtful))
+    moves = cache.write_table("moved", lambda: find_moves(first.ledgers, again, doubtful))
     return ScanDifference(moves, doubtful, elsewhere)
 
 
-def land_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:
+def write_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:
     """Write the tables about the cluster itself, and return them by name. They are small."""
-    landing = metadata.source.landing
+    cache = metadata.source.cache
     cookies = [cookie.row() for cookie in metadata.cookies()]
     return {
-        "cookies": landing.rows("cookies", cookies, COOKIES),
-        "registrations": landing.rows("registrations", metadata.registration_rows(), REGISTRATIONS),
-        "cluster": landing.rows("cluster", metadata.cluster_rows(), CLUSTER),
+        "cookies": cache.write_rows("cookies", cookies, COOKIES),
+        "registrations": cache.write_rows("registrations", metadata.registration_rows(), REGISTRATIONS),
+        "cluster": cache.write_rows("cluster", metadata.cluster_rows(), CLUSTER),
     }

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 
-import pyarrow as pa
-
 from auditor.audit.changes import RunsBefore
 from auditor.audit.cursor_scan import newest_compactions, resolve_references
 from auditor.audit.index_scan import Indexes
@@ -42,8 +40,7 @@ from auditor.sources.owners.applications import (
 )
 from auditor.sources.owners.spark_source import OwnerSource
 from auditor.spark import functions as F
-from auditor.spark.batches import read_source
-from auditor.spark.part_tables import PartTable
+from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.types import DataFrame
 from auditor.tables.owner_stores import (
     OWNER_STORES,
@@ -114,26 +111,21 @@ def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
     if not stores:
         return Owners((), None, is_own, notes)
     try:
-        rows = source.landing.land("owners", partial(_read, source, stores, options))
+        rows = source.cache.write_table("owners", partial(_read, source, stores, options))
     except StoreError as error:
         if not is_own:
             raise
-        source.landing.run.remove("tables/owners")
+        source.cache.run.remove("tables/owners")
         why = f"owners could not be read from {stores[0].text}: {error}"
         return Owners((), None, True, (*notes, why))
     if not is_own:
-        _require_owners(source, stores, rows)
+        _require_owners(source, stores)
     return Owners(stores, rows, is_own, notes)
 
 
-def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri], rows: DataFrame) -> None:
+def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri]) -> None:
     """Raise StoreError if a store that ``--owners`` names has no row."""
-    if "owners" in source.landing.empty:
-        store_names = set()
-    elif len(stores) == 1:
-        return
-    else:
-        store_names = {row["store"] for row in rows.select("store").distinct().collect()}
+    store_names = source.cache.values("owners", "store")
     for store in stores:
         if store.text not in store_names:
             tree = APPLICATIONS[store.application].trees[0]
@@ -145,7 +137,7 @@ def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri], rows: D
 
 def resolve_cursors(owners: Owners, first: FirstScan, indexes: Indexes) -> Owners:
     """Add the ledgers that only entries of cursor ledgers name (`auditor.audit.cursor_scan`)."""
-    run = first.source.landing.run
+    run = first.source.cache.run
     if owners.rows is None or run.exists(f"tables/ownership/{WHOLE}"):
         return owners
     return replace(
@@ -187,8 +179,8 @@ def match_owner_stores(owners: Owners, source: MetadataSource, before: RunsBefor
     """Find out which stores of owners are the same, in this run and in the earlier one."""
     if owners.rows is None:
         return owners
-    run = before.with_table(source.landing, "ownership", source.scan_time)
-    lists = None if run is None else before.table(source.landing, "ownership", source.scan_time)
+    run = before.with_table(source.cache.run_store, "ownership", source.scan_time)
+    lists = None if run is None else before.table(source.cache, "ownership", source.scan_time)
     earlier: dict[str, str | None] = {}
     if run is not None and RunDirectory(run.path).exists(f"tables/owner_stores/{WHOLE}"):
         rows = RunDirectory(run.path).read("tables/owner_stores").to_pylist()
@@ -212,7 +204,7 @@ def _with_current_stores(lists: DataFrame | None, owners: Owners) -> DataFrame |
     return lists.withColumn("store", F.coalesce(F.create_map(*pairs)[F.col("store")], F.col("store")))
 
 
-def land_ownership(
+def write_ownership(
     owners: Owners,
     metadata: ClusterMetadata,
     difference: ScanDifference,
@@ -221,12 +213,12 @@ def land_ownership(
 ) -> DataFrame | None:
     """Join owners with both scans, and write the table ``ownership``. Returns None if there are no owners."""
     source, rows = metadata.source, owners.rows
-    landing = source.landing
+    cache = source.cache
     if rows is None:
         return None
     grace_ms = round(options.owner_grace * 1000)
-    earlier = before.with_owners(landing, source.scan_time - max(grace_ms, ROLLOVER_MS))
-    newest = _with_current_stores(before.table(landing, "ownership", source.scan_time), owners)
+    earlier = before.with_owners(cache.run_store, source.scan_time - max(grace_ms, ROLLOVER_MS))
+    newest = _with_current_stores(before.table(cache, "ownership", source.scan_time), owners)
     moments = Moments(
         source.scan_time,
         grace_ms,
@@ -237,22 +229,22 @@ def land_ownership(
     )
 
     def table() -> DataFrame:
-        ours = landing.spark.read.parquet(f"{earlier.path}/tables/ownership") if earlier else None
+        ours = cache.spark.read.parquet(f"{earlier.path}/tables/ownership") if earlier else None
         of_scans = (metadata.first.ledgers, rows, difference.moved, difference.doubtful_ids)
         return ownership(*of_scans, ours, newest, owners.applications, moments)
 
-    return landing.land("ownership", table)
+    return cache.write_table("ownership", table)
 
 
-def land_owner_stores(
+def write_owner_stores(
     owners: Owners, ownership: DataFrame | None, source: MetadataSource, options: AuditOptions
 ) -> list[SourceScope]:
     """Write the table ``owner_stores``, and return the proved scope of each store. Empty if none was read."""
-    landing, rows = source.landing, []
+    cache, rows = source.cache, []
     if (
         ownership is not None
         and owners.rows is not None
-        and not landing.run.exists(f"tables/owner_stores/{WHOLE}")
+        and not cache.run.exists(f"tables/owner_stores/{WHOLE}")
     ):
         counts = _count(owners, owners.rows, ownership, source.scan_time)
         as_of = {
@@ -263,9 +255,9 @@ def land_owner_stores(
             if store.text in counts.facts
         }
         rows = owner_store_rows(counts, owners.names, declared_stores(options), as_of)
-    landing.rows("owner_stores", rows, OWNER_STORES)
+    cache.write_rows("owner_stores", rows, OWNER_STORES)
     names = [field.name for field in fields(SourceScope)]
-    stores = landing.run.read("tables/owner_stores", names).to_pylist()
+    stores = cache.run.read("tables/owner_stores", names).to_pylist()
     return [SourceScope(**store) for store in stores]
 
 
@@ -333,10 +325,10 @@ def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str,
     return (), notes
 
 
-def _read(source: MetadataSource, stores: Sequence[OwnersUri], options: AuditOptions) -> pa.Table | PartTable:
-    spark = source.landing.spark
+def _read(source: MetadataSource, stores: Sequence[OwnersUri], options: AuditOptions) -> PartTable:
+    spark = source.cache.spark
     parameters = {"owners": OWNERS_SEPARATOR.join(store.text for store in stores)}
-    return read_source(spark, OwnerSource(source_options(spark, options, parameters)))
+    return part_table(spark, OwnerSource(source_options(spark, options, parameters)))
 
 
 def _zxid(first: FirstScan) -> int | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from auditor.audit.landing import Landing
+from auditor.audit.table_cache import TableCache
 from auditor.checks.ledger_queries import rule_of
 from auditor.codecs.bookie import java_properties
 from auditor.codecs.pulsar import bookie_racks
@@ -228,8 +228,8 @@ def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions)
     return Placement(settings, {}, None, chosen, (_hidden_mapping(where),) if hidden else ())
 
 
-def land_locations(
-    landing: Landing,
+def write_locations(
+    cache: TableCache,
     placement: Placement,
     bookies: Sequence[Mapping[str, Any]],
     registrations: Sequence[Mapping[str, Any]],
@@ -263,10 +263,10 @@ def land_locations(
         }
         for bookie, location in locations.items()
     ]
-    landing.rows("bookie_locations", rows, BOOKIE_LOCATIONS)
+    cache.write_rows("bookie_locations", rows, BOOKIE_LOCATIONS)
 
 
-def with_placement(landing: Landing, tables: Tables) -> Tables:
+def with_placement(cache: TableCache, tables: Tables) -> Tables:
     """Return ``tables`` with the table ``placement``. Return them unchanged without a policy to judge by.
 
     The table is also left out if no bookie has a location, because every ledger would break the policy. The
@@ -279,10 +279,8 @@ def with_placement(landing: Landing, tables: Tables) -> Tables:
     modes = {row["bookie_id"]: row["registered"] for row in roster.bookies if row["registered"]}
     writable = [name for name, mode in modes.items() if mode != "readonly"]
     judge = PlacementJudge.of(settings, roster.locations, names, writable, modes)
-    rows = landing.land(
-        "placement", lambda: landing.read_small(placement(landing.spark, landing.files("ledgers"), judge))
-    )
-    return tables.add(landing.empty, placement=rows)
+    rows = cache.write_table("placement", lambda: placement(cache.spark, cache.files("ledgers"), judge))
+    return tables.add(placement=rows)
 
 
 def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> list[Remark]:

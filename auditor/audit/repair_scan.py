@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata
+from auditor.audit.table_cache import TableCache
 from auditor.model.history import RunSummary
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.repair import DAY_MS, RepairState
@@ -18,7 +18,7 @@ from auditor.model.states import DECODED, Reach
 from auditor.simulate.reachability import reachability_rows
 from auditor.spark import functions as F
 from auditor.spark.batches import from_files
-from auditor.spark.query_plans import aggregate_many
+from auditor.spark.table_queries import aggregate_many, derived
 from auditor.spark.types import DataFrame
 from auditor.tables import Roster
 from auditor.tables.cluster_state import autorecovery_facts
@@ -28,16 +28,16 @@ _RECENT_MS = 7 * DAY_MS
 """Age in ms up to which a closed ledger shows an ensemble size in use. Open ledgers always do."""
 
 
-def land_reachability(landing: Landing, roster: Roster) -> DataFrame:
+def write_reachability(cache: TableCache, roster: Roster) -> DataFrame:
     """Write the ledgers that registered bookies cannot fully serve. Empty if no bookie is proved down."""
     down = [row["bookie_id"] for row in roster.unregistered if row["depending"]]
     bookies = sorted(row["bookie_id"] for row in roster.bookies)
-    read = partial(reachability_rows, run=landing.run.path, bookies=bookies, down_bookies=frozenset(down))
-    return landing.land_some(
+    read = partial(reachability_rows, run=cache.run.path, bookies=bookies, down_bookies=frozenset(down))
+    return cache.write_or_empty(
         bool(down) and _knows_registrations(roster),
         "reachability",
         REACHABILITY,
-        lambda: from_files(landing.spark, REACHABILITY, landing.files("ledgers"), read),
+        lambda: from_files(cache.spark, REACHABILITY, cache.files("ledgers"), read),
     )
 
 
@@ -59,7 +59,7 @@ class QueueTables(NamedTuple):
 
 
 def with_repair_state(
-    landing: Landing,
+    cache: TableCache,
     metadata: ClusterMetadata,
     roster: Roster,
     tables: QueueTables,
@@ -76,7 +76,7 @@ def with_repair_state(
     writable = sum(mode != "readonly" for mode in registered)
     # A cluster with as many writable bookies as ensembles name can place any ensemble that it has placed.
     asks_sizes = knows and writable < sum(bool(row["named"]) for row in bookies)
-    questions = _questions(landing, tables, down, previous.scan_time if previous else None)
+    questions = _questions(tables, down, previous.scan_time if previous else None)
     if asks_sizes:
         questions["ensembles"] = _ensemble_question(tables.ledgers, cluster.scan_time)
     state = RepairState(
@@ -85,7 +85,7 @@ def with_repair_state(
         writable=writable,
         knows_registrations=knows,
         down=tuple(down),
-        **_numbers(aggregate_many(questions) if questions else {}),
+        **_numbers(aggregate_many(questions)),
     )
     return replace(roster, cluster=replace(cluster, repair=state))
 
@@ -107,39 +107,30 @@ def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations
 _Questions = dict[str, tuple[DataFrame, list[str]]]
 
 
-def _questions(
-    landing: Landing, tables: QueueTables, down: Collection[str], previous_scan: int | None
-) -> _Questions:
-    """Return the queries on tables with rows. Empty if no ledger is marked and all bookies are up."""
-    questions: _Questions = {}
-    none_marked = "marks" in landing.empty
-    if not none_marked:
-        later = "0" if previous_scan is None else f"count_if(coalesce(ctime, mtime) > {previous_scan})"
-        marked = tables.marks.where("not misplaced")
-        questions["queue"] = (marked, ["count(*)", "min(coalesce(ctime, mtime))", later])
-        questions["locks"] = (tables.locks, ["count(*)"])
+def _questions(tables: QueueTables, down: Collection[str], previous_scan: int | None) -> _Questions:
+    """Return the queries for the numbers of `RepairState`, by name."""
+    later = "0" if previous_scan is None else f"count_if(coalesce(ctime, mtime) > {previous_scan})"
+    marked = derived(tables.marks.where("not misplaced"), tables.marks)
+    questions: _Questions = {
+        "queue": (marked, ["count(*)", "min(coalesce(ctime, mtime))", later]),
+        "locks": (tables.locks, ["count(*)"]),
+        "reach": (tables.reachability, [f"count_if(reach = '{reach}')" for reach in Reach]),
+    }
     if down:
-        questions |= _waiting_questions(tables.ledgers, tables.marks, down, none_marked)
-    if "reachability" not in landing.empty:
-        counts = [f"count_if(reach = '{reach}')" for reach in Reach]
-        questions["reach"] = (tables.reachability, counts)
+        questions |= _waiting_questions(tables.ledgers, marked, down)
     return questions
 
 
-def _waiting_questions(
-    ledgers: DataFrame, marks: DataFrame, down: Collection[str], none_marked: bool
-) -> _Questions:
+def _waiting_questions(ledgers: DataFrame, marked: DataFrame, down: Collection[str]) -> _Questions:
     """Return queries for ledgers that depend on a down bookie, and for further ledgers with a mark."""
     ids = F.array(*map(F.lit, sorted(down)))
     on_down = F.exists("replicas", lambda copy: copy["depends"] & F.array_contains(ids, copy["bookie_id"]))
     keys = ["scope_id", "ledger_id"]
     depending = ledgers.where(F.col("status").isin(*DECODED)).where(on_down).select(*keys)
-    questions: _Questions = {"depending": (depending, ["count(*)"])}
-    if not none_marked:
-        marked = marks.where("not misplaced and ledger_id is not null").select(*keys)
-        # Marks are few beside ledgers: those of other ledgers are what has to be added.
-        questions["marked_only"] = (marked.join(depending, keys, "left_anti"), ["count(*)"])
-    return questions
+    # Marks are few beside ledgers: those of other ledgers are what has to be added.
+    marked_ids = marked.where("ledger_id is not null").select(*keys)
+    marked_only = derived(marked_ids.join(depending, keys, "left_anti"), marked)
+    return {"depending": (depending, ["count(*)"]), "marked_only": (marked_only, ["count(*)"])}
 
 
 def _ensemble_question(ledgers: DataFrame, scan_time: int) -> tuple[DataFrame, list[str]]:
@@ -154,16 +145,16 @@ def _ensemble_question(ledgers: DataFrame, scan_time: int) -> tuple[DataFrame, l
 
 
 def _numbers(counts: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    queued, oldest, queued_since = counts.get("queue", (0, 0, 0))
+    queued, oldest, queued_since = counts["queue"]
     [depending] = counts.get("depending", (0,))
     [marked_only] = counts.get("marked_only", (queued if not depending else 0,))
     smallest, largest = counts.get("ensembles", (0, 0))
-    unavailable, unrecoverable, single_copy = counts.get("reach", (0, 0, 0))
+    unavailable, unrecoverable, single_copy = counts["reach"]
     return {
         "queued": queued,
         "oldest": oldest or None,
         "queued_since": queued_since,
-        "locked": counts.get("locks", (0,))[0],
+        "locked": counts["locks"][0],
         "depending": depending,
         "waiting": depending + marked_only,
         "smallest_ensemble": smallest,

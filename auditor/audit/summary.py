@@ -56,7 +56,7 @@ from auditor.runs.run_inputs import owner_identities
 from auditor.simulate.levels import near_loss
 from auditor.sources.bookies.rpc.listings import ASKABLE_ROWS
 from auditor.spark import functions as F
-from auditor.spark.query_plans import aggregate_many
+from auditor.spark.table_queries import aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.placement import locations_of
@@ -151,10 +151,10 @@ def summarise(audited: Audited) -> Report:
             *foresight_remarks(tables),
             *changes.remarks(),
             *_end_unknown(metadata.first, changes.tally()),
-            *_near_loss(source.landing.run, locations, tables.cluster.repair, bool(indexes.bookies.sources)),
+            *_near_loss(source.cache.run, locations, tables.cluster.repair, bool(indexes.bookies.sources)),
             *(remark_with_reason(RemarkKind.REUSE, note) for note in earlier.notes if not earlier.path),
         ],
-        resumed=source.landing.resumed,
+        resumed=source.cache.run_store.resumed,
         tally=changes.tally(),
         impact=audited.numbers.impact,
         changes=changes.change_counts(),
@@ -304,8 +304,8 @@ class Holes(NamedTuple):
 
 def find_holes(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> Holes:
     """Return the metadata that could not be read. Objects not found there may still exist."""
-    none_doubtful = "doubtful_ids" in metadata.source.landing.empty
-    return Holes(_gaps(metadata), None if none_doubtful else count_ids_in_doubt(doubtful_ids))
+    in_doubt = count_ids_in_doubt(doubtful_ids) if metadata.source.cache.count("doubtful_ids") else None
+    return Holes(_gaps(metadata), in_doubt)
 
 
 def _gaps(metadata: ClusterMetadata) -> list[str]:
@@ -319,8 +319,7 @@ def _gaps(metadata: ClusterMetadata) -> list[str]:
     for name, column, gap, table in tables:
         if table is None:
             continue
-        values = metadata.source.landing.values(name, column)
-        if values is None or gap in values:
+        if gap in metadata.source.cache.values(name, column):
             gaps = table.where(F.col(column) == gap).select("path", "damage")
             rows += gaps.limit(GAPS_SHOWN).collect()
     gaps_with_reasons = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}

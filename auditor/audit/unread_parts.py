@@ -7,6 +7,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.holds import HoldObject
 from auditor.model.states import LOGS_NOT_WHOLE, VANISHED, GcAction, GcVerdict, IndexState, SpaceClass
 from auditor.spark import functions as F
+from auditor.spark.table_queries import TableQuery, asks_tables, collect_query
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 
@@ -16,11 +17,13 @@ _UNREAD_INDEX = (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, IndexSta
 
 def bookies_with_unread_index(tables: Tables) -> frozenset[str]:
     """Return the bookies with an index that could not be read, or not completely."""
-    if "unreadable_indexes" in tables.known_empty:
-        return frozenset()
+    return _bookies_of(_unread_indexes, tables)
+
+
+@asks_tables("unreadable_indexes")
+def _unread_indexes(tables: Tables) -> DataFrame:
     is_unread = F.col("state").isin(*_UNREAD_INDEX) & ~F.col("reason").eqNullSafe(VANISHED)
-    rows = tables.availability.where(is_unread).select("bookie_id").distinct().collect()
-    return frozenset(row["bookie_id"] for row in rows)
+    return tables.availability.where(is_unread)
 
 
 def unread_logs(tables: Tables) -> DataFrame | None:
@@ -38,7 +41,7 @@ def unread_logs(tables: Tables) -> DataFrame | None:
 def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
     """Return the rows of `unread_logs`, and further rows for logs with bytes of unknown owner."""
     unread = unread_logs(tables)
-    if unread is None or "space" not in tables.frames or "space" in tables.known_empty:
+    if unread is None or "space" not in tables.frames:
         return unread
     is_unknown = (F.col("class") == SpaceClass.OWNER_UNKNOWN) & F.col("bookie_id").isNotNull()
     return unread.unionByName(tables.space.where(is_unknown).select("bookie_id", "log_id")).distinct()
@@ -89,19 +92,31 @@ def doubted_by_foresight(
     ``unread_records`` are bookies with copies of ledgers whose metadata records could not be decoded. Such a
     record says neither whether an ensemble names the bookie, nor how many other copies there should be.
     """
-    names = set(unread_records)
-    if "gc_foresight" not in tables.known_empty:
-        is_doubt = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
-        names |= _bookies_of(tables.gc_foresight.where(is_doubt))
-    # A copy that no ensemble names may be the last one while another copy is unknown.
-    if "over_replicated" not in tables.known_empty:
-        unknown = undecided_ledgers(tables)
-        names |= _bookies_of(tables.over_replicated.join(unknown, [*LEDGER], "left_semi"))
+    names = {
+        *unread_records,
+        *_bookies_of(_doubted_deletions, tables),
+        *_bookies_of(_doubted_foreign_copies, tables),
+    }
     return frozenset(("gc-would-delete-live", name) for name in names)
 
 
-def _bookies_of(rows: DataFrame) -> set[str]:
-    return {row["bookie_id"] for row in rows.select("bookie_id").distinct().collect()}
+@asks_tables("gc_foresight")
+def _doubted_deletions(tables: Tables) -> DataFrame:
+    is_doubt = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
+    return tables.gc_foresight.where(is_doubt)
+
+
+@asks_tables("over_replicated")
+def _doubted_foreign_copies(tables: Tables) -> DataFrame:
+    # A copy that no ensemble names may be the last one while another copy is unknown.
+    return tables.over_replicated.join(undecided_ledgers(tables), [*LEDGER], "left_semi")
+
+
+def _bookies_of(query: TableQuery[Tables], tables: Tables) -> frozenset[str]:
+    bookies = TableQuery[Tables](
+        query.asks, lambda asked_tables: query(asked_tables).select("bookie_id").distinct()
+    )
+    return frozenset(row["bookie_id"] for row in collect_query(bookies, tables))
 
 
 def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
@@ -113,4 +128,4 @@ def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
     if unread.isEmpty():
         return None
     rows = tables.availability.where(F.col("ledger_id").isNotNull()).join(unread, [*LEDGER], "left_semi")
-    return frozenset(_bookies_of(rows))
+    return frozenset(row["bookie_id"] for row in rows.select("bookie_id").distinct().collect())

@@ -25,9 +25,9 @@ _CHECKS_PREFACE = """\
 themselves. `bkaudit explain check NAME` prints one page; `bkaudit explain ledger`, `bkaudit explain bookie`
 and `bkaudit explain run` fill its commands in.
 
-The pages leave out what many checks share. Most checks call a finding suspect in two cases: its ledger (or all
-of its ledgers) changed between the two metadata scans, or the bookie has `disk-id-mismatch`. A check confirms its
-findings unless **Sure** has an exception. The pages do not repeat these commands:
+The pages leave out what many checks share. Most checks call a finding suspect in two cases: its ledger (or
+all of its ledgers) changed between the two metadata scans, or the bookie has `disk-id-mismatch`. A check
+confirms its findings unless **Sure** has an exception. The pages do not repeat these commands:
 
 - `ledgermetadata -l ID` prints the metadata of a finding's ledger.
 - `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for entries. *load.*

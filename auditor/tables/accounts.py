@@ -22,7 +22,8 @@ from auditor.errors import CoverageLimitError
 from auditor.model.columns import REPLICA
 from auditor.model.states import OF_REPLICAS, IndexState
 from auditor.spark import functions as F
-from auditor.spark.batches import TableFiles, map_batches
+from auditor.spark.batches import map_batches
+from auditor.spark.table_files import TableFiles
 from auditor.spark.types import DataFrame
 from auditor.tables.judge_replicas import groups_of
 from auditor.tables.replica_blocks import NO_ANSWER, Coded, ReplicaBatch

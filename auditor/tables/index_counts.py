@@ -35,8 +35,10 @@ from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.model.columns import LEDGER
 from auditor.model.states import OF_PLACES, OF_REPLICAS, IndexState
 from auditor.spark import functions as F
-from auditor.spark.batches import TableFiles, counts_in_files, map_batches
-from auditor.spark.types import Column, DataFrame, SparkSession
+from auditor.spark.batches import map_batches
+from auditor.spark.execution import Execution
+from auditor.spark.table_files import TableFiles
+from auditor.spark.types import Column, DataFrame
 from auditor.tables.accounts import ends_inside_page
 from auditor.tables.replica_blocks import Coded
 
@@ -162,9 +164,9 @@ class IndexCount(NamedTuple):
     number: int
 
 
-def index_counts(spark: SparkSession | None, availability: TableFiles) -> list[IndexCount]:
-    """Count equal rows of ``availability``, in tasks of ``spark``, or in this process if it is None."""
-    counts = counts_in_files(spark, COUNTS, availability, _counts_of, ("number",))
+def index_counts(execution: Execution, availability: TableFiles) -> list[IndexCount]:
+    """Count equal rows of the table ``availability`` in its files."""
+    counts = execution.count_rows(COUNTS, availability, _counts_of, ("number",))
     return [IndexCount(**row) for row in counts.to_pylist()]
 
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.model.columns import schema_of
-from auditor.spark.batches import TableFiles, counts_in_files
-from auditor.spark.types import SparkSession
+from auditor.spark.execution import Execution
+from auditor.spark.table_files import TableFiles
 from auditor.tables.replica_blocks import Coded
 
 MEMBERS = schema_of(
@@ -30,9 +30,9 @@ _ROWS = 1 << 18
 _FIELDS = ("bookie_id", "groups", "depends")
 
 
-def members(spark: SparkSession | None, ledgers: TableFiles) -> pa.Table:
-    """Return the rows of `MEMBERS`, counted in tasks of ``spark``, or in this process if it is None."""
-    return counts_in_files(spark, MEMBERS, ledgers, _members_of, MEMBERS.names[1:])
+def members(execution: Execution, ledgers: TableFiles) -> pa.Table:
+    """Return the rows of `MEMBERS`, counted in the files of the table ``ledgers``."""
+    return execution.count_rows(MEMBERS, ledgers, _members_of, MEMBERS.names[1:])
 
 
 def _members_of(files: TableFiles) -> Iterator[pa.RecordBatch]:

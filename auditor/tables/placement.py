@@ -34,8 +34,9 @@ from auditor.model.adherence import (
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.placement import POLICY_LEVEL, Location, Locations, PlacementSettings, Policy
-from auditor.spark.batches import TableFiles, from_files
+from auditor.spark.batches import from_files
 from auditor.spark.part_tables import PartTable
+from auditor.spark.table_files import TableFiles
 from auditor.spark.types import SparkSession
 
 _NAMES = pa.list_(pa.string())

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from auditor.model.batch_bounds import batch_rows, column_bytes
 from auditor.model.columns import LEDGER
-from auditor.spark.batches import TableFiles, from_files
+from auditor.spark.batches import from_files
 from auditor.spark.part_tables import PartTable
+from auditor.spark.table_files import TableFiles
 from auditor.spark.types import SparkSession, StructType
 from auditor.tables.judged import LEDGER_COLUMNS
 

@@ -8,16 +8,14 @@ has no row. All later queries use the remaining rows.
         together
     a bucket is sorted by ledger and bookie, accounts of one pair are put together, and differences stay
 
-Spark tasks do this for large tables. For small tables the driver does it, in one bucket. A replica becomes a
-row only once it is known to differ. Only pairs with two accounts of held entries are examined one by one
-(`auditor.tables.accounts`).
+A replica becomes a row only once it is known to differ. Only pairs with two accounts of held entries are
+examined one by one (`auditor.tables.accounts`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,10 +28,10 @@ from auditor.model.batch_bounds import byte_slices
 from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import IndexState
-from auditor.spark.batches import TableFiles, lots_of
-from auditor.spark.part_tables import PartTable, spark_types
-from auditor.spark.types import DataFrame, SparkSession
-from auditor.tables.accounts import HeldAccount, subtract_gone, unite_answer, unite_tail
+from auditor.spark.batches import Rows
+from auditor.spark.execution import BucketSource, Execution
+from auditor.spark.table_files import TableFiles
+from auditor.tables.accounts import GROUP_COLUMNS, HeldAccount, subtract_gone, unite_answer, unite_tail
 from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER, Account, ReplicaBatch, pack, unpack
 
 UNEQUAL = schema_of(
@@ -98,27 +96,18 @@ class BookieWords(NamedTuple):
 
 
 def find_unequal(
-    spark: SparkSession | None, accounts: Sequence[AccountFiles], words: BookieWords, buckets: int = 1
-) -> pa.Table | DataFrame:
-    """Find the pairs that differ: rows of `UNEQUAL`.
-
-    Tasks of ``spark`` compare them, in ``buckets`` buckets of ledgers. If ``spark`` is None, this process
-    compares them.
-    """
-    readers = [
-        (partial(_blocks, account.account, account.read, buckets), account.files) for account in accounts
+    execution: Execution, accounts: Sequence[AccountFiles], words: BookieWords, replicas: int = 0
+) -> Rows:
+    """Find the pairs that differ: rows of `UNEQUAL`. ``replicas`` is the number of replicas to compare."""
+    sources = [
+        BucketSource(account.files, partial(_blocks, account.account, account.read)) for account in accounts
     ]
-    if spark is None:
-        blocks = chain.from_iterable(read(files) for read, files in readers)
-        return pa.Table.from_batches(_compare(blocks, words), UNEQUAL)
-    parts = chain.from_iterable(lots_of(spark, files, read) for read, files in readers)
-    rows = PartTable(spark, spark_types(BLOCKS), tuple(parts)).frame()
     compare = partial(_compare, words=words)
-    return rows.repartition(buckets, "bucket").mapInArrow(compare, spark_types(UNEQUAL))
+    return execution.map_buckets(sources, BLOCKS, compare, UNEQUAL, replicas, GROUP_COLUMNS)
 
 
 def _blocks(
-    account: Account, read: Callable[[TableFiles], Iterator[ReplicaBatch]], buckets: int, files: TableFiles
+    account: Account, read: Callable[[TableFiles], Iterator[ReplicaBatch]], files: TableFiles, buckets: int
 ) -> Iterator[pa.RecordBatch]:
     return map(partial(pack, account=account, buckets=buckets), read(files))
 

@@ -16,8 +16,9 @@ from auditor.model.finding import Confidence
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LISTED, LedgerClass
 from auditor.spark import functions as F
-from auditor.spark.batches import TableFiles, from_files, lots_of
+from auditor.spark.batches import cost_of, from_files, lots_of
 from auditor.spark.part_tables import PartTable
+from auditor.spark.table_files import TableFiles
 from auditor.spark.types import Column, DataFrame, SparkSession
 
 _CODED = ("status", "state")
@@ -104,7 +105,7 @@ def verdicts(
 
     healthy = partial(healthy_verdicts, judged=judged)
     table = from_files(spark, VERDICTS, ledgers, healthy)
-    return table.with_parts(lots_of(spark, of_judged, _read))
+    return table.with_parts(lots_of(spark, of_judged, _read), cost_of(of_judged))
 
 
 def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.RecordBatch]:

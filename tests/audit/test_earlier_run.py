@@ -20,9 +20,8 @@ from auditor.audit.earlier_run import (
     note_indexes,
     note_ledgers,
 )
-from auditor.audit.landing import Landing
+from auditor.audit.run_store import RunStore
 from auditor.errors import RunError, UsageError
-from auditor.model.progress import Silent
 from auditor.model.report import Cluster, Report
 from auditor.runs.directory import RunDirectory
 from auditor.sources.bookies.availability import SCHEMA
@@ -47,23 +46,23 @@ def bookie(name: str, index_time: int | None = 1_000, version: bytes = b"5\n") -
 BOOKIES = {A: bookie(A), B: bookie(B)}
 
 
-def landing(path: Path) -> Landing:
-    return Landing(None, RunDirectory(str(path)), Silent())  # type: ignore[arg-type]  # nothing of Spark's
+def run_store(path: Path) -> RunStore:
+    return RunStore(RunDirectory(str(path)))
 
 
 def made(path: Path, made_report: Report = WHOLE) -> Path:
     """A finished run, with a file of rows for each of two bookies."""
     path.mkdir(parents=True)
-    note_indexes(landing(path), BOOKIES)
+    note_indexes(run_store(path), BOOKIES)
     for number, name in enumerate((A, B)):
         write(path / "tables/availability", [{"bookie_id": name, "state": "ok"}], SCHEMA, number)
-    note_files(landing(path))
+    note_files(run_store(path))
     (path / "report.json").write_text(made_report.to_json())
     return path
 
 
 def since(path: Path, cluster: Cluster = CLUSTER) -> EarlierRun:
-    return find_earlier_run(str(path), landing(path.parent / "new"), cluster)
+    return find_earlier_run(str(path), run_store(path.parent / "new"), cluster)
 
 
 def index_plan(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> IndexPlan:
@@ -222,7 +221,7 @@ def test_last_is_the_newest_run_of_the_cluster_beside_whose_tables_are_whole(tmp
     (tmp_path / "runs/3-without/manifest.json").write_text("[]")
     made(tmp_path / "runs/4-another", at(4, instance_id="another"))
     (tmp_path / "runs/5-at-work").mkdir()
-    new = landing(tmp_path / "runs/new")
+    new = run_store(tmp_path / "runs/new")
     assert find_earlier_run("last", new, CLUSTER).path == str(tmp_path / "runs/3-incomplete")
     made(tmp_path / "runs/6", at(6))
     assert find_earlier_run("last", new, CLUSTER).path == str(tmp_path / "runs/3-incomplete"), (
@@ -232,11 +231,11 @@ def test_last_is_the_newest_run_of_the_cluster_beside_whose_tables_are_whole(tmp
 
 def test_with_no_run_to_begin_with_all_is_read(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    found = find_earlier_run("last", landing(tmp_path / "runs/new"), CLUSTER)
+    found = find_earlier_run("last", run_store(tmp_path / "runs/new"), CLUSTER)
     assert found.notes == ("all data was read: no complete run of this cluster is beside this one",)
     assert found.reused({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, ()) is None
     assert not planned(found)
-    assert find_earlier_run(None, landing(tmp_path / "runs/new"), CLUSTER).notes == ()
+    assert find_earlier_run(None, run_store(tmp_path / "runs/new"), CLUSTER).notes == ()
 
 
 THEN = History(7, 5_000, (200, 203))
@@ -245,10 +244,10 @@ THEN = History(7, 5_000, (200, 203))
 def read_from_etcd(path: Path) -> Path:
     """A finished run that read two ledgers of a running etcd."""
     run = made(path)
-    note_ledgers(landing(run), "/bk", THEN, [])
+    note_ledgers(run_store(run), "/bk", THEN, [])
     rows = [{"path": f"/bk/ledgers/{number}", "status": "ok"} for number in range(2)]
     write(run / "tables/ledgers", rows, LEDGERS)
-    note_files(landing(run), "ledgers")
+    note_files(run_store(run), "ledgers")
     return run
 
 
