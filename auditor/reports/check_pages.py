@@ -33,6 +33,8 @@ confirms its findings unless **Sure** has an exception. The pages do not repeat 
 - `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for entries. *load.*
 - `listbookies -rw -h` lists the writable bookies, `listbookies -ro -h` the read-only ones.
 - `cookie_get BOOKIE` prints the cookie of a bookie.
+- `listunderreplicated -pmr -prw` lists the marked ledgers.
+- `queryautorecoverystatus` prints whether replication is on.
 
 Settings of bookies are those of `--bookie-conf`, or the server's defaults.
 
@@ -71,6 +73,8 @@ _COMMON_COMMAND_ITEMS = (
     "- `listbookies -rw -h`",
     "- `listbookies -ro -h`",
     "- `cookie_get BOOKIE`",
+    "- `listunderreplicated -pmr -prw`",
+    "- `queryautorecoverystatus`",
 )
 """Commands of many checks, without a note of the check; the documents omit them likewise."""
 _CONFIRMED = re.compile(r"Confirmed(?:[:,]| by) (?:[^.]|\.(?! |$))*\.(?: (?=Suspect)|$)")
