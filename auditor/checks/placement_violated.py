@@ -49,7 +49,7 @@ def placement_violated(tables: Tables) -> DataFrame:
     if settings is None:
         return finding_rows(tables.bookies.limit(0), message="no policy is known", evidence="bookie_id")
     refused = _refused_shapes(tables, settings)
-    if "placement" in tables.known_empty:
+    if "placement" not in tables.frames:
         return refused
     by_places = _by_places(tables, rule_of(settings))
     return by_places.unionByName(refused) if settings.policy is Policy.ZONE else by_places
