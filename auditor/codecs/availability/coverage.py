@@ -75,9 +75,7 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
     active_rows = [_active_rows(batch, end, low) for batch, end in zip(sets, ends, strict=True)]
     window = np.ones_like(low)
     for set_batch, rows in zip(sets, active_rows, strict=True):
-        window = _common_window(
-            window, np.where(rows < 0, 1, np.maximum(set_batch.period[rows], 1)), high - low
-        )
+        window = _window(window, np.where(rows < 0, 1, np.maximum(set_batch.period[rows], 1)), high - low)
     # Every window opens and closes with a change of nothing: a step begins there even where no run does.
     positions, deltas = [low, low + window], [np.zeros_like(low), np.zeros_like(low)]
     run_count = 0
@@ -106,7 +104,7 @@ def _active_rows(batch: GroupBatch, end: Longs, low: Longs) -> Longs:
     return np.where(low < end[rows], rows, -1)
 
 
-def _common_window(window: Longs, period: Longs, span: Longs) -> Longs:
+def _window(window: Longs, period: Longs, span: Longs) -> Longs:
     """Return the least common multiple, at most the interval's span."""
     # Compared before it is multiplied: the product could pass int64.
     cofactor = window // np.gcd(window, period)
