@@ -74,7 +74,7 @@ def _lost_bookie_steps(situation: Situation, lacking_copies: LackingCopies) -> S
     unmarked_groups = _exclude_starting(situation, situation.by_bookie("mark-missing"))
     if not groups:
         return
-    causes = {blocker.cause for blocker in situation.queue.blockers}
+    causes = {blocker.cause for blocker in situation.auto_recovery.blockers}
     lost = sorted({*groups, *unmarked_groups})
     plan_findings = tuple(
         finding for bookie in lost for finding in _bookie_findings(bookie, groups, unmarked_groups)
@@ -92,7 +92,7 @@ def _lost_bookie_steps(situation: Situation, lacking_copies: LackingCopies) -> S
         yield from _recover_all(
             situation, lost, plan_findings, causes, _highest_urgency(groups, unmarked_groups)
         )
-    elif situation.queue.doubts:
+    elif situation.auto_recovery.doubts:
         problem = "marks of under-replication were not read: the state of AutoRecovery is unknown"
         yield refuse(
             ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, title, problem, "audit again", plan_findings
@@ -214,7 +214,7 @@ def _recover_all(
     A rehearsal of their decommission finds the ledgers that cannot be copied.
     """
     rehearsal, sums = rehearse_by_ledger(situation.run, lost)
-    stuck_ids = sums.stuck()
+    blocked_ids = sums.blocked_ids_of_store()
     trial = rehearsal.together
     names = first_names(lost, _NAMES_SHOWN)
     for blocker in trial.blockers:
@@ -231,10 +231,10 @@ def _recover_all(
     if not trial.work.ledgers - trial.work.open_ends:
         return
     # One command copies all ledgers of a bookie, those too that must not be copied.
-    if (held_ids := _held_ledgers(situation, lost)) or _has_no_digest(situation, lost, stuck_ids):
-        yield from _copy_one_by_one(situation, lost, findings, urgency, held_ids, stuck_ids)
+    if (held_ids := _held_ledgers(situation, lost)) or _has_no_digest(situation, lost, blocked_ids):
+        yield from _copy_one_by_one(situation, lost, findings, urgency, held_ids, blocked_ids)
         return
-    rows = list(ledgers_naming(situation.run, lost, MAX_LEDGERS, excluded_ids=stuck_ids))
+    rows = list(ledgers_naming(situation.run, lost, MAX_LEDGERS, excluded_ids=blocked_ids))
     title = f"copy the ledgers of {names} to other bookies, without AutoRecovery"
     ids = [row.ledger_id for row in rows]
     allowed, refused_steps = permit_each_ledger(situation.run, ActionKind.RECOVER, title, findings, lost, ids)
@@ -293,12 +293,12 @@ def _find_way_out(situation: Situation, lost: Sequence[str], cause: Cause) -> st
     return _WAYS_OUT[cause]
 
 
-def _has_no_digest(situation: Situation, lost: Sequence[str], stuck_ids: Longs) -> bool:
+def _has_no_digest(situation: Situation, lost: Sequence[str], blocked_ids: Longs) -> bool:
     """Return whether one of the first ledgers on ``lost`` bookies has neither digest type nor password.
 
-    Ledgers in ``stuck_ids`` do not count.
+    Ledgers in ``blocked_ids`` do not count.
     """
-    rows = ledgers_naming(situation.run, lost, MAX_LEDGERS, excluded_ids=stuck_ids)
+    rows = ledgers_naming(situation.run, lost, MAX_LEDGERS, excluded_ids=blocked_ids)
     return any(row.digest_type is None for row in rows)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from auditor.actions.stop_set import DANGERS, StopSet
-from auditor.decommission.rehearse import Queue, read_queue
+from auditor.decommission.rehearse import AutoRecoveryState, read_auto_recovery
 from auditor.model.arrow import ds, pc
 from auditor.model.finding import Confidence, Urgency, no_standing
 from auditor.model.plan import Condition, Fact, PlanFinding, UnplannedCount
@@ -147,8 +147,8 @@ class Situation:
         self.writable = frozenset(
             name for name, row in self.bookies.items() if row["registered"] in TAKES_WRITES
         )
-        self.queue: Queue = read_queue(run, self.lost)
-        self.works = not self.queue.blockers and not self.queue.doubts
+        self.auto_recovery: AutoRecoveryState = read_auto_recovery(run, self.lost)
+        self.works = not self.auto_recovery.blockers and not self.auto_recovery.doubts
         self.copy_before_stop: dict[str, FindingGroups] = {}
         """Bookies that should stop once their ledgers are copied elsewhere, with the findings."""
         self.starting: set[str] = set()

@@ -60,7 +60,9 @@ class Isolation:
             return None
         return "groups that cannot be read" if self.groups is None else f"groups {self.groups.words}"
 
-    def outside(self, ensemble_size: int, locations: Locations, bookies: Sequence[str]) -> frozenset[str]:
+    def bookies_outside_groups(
+        self, ensemble_size: int, locations: Locations, bookies: Sequence[str]
+    ) -> frozenset[str]:
         """Return the bookies that an ensemble must not use because of the groups."""
         return outside_groups(ensemble_size, locations, bookies, self.groups)
 
@@ -146,7 +148,9 @@ def write_answers(
 def _write_answer(
     shape: Shape, isolation: Isolation, writable: list[str], settings: PlacementSettings, locations: Locations
 ) -> tuple[str, str]:
-    excluded_bookies = isolation.outside(shape[0], locations, writable) if isolation.is_known else frozenset()
+    excluded_bookies = (
+        isolation.bookies_outside_groups(shape[0], locations, writable) if isolation.is_known else frozenset()
+    )
     group_bookies = [name for name in writable if name not in excluded_bookies]
     settings = isolation.settings(settings)
     paths = [locations.path(name) for name in group_bookies]
