@@ -44,7 +44,7 @@ from auditor.model.states import TAKES_WRITES, MarkRow
 from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.owners import NAME_COLUMNS, has_owners, owned
 from auditor.runs.reader import RunReader, load_placement
-from auditor.simulate.run_windows import CopiesToday, decided_ledgers
+from auditor.simulate.run_windows import CopyStates, decided_ledgers
 from auditor.simulate.windows import BookieNumbers, Longs, windows_of
 from auditor.simulate.writes import IsolationNumbers
 
@@ -204,7 +204,7 @@ def rehearse_by_ledger(
 
     registered = [name for name in bookies.names if bookies.registered[name] is not None]
     isolation = IsolationNumbers(run, settings, locations)
-    targets = Targets(bookies.names, bookies.spares, registered, settings, locations, isolation.kinds)
+    targets = Targets(bookies.names, bookies.spares, registered, settings, locations, isolation.isolations)
 
     def trial(bookie_ids: Sequence[str]) -> TrialSums:
         return TrialSums(bookies.places(bookie_ids), bookies.places(bookies.absent), targets)
@@ -270,7 +270,7 @@ def _run_trials(
 ) -> int:
     """Add every ledger with one of the bookies to all trials; return the number of undecidable ledgers."""
     is_affected = np.logical_or.reduce([sums.is_removed_bookie for sums in trials])
-    current_copies = CopiesToday(run.directory, bookies.numbers)
+    current_copies = CopyStates(run.directory, bookies.numbers)
     undecided_total = 0
     for rows, undecided_count in decided_ledgers(run.directory, isolation.columns):
         undecided_total += undecided_count
