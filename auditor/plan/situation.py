@@ -18,11 +18,11 @@ import numpy as np
 from auditor.actions.stop_set import DANGERS, StopSet
 from auditor.decommission.rehearse import AutoRecoveryState, read_auto_recovery
 from auditor.model.arrow import ds, pc
-from auditor.model.finding import Confidence, Urgency, no_standing
+from auditor.model.finding import Confidence, Urgency, no_change_status
 from auditor.model.plan import Condition, Fact, PlanFinding, UnplannedCount
 from auditor.model.states import TAKES_WRITES, GcReason, MarkRow
+from auditor.runs.change_status import statuses_in_order
 from auditor.runs.reader import RunReader
-from auditor.runs.standings import standings_in_order
 from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers, find_joint_holders
 from auditor.simulate.windows import Longs
 
@@ -250,14 +250,16 @@ class Situation:
 
     def rows_of(self, *ids: str) -> Iterable[dict[str, Any]]:
         """Yield the findings with these ids, in order; ``accepted``: whether a suppression names it."""
-        find_standing = (
-            standings_in_order(self.run.path) if any(self.accepted[id] for id in ids) else no_standing
+        find_status = (
+            statuses_in_order(self.run.path) if any(self.accepted[id] for id in ids) else no_change_status
         )
         if any(self.run.report.counts.get(id) for id in ids):
             for batch in self.run.batches("findings", FINDING_COLUMNS, ds.field("id").isin(ids)):
                 for row in batch.to_pylist():
-                    standing = find_standing(row["fingerprint"])
-                    yield row | {"accepted": standing is not None and standing.suppressed is not None}
+                    change_status = find_status(row["fingerprint"])
+                    yield row | {
+                        "accepted": change_status is not None and change_status.suppressed is not None
+                    }
 
     def asking(self, *ids: str) -> Iterable[dict[str, Any]]:
         """Yield the findings with these ids that nobody accepted, and that therefore require a step."""

@@ -16,7 +16,7 @@ from auditor.checks.gc_guards import DOUBT_WORDS
 from auditor.checks.manual import Command
 from auditor.model.acceptance import DATA_LOSS, missing_digest
 from auditor.model.amounts import format_time
-from auditor.model.finding import Confidence, Finding, FindingWithHistory, Standing
+from auditor.model.finding import ChangeStatus, Confidence, Finding, FindingWithHistory
 from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed, Refused
 from auditor.model.states import Change
@@ -307,7 +307,7 @@ def _finding_lines(entry: FindingWithHistory, certainty: str, width: int) -> lis
         lines += fold_text(part, width, "    ", "      ")
     if certainty:
         lines += _labelled_lines("sure", certainty, width, "    ")
-    if (since_text := since_when(entry.standing)) is not None:
+    if (since_text := since_when(entry.change_status)) is not None:
         lines += _labelled_lines("since", since_text, width, "    ")
     if finding.urgency in DATA_LOSS and finding.fingerprint:
         digest = missing_digest(finding.missing)
@@ -350,19 +350,23 @@ def _check_sentences(check: Check) -> list[str]:
     return _SENTENCE_GAP.split(" ".join(check.sections["How sure"].split()))
 
 
-def since_when(standing: Standing | None) -> str | None:
+def since_when(change_status: ChangeStatus | None) -> str | None:
     """Return since when a finding exists and the suppression that names it. None if neither is recorded."""
-    if standing is None:
+    if change_status is None:
         return None
-    if not standing.change:
-        return None if standing.suppressed is None else f"suppressed: {standing.suppressed}"
+    if not change_status.change:
+        return None if change_status.suppressed is None else f"suppressed: {change_status.suppressed}"
     unquoted_text: dict[str, str] = {
         Change.NEW: "new in this run",
-        Change.WORSE: f"{format_time(standing.first_seen)}; worse than in the run before",
-        Change.BETTER: f"{format_time(standing.first_seen)}; better than in the run before",
+        Change.WORSE: f"{format_time(change_status.first_seen)}; worse than in the run before",
+        Change.BETTER: f"{format_time(change_status.first_seen)}; better than in the run before",
     }
-    since_text = unquoted_text.get(standing.change, format_time(standing.first_seen))
-    return since_text if standing.suppressed is None else f"{since_text}; suppressed: {standing.suppressed}"
+    since_text = unquoted_text.get(change_status.change, format_time(change_status.first_seen))
+    return (
+        since_text
+        if change_status.suppressed is None
+        else f"{since_text}; suppressed: {change_status.suppressed}"
+    )
 
 
 def _labelled_lines(label: str, text: str, width: int, indent: str) -> list[str]:

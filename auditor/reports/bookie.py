@@ -231,9 +231,9 @@ def _problem_lines(bookie: BookieView, width: int, run: HeldRun | None) -> list[
         lines += _indented_lines(
             f"{problem.id} ({problem.severity}; {problem.count:,}{unconfirmed_clause})", "  ", width
         )
-        standings = problem.standings or (None,) * len(problem.messages)
-        for message, standing in zip(problem.messages, standings, strict=True):
-            since_text = since_when(standing)
+        statuses = problem.statuses or (None,) * len(problem.messages)
+        for message, change_status in zip(problem.messages, statuses, strict=True):
+            since_text = since_when(change_status)
             lines += _indented_lines(
                 message if since_text is None else f"{message} [since: {since_text}]", "    ", width
             )

@@ -75,8 +75,8 @@ def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> 
         "|---|---|---|---|",
     ]
     for label, run in (("old", difference.old), ("new", difference.new)):
-        name, standing = escape_markdown(run.name), escape_markdown(_run_standing(run))
-        lines.append(f"| {label} | {name} | {format_time(run.finished)} | {standing} |")
+        name, change_status = escape_markdown(run.name), escape_markdown(_run_change_status(run))
+        lines.append(f"| {label} | {name} | {format_time(run.finished)} | {change_status} |")
     lines += ["", *(f"- Warning: {escape_markdown(warning)}" for warning in difference.warnings)]
     for change, count in difference.counts.items():
         findings = shown.get(change, [])
@@ -110,12 +110,12 @@ def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
 
 def _run_lines(label: str, run: RunSummary, width: int) -> list[str]:
     # A NUL is a blank that is not broken at.
-    standing = ", ".join(part.replace(" ", "\0") for part in _run_standing(run).split(", "))
-    run_text = f"{run.name}, finished {format_time(run.finished)}: {standing}"
+    change_status = ", ".join(part.replace(" ", "\0") for part in _run_change_status(run).split(", "))
+    run_text = f"{run.name}, finished {format_time(run.finished)}: {change_status}"
     return labelled(label, run_text, width)
 
 
-def _run_standing(run: RunSummary) -> str:
+def _run_change_status(run: RunSummary) -> str:
     counts = [f"{count:,} {severity}" for severity, count in run.severities.items() if count]
     return f"{run.verdict}, {', '.join(counts) or 'no finding'}"
 

@@ -7,7 +7,7 @@ from datetime import date
 
 from auditor.model.acceptance import DATA_LOSS, MAX_ACCEPTED_DAYS, latest_day, missing_digest
 from auditor.model.amounts import and_more, first_names, format_time, plural
-from auditor.model.finding import Confidence, Finding, Group, Missing, Standing
+from auditor.model.finding import ChangeStatus, Confidence, Finding, Group, Missing
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report
 from auditor.model.run_facts import FindingCause
@@ -24,10 +24,10 @@ ITEMS_SHOWN = 8
 """Largest number of groups that the text of a set of entries shows. The jsonl report has all groups."""
 
 
-def finding_line(finding: Finding, standing: Standing | None = None) -> str:
+def finding_line(finding: Finding, change_status: ChangeStatus | None = None) -> str:
     """Return a finding as one line for a pipe: SEVERITY check OBJECT: message [confidence, ...].
 
-    ``standing`` is the finding's change since the run before. None: the run recorded none.
+    ``change_status`` is the finding's change since the run before. None: the run recorded none.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> found = Finding("stray-file", Severity.NOTE, Confidence.SUSPECT, bookie_id="bk1:3181", message="x")
@@ -42,7 +42,7 @@ def finding_line(finding: Finding, standing: Standing | None = None) -> str:
     elif names_subject(finding) and finding.bookie_id and finding.message.startswith(finding.bookie_id):
         text = f"bookie {finding.message}"
     message_text = "; ".join([text, *entry_parts(finding, BOOKIES_SHOWN)])
-    tags = ", ".join([str(finding.confidence), *_standing_words(standing)])
+    tags = ", ".join([str(finding.confidence), *_change_status_words(change_status)])
     return printable(" ".join(f"{finding.severity} {finding.id} {message_text} [{tags}]".split()))
 
 
@@ -65,7 +65,7 @@ def names_subject(finding: Finding) -> bool:
     )
 
 
-def tags(finding: Finding, standing: Standing | None) -> list[str]:
+def tags(finding: Finding, change_status: ChangeStatus | None) -> list[str]:
     """Return the confidence, the change, the first day and the suppression of a finding.
 
     A value that is the default is left out: ``confirmed``, unchanged, or not suppressed.
@@ -75,10 +75,10 @@ def tags(finding: Finding, standing: Standing | None) -> list[str]:
     ['suspect', 'worse', 'since 2026-11-21', 'suppressed: known']
     """
     uncertainty_tags = [str(finding.confidence)] if finding.confidence != Confidence.CONFIRMED else []
-    return uncertainty_tags + _standing_words(standing)
+    return uncertainty_tags + _change_status_words(change_status)
 
 
-def sentence(finding: Finding, standing: Standing | None) -> tuple[str, str, str]:
+def sentence(finding: Finding, change_status: ChangeStatus | None) -> tuple[str, str, str]:
     """Return the objects of a finding, its message, and its tags in brackets, each as a text.
 
     The text of the objects is empty if the message names them.
@@ -89,7 +89,7 @@ def sentence(finding: Finding, standing: Standing | None) -> tuple[str, str, str
     """
     # A message that begins with no letter could begin a list or a heading of Markdown.
     subject_text = "" if names_subject(finding) else ", ".join(subject(finding)) or "cluster"
-    tags_text = ", ".join(tags(finding, standing))
+    tags_text = ", ".join(tags(finding, change_status))
     return subject_text, finding.message, f" ({tags_text})" if tags_text else ""
 
 
@@ -224,18 +224,20 @@ def _subject_parts(finding: Finding) -> tuple[str | None, str | None, str | None
     )
 
 
-def is_suppressed(standing: Standing | None) -> bool:
+def is_suppressed(change_status: ChangeStatus | None) -> bool:
     """Return whether a suppression names the finding."""
-    return standing is not None and standing.suppressed is not None
+    return change_status is not None and change_status.suppressed is not None
 
 
-def _standing_words(standing: Standing | None) -> list[str]:
-    if standing is None:
+def _change_status_words(change_status: ChangeStatus | None) -> list[str]:
+    if change_status is None:
         return []
-    change_words = [standing.change] if standing.change not in ("", Change.SAME) else []
-    if standing.change not in ("", Change.NEW):
-        change_words.append(f"since {format_time(standing.first_seen)[:10]}")
-    return change_words + ([f"suppressed: {standing.suppressed}"] if standing.suppressed is not None else [])
+    change_words = [change_status.change] if change_status.change not in ("", Change.SAME) else []
+    if change_status.change not in ("", Change.NEW):
+        change_words.append(f"since {format_time(change_status.first_seen)[:10]}")
+    return change_words + (
+        [f"suppressed: {change_status.suppressed}"] if change_status.suppressed is not None else []
+    )
 
 
 def entries(groups: Sequence[Group], count: int) -> str:

@@ -374,8 +374,8 @@ def _history(report: Report, columns: int) -> Iterator[_Part]:
         yield _Part("changed", [("there is no earlier run to compare with",)], _Place.FACTS)
     total = sum(entry["count"] for entry in entries)
     expired = [f"{entry['reason']} ({entry['until']})" for entry in entries if entry["expired"]]
-    standing = [f"{entry['reason']} (until {entry['until']})" for entry in entries if entry["count"]]
-    clauses = [f"{total:,}: {first_names(standing, _REASONS_SHOWN)}"] if total else []
+    change_status = [f"{entry['reason']} (until {entry['until']})" for entry in entries if entry["count"]]
+    clauses = [f"{total:,}: {first_names(change_status, _REASONS_SHOWN)}"] if total else []
     clauses += [f"expired: {first_names(expired, _REASONS_SHOWN)}"] if expired else []
     if clauses:
         yield _Part("suppressed", _row_forms("; ".join(clauses), columns), _Place.CONTEXT)

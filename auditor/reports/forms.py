@@ -41,7 +41,7 @@ class Form:
 def _text_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import first_screen, text
 
-    for line in text.for_pipe(run.report, text.samples(run.report, run.standings())):
+    for line in text.for_pipe(run.report, text.samples(run.report, run.statuses())):
         yield f"{line}\n"
     yield f"\n{first_screen.render(run.report, run.path, text.UNLIMITED_WIDTH)}\n"
 
@@ -49,25 +49,25 @@ def _text_parts(run: ReportSource) -> Iterable[str]:
 def _csv_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import csv
 
-    return csv.render(run.findings, run.standings_in_order())
+    return csv.render(run.findings, run.statuses_in_order())
 
 
 def _markdown_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import markdown
 
-    return markdown.render(run.report, run.standings()), "\n"
+    return markdown.render(run.report, run.statuses()), "\n"
 
 
 def _sarif_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import sarif
 
-    return sarif.render(run.report, run.findings, run.standings_in_order())
+    return sarif.render(run.report, run.findings, run.statuses_in_order())
 
 
 def _junit_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import junit
 
-    return junit.render(run.report, run.standings()), "\n"
+    return junit.render(run.report, run.statuses()), "\n"
 
 
 def _openmetrics_parts(run: ReportSource) -> Iterable[str]:
@@ -94,7 +94,7 @@ def _slack_parts(run: ReportSource) -> Iterable[str]:
 def _write_parquet_form(run: ReportSource, output_stream: BinaryIO) -> None:
     from auditor.reports import csv
 
-    csv.write(run.findings, output_stream, run.standings_in_order())
+    csv.write(run.findings, output_stream, run.statuses_in_order())
 
 
 def json_line(finding: Finding) -> str:

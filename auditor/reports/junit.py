@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 from auditor.checks import ALL, BY_ID, GROUP_OF
 from auditor.checks.check import Check
 from auditor.model.amounts import plural
-from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
+from auditor.model.finding import ChangeStatus, Finding, Severity, StatusLookup, no_change_status
 from auditor.model.report import Report
 from auditor.model.run_facts import Tally
 from auditor.reports.blind_spots import BlindSpot, blind_checks, skip_sentence
@@ -25,7 +25,7 @@ SHOWN = 20
 """Largest number of findings in a test case. Counts include those that are not shown."""
 
 
-def render(report: Report, standings: Standings = no_standing) -> str:
+def render(report: Report, statuses: StatusLookup = no_change_status) -> str:
     """Return the whole document, whose size the number of checks limits."""
     run = report.run
     seconds = f"{max(0, run.finished - run.started) / 1000:.3f}"
@@ -36,7 +36,7 @@ def render(report: Report, standings: Standings = no_standing) -> str:
         )
     )
     checks = [*reported, *(check for check in ALL if check not in reported)]
-    cases = [_check_case(report, check, skipped_checks.get(check.id), standings) for check in checks]
+    cases = [_check_case(report, check, skipped_checks.get(check.id), statuses) for check in checks]
     totals = {
         "tests": str(len(cases)),
         "failures": str(sum(case.find("failure") is not None for case in cases)),
@@ -69,7 +69,7 @@ def _run_properties(report: Report) -> dict[str, str]:
 
 
 def _check_case(
-    report: Report, check: Check, skipped_checks: BlindSpot | None, standings: Standings
+    report: Report, check: Check, skipped_checks: BlindSpot | None, statuses: StatusLookup
 ) -> ET.Element:
     case = ET.Element("testcase", classname=f"bookkeeper.{GROUP_OF[check.id]}", name=check.id)
     tallies = [tally for tally in report.run.tally if BY_ID.get(tally["id"]) is check]
@@ -84,15 +84,15 @@ def _check_case(
         )
         summary = f"{plural(failing_count, 'finding')}: {check.title}"
         failure = ET.SubElement(case, "failure", message=summary, type=str(worst_severity))
-        failure.text = _failure_text(report, check, tallies, standings)
+        failure.text = _failure_text(report, check, tallies, statuses)
     elif skipped_checks is not None:
         ET.SubElement(case, "skipped", message=printable(skip_sentence(skipped_checks)))
     if tallies and not failing_count:
-        ET.SubElement(case, "system-out").text = _failure_text(report, check, tallies, standings)
+        ET.SubElement(case, "system-out").text = _failure_text(report, check, tallies, statuses)
     return case
 
 
-def _failure_text(report: Report, check: Check, tallies: list[Tally], standings: Standings) -> str:
+def _failure_text(report: Report, check: Check, tallies: list[Tally], statuses: StatusLookup) -> str:
     """Return the text of a test case: counts by severity and confidence, then findings in the report."""
     lines = [
         f"{tally['count']:,} {tally['severity']}, {tally['confidence']}"
@@ -100,14 +100,14 @@ def _failure_text(report: Report, check: Check, tallies: list[Tally], standings:
         for tally in tallies
     ]
     samples = (finding for finding in report.findings if BY_ID.get(finding.id) is check)
-    lines += [_finding_line(finding, standings(finding.fingerprint)) for finding in islice(samples, SHOWN)]
+    lines += [_finding_line(finding, statuses(finding.fingerprint)) for finding in islice(samples, SHOWN)]
     lines.append(f"More: bkaudit explain check {check.id}")
     # XML cannot carry control characters.
     return "\n".join(printable(line) for line in lines)
 
 
-def _finding_line(finding: Finding, standing: Standing | None) -> str:
-    subject_text, message, tags = sentence(finding, standing)
+def _finding_line(finding: Finding, change_status: ChangeStatus | None) -> str:
+    subject_text, message, tags = sentence(finding, change_status)
     parts = [
         f"{f'{subject_text}: ' if subject_text else ''}{message}{tags}",
         *entry_parts(finding, BOOKIES_SHOWN),

@@ -9,7 +9,7 @@ from itertools import groupby
 from auditor.checks import BY_ID
 from auditor.checks.needs import Sight
 from auditor.model.amounts import first_names, format_time
-from auditor.model.finding import Finding, Standing, Standings, no_standing
+from auditor.model.finding import ChangeStatus, Finding, StatusLookup, no_change_status
 from auditor.model.report import Report
 from auditor.model.run_facts import sentence_of
 from auditor.reports.blind_spots import blind_spots
@@ -41,14 +41,14 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;",
 _LINK = re.compile(r"\b(?:(https?|ftp|mailto|xmpp)(:)|(www)(\.))", re.IGNORECASE)
 
 
-def render(report: Report, standings: Standings = no_standing) -> str:
+def render(report: Report, statuses: StatusLookup = no_change_status) -> str:
     """Return verdict, coverage and counts, then as many findings of each check as there is room for."""
     text = "\n\n".join([_head_section(report), _coverage_section(report), *_count_lines(report)])
     remaining_characters = MAX_CHARACTERS - len(_CUT_NOTE)
     for _, group in groupby(
         report.findings, key=lambda finding: (finding.urgency, finding.severity, finding.id)
     ):
-        section = "\n\n" + _check_section(report, list(group), standings)
+        section = "\n\n" + _check_section(report, list(group), statuses)
         if len(text) + len(section) > remaining_characters:
             return text + _CUT_NOTE
         text += section
@@ -142,17 +142,17 @@ def _count_lines(report: Report) -> list[str]:
     ]
 
 
-def _check_section(report: Report, findings: list[Finding], standings: Standings) -> str:
+def _check_section(report: Report, findings: list[Finding], statuses: StatusLookup) -> str:
     shown, id = findings[:SHOWN], findings[0].id
     count = sample_words(len(shown), count_of(report, findings[0]))
     lines = [f"### {escape_markdown(id)} ({findings[0].severity}; {count})", ""]
     if check := BY_ID.get(id):
         lines += [escape_markdown(check.title), ""]
-    return "\n".join([*lines, *(_finding_item(finding, standings(finding.fingerprint)) for finding in shown)])
+    return "\n".join([*lines, *(_finding_item(finding, statuses(finding.fingerprint)) for finding in shown)])
 
 
-def _finding_item(finding: Finding, standing: Standing | None) -> str:
-    subject_text, message, tags = map(escape_markdown, sentence(finding, standing))
+def _finding_item(finding: Finding, change_status: ChangeStatus | None) -> str:
+    subject_text, message, tags = map(escape_markdown, sentence(finding, change_status))
     lines = [f"- {f'**{subject_text}**: ' if subject_text else ''}{message}{tags}"]
     if parts := entry_parts(finding, _BOOKIES_SHOWN):
         lines.append(f"  - {escape_markdown('; '.join(parts))}")

@@ -294,12 +294,12 @@ def _example_lines(action: Action, run: RunView, width: int) -> list[str]:
         candidate
         for candidate in findings
         if candidate.urgency == action["urgency"]
-        and not is_suppressed(run.standings.get(candidate.fingerprint))
+        and not is_suppressed(run.statuses.get(candidate.fingerprint))
     )
     finding = next(asking, None)
     if finding is None:
         return []
-    since_text = since_when(run.standings.get(finding.fingerprint))
+    since_text = since_when(run.statuses.get(finding.fingerprint))
     text = f"for example: {finding.message}{f' (since: {since_text})' if since_text else ''}"
     lines = fold_text(text, width, "     ", "       ")
     for part in filter(None, (class_text(finding), positions_text(finding))):

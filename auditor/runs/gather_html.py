@@ -6,12 +6,13 @@ from itertools import islice
 from typing import get_args
 
 from auditor.errors import RunError
-from auditor.model.finding import Finding, no_standing
+from auditor.model.finding import Finding, no_change_status
 from auditor.model.history import RunSummary
 from auditor.model.report_source import Level, OwnerFigures
 from auditor.model.simulation import FailureMatrix
 from auditor.reports import html
 from auditor.reports import owners as owners_form
+from auditor.runs.change_status import statuses_in_order, statuses_of_report
 from auditor.runs.disk_forecasts import disk_totals
 from auditor.runs.figures import figures_of
 from auditor.runs.load_ledger import ledger_views
@@ -19,7 +20,6 @@ from auditor.runs.load_space import bookies_space
 from auditor.runs.owners import Leaks, OwnerTotals, has_owners
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import oldest_first, siblings
-from auditor.runs.standings import standings_in_order, standings_of_report
 
 
 def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[str]:
@@ -34,7 +34,7 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
     report = run.report
     worst = worst_ledgers(report.findings, html.LEDGERS_DRAWN)
     ledgers = [ledger for ledger in ledger_views(run, worst) if ledger is not None]
-    standings = standings_of_report(run.path, report)
+    statuses = statuses_of_report(run.path, report)
     runs, left_out = _neighbouring_runs(run)
     name = run.path.rstrip("/")
     figures = replace(
@@ -46,9 +46,9 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
     )
     # Where there is no run before, and nothing is suppressed, there is nothing to say: all would be new.
     has_comparison = report.run.changes is not None or report.run.suppressions
-    standing_of = standings_in_order(run.path) if has_comparison else no_standing
-    findings = ((finding, standing_of(finding.fingerprint)) for finding in run.findings)
-    return html.render(report, figures, ledgers, runs, standings, name, left_out, findings)
+    status_of = statuses_in_order(run.path) if has_comparison else no_change_status
+    findings = ((finding, status_of(finding.fingerprint)) for finding in run.findings)
+    return html.render(report, figures, ledgers, runs, statuses, name, left_out, findings)
 
 
 def worst_ledgers(findings: Iterable[Finding], max_ledgers: int) -> list[tuple[int, int]]:

@@ -27,9 +27,9 @@ from auditor.model.views import (
     RunView,
     UnreadBookie,
 )
+from auditor.runs.change_status import statuses_of
 from auditor.runs.directory import fail_on_of
 from auditor.runs.reader import RunReader, finding_of, read_sources
-from auditor.runs.standings import standings_of
 
 _SAMPLES_SHOWN = 3
 _SIMILAR_IDS_SHOWN = 3
@@ -57,7 +57,7 @@ def run_view(run: RunReader) -> RunView:
         fail_on_suspect=fail_on_suspect,
         storages=storages(run),
         sources=read_sources(run),
-        standings=standings_of(
+        statuses=statuses_of(
             run.directory, run.report, [finding.fingerprint for finding in run.report.findings]
         ),
     )
@@ -227,7 +227,7 @@ def _problem_views(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
         if len(examples) < _SAMPLES_SHOWN:
             examples.append(row)
     sample_fingerprints = [row["fingerprint"] for rows in samples.values() for row in rows]
-    standings = standings_of(run.directory, run.report, sample_fingerprints)
+    statuses = statuses_of(run.directory, run.report, sample_fingerprints)
     firsts = {
         key: next((row["fingerprint"] for row in rows if row["ledger_id"] is not None), "")
         for key, rows in samples.items()
@@ -240,7 +240,7 @@ def _problem_views(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
             counts[key][0],
             counts[key][1],
             tuple(row["message"] for row in samples[key]),
-            tuple(standings.get(row["fingerprint"]) for row in samples[key]),
+            tuple(statuses.get(row["fingerprint"]) for row in samples[key]),
             finding_rows.get(firsts[key]),
         )
         for key in sorted(counts, key=lambda key: place_of_check(*key))

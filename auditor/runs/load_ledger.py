@@ -30,8 +30,8 @@ from auditor.model.states import (
     WitnessAnswer,
 )
 from auditor.model.views import AnswerView, LedgerView, LogEntriesView, ReplicaView
+from auditor.runs.change_status import statuses_of
 from auditor.runs.reader import RunReader, finding_of
-from auditor.runs.standings import standings_of
 from auditor.tables.judge_replicas import LedgerFacts, groups_of, striped_to
 
 NONE_KEPT = "this store keeps no replication queue"
@@ -394,5 +394,5 @@ def findings_for_ledger(run: RunReader, ledger_id: int, scope_id: int = 0) -> tu
     batches = run.batches("findings", filter=is_of_ledger)
     rows = (row for batch in batches for row in batch.to_pylist())
     findings = [finding_of(row) for row in islice(rows, SHOWN)]
-    standings = standings_of(run.directory, run.report, [finding.fingerprint for finding in findings])
-    return tuple(FindingWithHistory(finding, standings.get(finding.fingerprint)) for finding in findings)
+    statuses = statuses_of(run.directory, run.report, [finding.fingerprint for finding in findings])
+    return tuple(FindingWithHistory(finding, statuses.get(finding.fingerprint)) for finding in findings)

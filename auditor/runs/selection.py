@@ -1,6 +1,6 @@
 """Selection of a run's findings by what they contain and by their change since earlier runs.
 
-A finding's standing is its change, the time of its first sighting, and the suppression that names it.
+A finding's change status is its change, the time of its first sighting, and the suppression that names it.
 """
 
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 from auditor.errors import UsageError
 from auditor.model.arrow import ds
-from auditor.model.finding import Finding, Severity, Standing, Standings, Urgency, glob_to_regex
+from auditor.model.finding import ChangeStatus, Finding, Severity, StatusLookup, Urgency, glob_to_regex
 from auditor.model.history import ChangesSince
 from auditor.model.report_source import OwnerTotal, ReportSource
 from auditor.model.simulation import NearLoss
@@ -41,7 +41,7 @@ class Selection:
         """Return whether findings of the check ``id`` match, as far as the other fields allow."""
         return not self.checks or _matches_any(self.checks, [id])
 
-    def takes(self, finding: Finding, standing: Standing | None) -> bool:
+    def takes(self, finding: Finding, change_status: ChangeStatus | None) -> bool:
         """Return whether a finding matches.
 
         >>> from auditor.model.finding import Confidence
@@ -61,7 +61,7 @@ class Selection:
             )
             and (not self.ledgers or (finding.scope_id or 0, finding.ledger_id) in self.ledgers)
             and (not self.topics or _matches_any(self.topics, _topics_of_finding(finding)))
-            and (not self.changes or (standing is not None and standing.change in self.changes))
+            and (not self.changes or (change_status is not None and change_status.change in self.changes))
         )
 
 
@@ -144,33 +144,33 @@ class SelectedRun:
     @property
     def findings(self) -> Iterator[Finding]:
         """Return the selected findings, in the order of reports. Each access reads them again."""
-        return (finding for finding, _ in self.with_standings())
+        return (finding for finding, _ in self.with_statuses())
 
-    def with_standings(
+    def with_statuses(
         self, rank: tuple[Urgency, Severity] | None = None
-    ) -> Iterator[tuple[Finding, Standing | None]]:
-        """Yield the selected findings with their standings.
+    ) -> Iterator[tuple[Finding, ChangeStatus | None]]:
+        """Yield the selected findings with their change statuses.
 
         ``rank`` limits them to one urgency and severity. None: findings of every urgency and severity.
         """
-        standing_of = self._run.standings_in_order()
+        status_of = self._run.statuses_in_order()
         for finding in self._run.findings:
             if rank is not None and (finding.urgency, finding.severity) != rank:
                 continue
-            standing = standing_of(finding.fingerprint)
-            if self._selection.takes(finding, standing):
-                yield finding, standing
+            change_status = status_of(finding.fingerprint)
+            if self._selection.takes(finding, change_status):
+                yield finding, change_status
 
-    def standings(self) -> Standings:
-        """Return a function from fingerprint to standing, for all findings in the report of the run."""
-        return self._run.standings()
+    def statuses(self) -> StatusLookup:
+        """Return a function from fingerprint to change status, for all findings in the report of the run."""
+        return self._run.statuses()
 
-    def standings_in_order(self) -> Standings:
-        """Return a function from fingerprint to standing, to be called with findings in their order.
+    def statuses_in_order(self) -> StatusLookup:
+        """Return a function from fingerprint to change status, to be called with findings in their order.
 
         Findings outside the selection need no call.
         """
-        return self._run.standings_in_order()
+        return self._run.statuses_in_order()
 
     def last_complete(self) -> int | None:
         """Return when the newest complete run up to this run ended, in ms since 1970. None: there is none."""
@@ -202,9 +202,9 @@ class SelectedRun:
 
 def sampled_findings(
     run: ReportSource, rank: tuple[Urgency, Severity]
-) -> Iterator[tuple[Finding, Standing | None]]:
-    """Yield the findings in the run's report of one urgency and severity, each with its standing."""
-    standing_of = run.standings()
+) -> Iterator[tuple[Finding, ChangeStatus | None]]:
+    """Yield the findings in the run's report of one urgency and severity, each with its change status."""
+    status_of = run.statuses()
     for finding in run.report.findings:
         if (finding.urgency, finding.severity) == rank:
-            yield finding, standing_of(finding.fingerprint)
+            yield finding, status_of(finding.fingerprint)

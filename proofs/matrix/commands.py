@@ -167,7 +167,7 @@ def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
     """Return the texts that a terminal of `WIDTH` columns shows, by name."""
     found = {
         "screen": first_screen.render(run.report, "RUN", WIDTH),
-        "text": text.render(run.report, "RUN", WIDTH, run.standings()),
+        "text": text.render(run.report, "RUN", WIDTH, run.statuses()),
     }
     for outcome in outcomes:
         shown = outcome.arguments[0] in ("simulate", "decommission") or outcome.arguments[:2] == (

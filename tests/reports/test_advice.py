@@ -13,7 +13,7 @@ import pytest
 from auditor.actions.commands import fill_words
 from auditor.checks import ALL, BY_ID, Check
 from auditor.model.acceptance import missing_digest
-from auditor.model.finding import Confidence, Finding, FindingWithHistory, Missing, Severity, Standing
+from auditor.model.finding import ChangeStatus, Confidence, Finding, FindingWithHistory, Missing, Severity
 from auditor.reports.advice import advice, advice_lines, blanks_of, how_sure, since_when
 from auditor.reports.finding_text import command_for
 from tests.actions.test_gate import HOLD, Held
@@ -33,7 +33,7 @@ COMMANDS = ("bookkeeper shell", "bkaudit report")
 
 
 def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None:
-    text = "\n".join(advice_lines([FindingWithHistory(SHORT, Standing("same", 1_795_000_000_000))], 80))
+    text = "\n".join(advice_lines([FindingWithHistory(SHORT, ChangeStatus("same", 1_795_000_000_000))], 80))
     assert text.startswith(
         "entry-lost: A closed ledger has an entry with no copy left.\n"
         "  critical: entry 4 has no copy left\n"
@@ -164,20 +164,20 @@ def test_every_check_says_something_of_a_finding_that_is_not_confirmed(each: Che
     ("standing", "said"),
     [
         (None, None),
-        (Standing("new", 1), "new in this run"),
-        (Standing("same", 1_795_000_000_000), "2026-11-18 11:06:40 UTC"),
-        (Standing("worse", 1_795_000_000_000), "2026-11-18 11:06:40 UTC; worse than in the run before"),
-        (Standing("new", 1, "known"), "new in this run; suppressed: known"),
+        (ChangeStatus("new", 1), "new in this run"),
+        (ChangeStatus("same", 1_795_000_000_000), "2026-11-18 11:06:40 UTC"),
+        (ChangeStatus("worse", 1_795_000_000_000), "2026-11-18 11:06:40 UTC; worse than in the run before"),
+        (ChangeStatus("new", 1, "known"), "new in this run; suppressed: known"),
     ],
 )
-def test_since_when_is_told_where_it_is_known(standing: Standing | None, said: str | None) -> None:
+def test_since_when_is_told_where_it_is_known(standing: ChangeStatus | None, said: str | None) -> None:
     assert since_when(standing) == said
 
 
 @pytest.mark.parametrize("width", [40, 60, 100])
 def test_advice_keeps_to_its_width_but_for_commands(width: int) -> None:
     evil = replace(SHORT, bookie_id="b" * 200, message="\x1b[31m台帳 " * 50)
-    lines = advice_lines([FindingWithHistory(evil, Standing("same", 1, "\x07 because"))], width)
+    lines = advice_lines([FindingWithHistory(evil, ChangeStatus("same", 1, "\x07 because"))], width)
     assert all(line.isprintable() for line in lines)
     assert all(len(line) <= width for line in lines if not line.strip().startswith(COMMANDS))
 

@@ -25,7 +25,7 @@ from markupsafe import Markup
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import format_time, percent, plural, size
-from auditor.model.finding import Finding, Standing, Standings, Urgency, no_standing
+from auditor.model.finding import ChangeStatus, Finding, StatusLookup, Urgency, no_change_status
 from auditor.model.history import RunSummary
 from auditor.model.report import Report
 from auditor.model.report_source import Figures
@@ -73,10 +73,10 @@ def render(
     figures: Figures,
     ledgers: Sequence[LedgerView] = (),
     history: Sequence[RunSummary] = (),
-    standings: Standings = no_standing,
+    statuses: StatusLookup = no_change_status,
     run_name: str = "RUN",
     notes: Sequence[str] = (),
-    findings: Iterable[tuple[Finding, Standing | None]] = (),
+    findings: Iterable[tuple[Finding, ChangeStatus | None]] = (),
 ) -> Iterator[str]:
     """Yield the page of a run in parts. Only one part of ``findings`` is in memory at a time.
 
@@ -85,10 +85,10 @@ def render(
         figures: Counts for pictures, from `auditor.runs.figures.figures_of`.
         ledgers: Ledgers to draw, which have missing entries.
         history: Runs of the same directory, oldest first.
-        standings: Change and first day of each finding in the report.
+        statuses: Change and first day of each finding in the report.
         run_name: Name of the run in commands.
         notes: Further notices for the reader.
-        findings: All findings in their order, each with its standing.
+        findings: All findings in their order, each with its change status.
 
     >>> from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, RunFacts
     >>> nothing = {"bookies": [], "ledgers": 0, "replicas": 0}
@@ -112,7 +112,7 @@ def render(
         script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
-        rows=_rows(report, standings, run),
+        rows=_rows(report, statuses, run),
         most=FINDINGS_PACKED,
         fields=FindingShown._fields,
         actions_most=_ACTIONS_SHOWN,
@@ -134,14 +134,14 @@ def render(
     return page
 
 
-def _rows(report: Report, standings: Standings, run: str) -> list[Markup]:
+def _rows(report: Report, statuses: StatusLookup, run: str) -> list[Markup]:
     template = _environment().get_template("finding.html.j2")
     # What is known and accepted stands apart: after all that is not.
-    findings = sorted(report.findings, key=lambda finding: is_suppressed(standings(finding.fingerprint)))
+    findings = sorted(report.findings, key=lambda finding: is_suppressed(statuses(finding.fingerprint)))
 
     def row(number: int) -> str:
         finding = findings[number]
-        shown = finding_shown(finding, standings(finding.fingerprint))
+        shown = finding_shown(finding, statuses(finding.fingerprint))
         return template.render(finding=shown, documented=finding.id in BY_ID, between=BETWEEN, named=run)
 
     return rows_that_fit([finding.id for finding in findings], row, FINDINGS_BYTES)

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
 from auditor.model.amounts import and_more, format_time, plural
-from auditor.model.finding import Finding, Standing, Urgency
+from auditor.model.finding import ChangeStatus, Finding, Urgency
 from auditor.model.views import LedgerView
 from auditor.reports.finding_text import class_text, command_for, entries, explained, positions_text
 from auditor.reports.ledger import (
@@ -76,7 +76,7 @@ class FindingShown(NamedTuple):
     fingerprint: str
 
 
-def finding_shown(finding: Finding, standing: Standing | None) -> FindingShown:
+def finding_shown(finding: Finding, change_status: ChangeStatus | None) -> FindingShown:
     """Return the fields of a finding for the page.
 
     >>> from auditor.model.finding import Confidence, Severity
@@ -89,7 +89,7 @@ def finding_shown(finding: Finding, standing: Standing | None) -> FindingShown:
         for part in finding.missing[:BOOKIES_SHOWN]
     ]
     unknown = [shorten(name, ID) for name in finding.unknown[:BOOKIES_SHOWN]]
-    suppressed = standing.suppressed if standing else None
+    suppressed = change_status.suppressed if change_status else None
     return FindingShown(
         urgency="" if finding.urgency == Urgency.REST else finding.urgency,
         severity=finding.severity,
@@ -104,8 +104,8 @@ def finding_shown(finding: Finding, standing: Standing | None) -> FindingShown:
         lacking=_items(lacking, len(finding.missing)),
         unknown=_items(unknown, len(finding.unknown)),
         cause="" if finding.cause is None else str(finding.cause),
-        change=printable(standing.change) if standing else "",
-        since=format_time(standing.first_seen) if standing else "",
+        change=printable(change_status.change) if change_status else "",
+        since=format_time(change_status.first_seen) if change_status else "",
         suppressed="" if suppressed is None else f"suppressed: {shorten(suppressed)}",
         evidence=shorten(json.dumps(finding.evidence, sort_keys=True), _EVIDENCE) if finding.evidence else "",
         explain=shorten(explained(finding), _COMMAND),
@@ -144,7 +144,7 @@ def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], room: int) -
     return [Markup(rendered_rows[number]) for number in sorted(rendered_rows)]  # rendered with autoescape
 
 
-def findings_packed(findings: Iterable[tuple[Finding, Standing | None]]) -> Iterator[str]:
+def findings_packed(findings: Iterable[tuple[Finding, ChangeStatus | None]]) -> Iterator[str]:
     """Yield blocks of the first `FINDINGS_PACKED` findings, in their order."""
     lines = ("\t".join(finding_shown(*entry)) for entry in islice(findings, FINDINGS_PACKED))
     while block := "\n".join(islice(lines, _BLOCK)):

@@ -14,7 +14,7 @@ import pytest
 from auditor.checks import ALL
 from auditor.codecs.availability import coverage as coverage_arithmetic
 from auditor.errors import CoverageLimitError
-from auditor.model.finding import Severity, no_standing
+from auditor.model.finding import Severity, no_change_status
 from auditor.model.report_source import BookieFigure, Figures
 from auditor.model.space import SpaceTotal
 from auditor.reports import html
@@ -137,7 +137,7 @@ def test_more_findings_than_a_page_holds_are_said(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(findings, "FINDINGS_PACKED", 2)
     monkeypatch.setattr(html, "FINDINGS_PACKED", 2)
     of = report()
-    page = render(of, Figures(), (), (), no_standing, "RUN", (), [(each, None) for each in of.findings])
+    page = render(of, Figures(), (), (), no_change_status, "RUN", (), [(each, None) for each in of.findings])
     assert unpacked(page, "findings").count("\n") == 1
     found = sum(of.counts.values())
     assert f"This page has the first 2 of {found:,}: " in Elements(page).text
