@@ -72,7 +72,7 @@ def compare(
                 click.echo(line)
             say(report.comparison_verdict(comparison))
         else:
-            shown_differences = some_differences(differences, report.SHOWN)
+            shown_differences = some_differences(differences, report.MAX_DIFFERENCES_SHOWN)
             if form == "json":
                 click.echo(report.comparison_json(comparison, shown_differences))
             else:

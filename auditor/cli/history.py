@@ -109,7 +109,7 @@ def diff(old: str, new: str, form: str) -> None:
             for warning in difference.summary.warnings:
                 click.echo(f"bkaudit: {warning}", err=True)
             return
-        change_samples = report.samples(difference.changes())
+        change_samples = report.sample_changes(difference.changes())
         if form == "text":
             click.echo(report.text(difference.summary, change_samples, text_width()))
         else:

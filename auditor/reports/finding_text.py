@@ -17,7 +17,7 @@ from auditor.reports.plain_text import printable
 BOOKIES_SHOWN = 5
 """Largest number of bookies with missing entries that the text of one finding names."""
 
-SPELLED_RUNS = 2
+MAX_LISTED_RUN = 2
 """Largest number of runs of entries that a group lists one by one. More runs are shown by their period."""
 
 ITEMS_SHOWN = 8
@@ -37,9 +37,9 @@ def finding_line(finding: Finding, change_status: ChangeStatus | None = None) ->
     scope, ledger, bookie = _subject_parts(finding)
     subject_text = " ".join(filter(None, (ledger, ledger and scope and f"of {scope}", bookie))) or "cluster"
     text = f"{subject_text}: {finding.message}"
-    if names_subject(finding) and ledger is not None and finding.message.startswith(ledger):
+    if must_name_subject(finding) and ledger is not None and finding.message.startswith(ledger):
         text = finding.message
-    elif names_subject(finding) and finding.bookie_id and finding.message.startswith(finding.bookie_id):
+    elif must_name_subject(finding) and finding.bookie_id and finding.message.startswith(finding.bookie_id):
         text = f"bookie {finding.message}"
     message_text = "; ".join([text, *entry_parts(finding, BOOKIES_SHOWN)])
     tags = ", ".join([str(finding.confidence), *_change_status_words(change_status)])
@@ -56,11 +56,13 @@ def subject(finding: Finding) -> list[str]:
     return [part for part in _subject_parts(finding) if part is not None]
 
 
-def names_subject(finding: Finding) -> bool:
+def must_name_subject(finding: Finding) -> bool:
     """Return whether the message of a finding is a whole sentence that names all objects of the finding."""
     subject_patterns = (re.escape(part.removeprefix("bookie ")) for part in subject(finding))
-    has_subject_start = finding.message[:1].isalpha() or finding.message.startswith(finding.bookie_id or " ")
-    return has_subject_start and all(
+    starts_with_subject = finding.message[:1].isalpha() or finding.message.startswith(
+        finding.bookie_id or " "
+    )
+    return starts_with_subject and all(
         re.search(rf"(?<![\w.-]){part}(?![\w.-]|:\w)", finding.message) for part in subject_patterns
     )
 
@@ -88,7 +90,7 @@ def sentence(finding: Finding, change_status: ChangeStatus | None) -> tuple[str,
     ('ledger 42', 'lies', ' (suspect)')
     """
     # A message that begins with no letter could begin a list or a heading of Markdown.
-    subject_text = "" if names_subject(finding) else ", ".join(subject(finding)) or "cluster"
+    subject_text = "" if must_name_subject(finding) else ", ".join(subject(finding)) or "cluster"
     tags_text = ", ".join(tags(finding, change_status))
     return subject_text, finding.message, f" ({tags_text})" if tags_text else ""
 
@@ -104,10 +106,10 @@ def missing_text(finding: Finding, bookies: int) -> str:
     return "; ".join(_missing_parts(finding.missing, bookies))
 
 
-def _missing_parts(missing: Sequence[Missing], bookies: int) -> list[str]:
+def _missing_parts(missing_parts: Sequence[Missing], bookies: int) -> list[str]:
     """Return a text on what each of the first ``bookies`` bookies lacks, then the number of further ones."""
-    parts = [f"{part.bookie_id} lacks {entries(part.groups, part.count)}" for part in missing[:bookies]]
-    return parts + and_more(len(missing) - bookies, " bookies")
+    parts = [f"{part.bookie_id} lacks {entries(part.groups, part.count)}" for part in missing_parts[:bookies]]
+    return parts + and_more(len(missing_parts) - bookies, " bookies")
 
 
 _CLASS_TEXTS: dict[str, str] = {
@@ -119,9 +121,9 @@ _CLASS_TEXTS: dict[str, str] = {
 
 def class_groups(finding: Finding) -> tuple[Group, ...]:
     """Return the entries that give a ledger its class, such as entry-lost. Empty if there is no class."""
-    listed = finding.evidence.get("class_entries") if finding.id in _CLASS_TEXTS else None
+    class_entries = finding.evidence.get("class_entries") if finding.id in _CLASS_TEXTS else None
     return tuple(
-        (first, last, size, period) for first, last, size, period in (listed or {}).get("groups", ())
+        (first, last, size, period) for first, last, size, period in (class_entries or {}).get("groups", ())
     )
 
 
@@ -138,11 +140,11 @@ def class_text(finding: Finding) -> str:
     groups = class_groups(finding)
     if not groups:
         return ""
-    reason_text = "in no index" if _bytes_known(finding) else _CLASS_TEXTS[finding.id]
+    reason_text = "in no index" if _has_known_bytes(finding) else _CLASS_TEXTS[finding.id]
     return f"{reason_text}: {entries(groups, finding.evidence['class_entries']['count'])}"
 
 
-def _bytes_known(finding: Finding) -> bool:
+def _has_known_bytes(finding: Finding) -> bool:
     """Return whether entry logs still have some of a finding's lost entries, although no index has them."""
     logs = finding.evidence.get("in_entry_logs") or ()
     return finding.id == LedgerClass.ENTRY_LOST and any(log["lost_entries"] for log in logs)
@@ -183,21 +185,25 @@ def entry_parts(finding: Finding, bookies: int) -> list[str]:
     # Bookies that lack just the entries that the reader has been shown need no list each.
     groups = class_groups(finding)
     bookies_of_groups = [part.bookie_id for part in finding.missing if part.groups == groups]
-    other_parts = [part for part in finding.missing if part.groups != groups]
+    parts_of_other_groups = [part for part in finding.missing if part.groups != groups]
     return [
         *parts,
         *([f"absent on {first_names(bookies_of_groups, bookies)}"] if bookies_of_groups else []),
-        *_missing_parts(other_parts, bookies),
+        *_missing_parts(parts_of_other_groups, bookies),
     ]
 
 
 def command_for(finding: Finding, run: str) -> str | None:
     """Return the command that explains the objects of a finding. None if it concerns the whole cluster."""
-    lacking_text = explained(finding)
-    return f"bkaudit explain {lacking_text} --run {shlex.quote(printable(run))}" if lacking_text else None
+    explain_arguments = explain_words(finding)
+    return (
+        f"bkaudit explain {explain_arguments} --run {shlex.quote(printable(run))}"
+        if explain_arguments
+        else None
+    )
 
 
-def explained(finding: Finding) -> str:
+def explain_words(finding: Finding) -> str:
     """Return the arguments of ``bkaudit explain`` for a finding. Empty if it concerns the whole cluster.
 
     >>> from auditor.model.finding import Confidence, Severity
@@ -257,27 +263,27 @@ def _ranges_text(
     groups: Sequence[Group], name: Callable[[int], str] = str, range_separator: str = "-"
 ) -> str:
     text = ""
-    is_previous_plain = True
+    is_previous_single_range = True
     for group in groups[:ITEMS_SHOWN]:
         first, last, _, period = group
-        is_plain = period <= 0 or (last - first) // period < SPELLED_RUNS
+        is_single_range = period <= 0 or (last - first) // period < MAX_LISTED_RUN
         shown = (
             _runs_text(group, name, range_separator)
-            if is_plain
+            if is_single_range
             else _periodic_text(group, name, range_separator)
         )
         # A periodic group has a comma of its own.
-        separator = "," if is_previous_plain and is_plain else "; "
+        separator = "," if is_previous_single_range and is_single_range else "; "
         text += (separator if text else "") + shown
-        is_previous_plain = is_plain
+        is_previous_single_range = is_single_range
     remainder = f" and {len(groups) - ITEMS_SHOWN:,} more ranges" if len(groups) > ITEMS_SHOWN else ""
     return text + remainder
 
 
 def _periodic_text(group: Group, name: Callable[[int], str], range_separator: str) -> str:
     first, last, size, period = group
-    length = f", {size} long" if size > 1 else ""
-    return f"{name(first)}{range_separator}{name(last + size - 1)} every {period}{length}"
+    run_length_text = f", {size} long" if size > 1 else ""
+    return f"{name(first)}{range_separator}{name(last + size - 1)} every {period}{run_length_text}"
 
 
 def _runs_text(group: Group, name: Callable[[int], str], range_separator: str) -> str:
@@ -304,9 +310,11 @@ def cause_sentence(cause: FindingCause) -> str:
     return f"{plural(cause['count'], 'finding')}: {cause['sentence']}"
 
 
-def follows(cause: FindingCause) -> str:
+def explained_findings_text(cause: FindingCause) -> str:
     """Return the checks whose findings follow from a cause, each with the number of these findings."""
-    return ", ".join(f"{effect['id']} {effect['count']:,}" for effect in cause["findings"])
+    return ", ".join(
+        f"{explained_finding['id']} {explained_finding['count']:,}" for explained_finding in cause["findings"]
+    )
 
 
 def suppression_entry(finding: Finding, today: date) -> str:
@@ -323,18 +331,20 @@ def suppression_entry(finding: Finding, today: date) -> str:
     until = 2026-12-03
     """
     is_loss = finding.urgency in DATA_LOSS
-    digest = missing_digest(finding.missing) if is_loss else None
-    latest_note = f"  # the latest day allowed, {MAX_ACCEPTED_DAYS} days from today" if is_loss else ""
+    missing_digest_text = missing_digest(finding.missing) if is_loss else None
+    latest_day_comment = f"  # the latest day allowed, {MAX_ACCEPTED_DAYS} days from today" if is_loss else ""
     lines = [
         f"# {printable(f'{finding.severity} {finding.id}: {finding.message}')}",
         "[[suppress]]",
         f'fingerprint = "{finding.fingerprint}"',
         *(
-            [f'missing = "{digest}"  # exactly these missing entries; further ones are a new loss']
-            if digest
+            [
+                f'missing = "{missing_digest_text}"  # exactly these missing entries; further ones are a new loss'
+            ]
+            if missing_digest_text
             else []
         ),
         'reason = ""  # say why; an empty reason is refused',
-        f"until = {latest_day(today)}{latest_note}",
+        f"until = {latest_day(today)}{latest_day_comment}",
     ]
     return "\n".join(lines)

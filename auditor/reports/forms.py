@@ -30,11 +30,11 @@ class Form:
 
     @classmethod
     def of_text(
-        cls, ending: str, parts: Callable[[ReportSource], Iterable[str]], complete: bool = False
+        cls, ending: str, parts: Callable[[ReportSource], Iterable[str]], is_complete: bool = False
     ) -> Form:
         """Return a form of text. ``parts`` makes the text of a run in parts."""
         return cls(
-            ending, lambda run, output_stream: write_parts(output_stream, parts(run)), complete=complete
+            ending, lambda run, output_stream: write_parts(output_stream, parts(run)), complete=is_complete
         )
 
 
@@ -108,15 +108,15 @@ def json_line(finding: Finding) -> str:
 
 
 FORMS = {
-    "text": Form.of_text("txt", _text_parts, complete=True),
+    "text": Form.of_text("txt", _text_parts, is_complete=True),
     "json": Form.of_text("json", lambda run: (run.report.to_json(),)),
     "jsonl": Form.of_text(
-        "jsonl", lambda run: (f"{json_line(finding)}\n" for finding in run.findings), complete=True
+        "jsonl", lambda run: (f"{json_line(finding)}\n" for finding in run.findings), is_complete=True
     ),
-    "csv": Form.of_text("csv", _csv_parts, complete=True),
+    "csv": Form.of_text("csv", _csv_parts, is_complete=True),
     "markdown": Form.of_text("md", _markdown_parts),
-    "html": Form.of_text("html", lambda run: run.html_page(), complete=True),
-    "sarif": Form.of_text("sarif", _sarif_parts, complete=True),
+    "html": Form.of_text("html", lambda run: run.html_page(), is_complete=True),
+    "sarif": Form.of_text("sarif", _sarif_parts, is_complete=True),
     "junit": Form.of_text("xml", _junit_parts),
     "openmetrics": Form.of_text("prom", _openmetrics_parts),
     "plain": Form.of_text("plain.txt", _plain_parts),

@@ -15,7 +15,7 @@ from auditor.model.finding import ChangeStatus, Finding, Severity, StatusLookup,
 from auditor.model.report import Report
 from auditor.model.states import Change
 from auditor.reports.blind_spots import blind_checks, skip_sentence
-from auditor.reports.coverage import extents
+from auditor.reports.coverage import checked_extents
 from auditor.reports.finding_text import class_text, missing_text, positions_text
 from auditor.reports.plain_text import printable
 
@@ -99,7 +99,7 @@ def _run_object(report: Report) -> dict[str, Any]:
 
 def _unseen_texts(report: Report) -> list[str]:
     parts = [f"not read: {gap}" for gap in report.run.gaps]
-    for checked_extent in extents(report):
+    for checked_extent in checked_extents(report):
         if checked_extent.undecided:
             parts.append(
                 f"{checked_extent.undecided:,} of {checked_extent.total:,} {checked_extent.name} unknown"

@@ -14,17 +14,17 @@ from auditor.model.amounts import first_names, plural
 from auditor.model.finding import ChangeStatus, Finding, Severity, StatusLookup, Urgency, no_change_status
 from auditor.model.report import Report
 from auditor.reports import first_screen
-from auditor.reports.coverage import count_by_check, count_of, sample_words
+from auditor.reports.coverage import count_by_check, count_findings_of_check, sample_count_text
 from auditor.reports.finding_text import (
     BOOKIES_SHOWN,
     cause_sentence,
     causes_of,
     command_for,
     entry_parts,
+    explained_findings_text,
     finding_line,
-    follows,
     is_suppressed,
-    names_subject,
+    must_name_subject,
     subject,
     tags,
 )
@@ -38,11 +38,11 @@ UNLIMITED_WIDTH = 1 << 20
 
 FindingStatus = tuple[Finding, ChangeStatus | None]
 Rank = tuple[Urgency, Severity]
-OfRank = Callable[[Rank], Iterable[FindingStatus]]
+FindingsOfRank = Callable[[Rank], Iterable[FindingStatus]]
 """Function from a pair of urgency and severity to its findings in order, each with its change status."""
 
 
-def samples(report: Report, statuses: StatusLookup = no_change_status) -> OfRank:
+def samples(report: Report, statuses: StatusLookup = no_change_status) -> FindingsOfRank:
     """Return a function that yields the findings in a report by urgency and severity."""
     return lambda urgency_rank: (
         (finding, statuses(finding.fingerprint))
@@ -76,11 +76,11 @@ def render(
 
 def for_terminal(
     report: Report,
-    findings: OfRank,
+    findings: FindingsOfRank,
     run: str,
     width: int,
-    suppressed: bool = True,
-    is_ungrouped: bool = False,
+    show_suppressed: bool = True,
+    must_ungroup: bool = False,
 ) -> Iterator[str]:
     """Yield a section for each check with findings, the least urgent first, then one for each cause.
 
@@ -89,40 +89,42 @@ def for_terminal(
         findings: The findings to show, by urgency and severity.
         run: Name of the run in commands.
         width: Columns of a line.
-        suppressed: Whether suppressed findings are shown.
-        is_ungrouped: Whether findings that a cause explains are shown with their check. If not, the cause
+        show_suppressed: Whether suppressed findings are shown.
+        must_ungroup: Whether findings that a cause explains are shown with their check. If not, the cause
             only counts them.
     """
-    grouped = set() if is_ungrouped else {cause["number"] for cause in causes_of(report)}
+    grouped_causes = set() if must_ungroup else {cause["number"] for cause in causes_of(report)}
     for urgency_rank in _listed_ranks(report):
         shown = (
             entry
-            for entry in _is_without_news(report, findings(urgency_rank))
-            if _is_shown(entry, suppressed, grouped)
+            for entry in _hide_new_in_first_run(report, findings(urgency_rank))
+            if _is_shown(entry, show_suppressed, grouped_causes)
         )
         for _, group in groupby(shown, key=lambda entry: entry[0].id):
             yield _check_section(report, list(group), run, width)
-    if grouped:
+    if grouped_causes:
         for cause in reversed(causes_of(report)):
             lines = fold_text(cause_sentence(cause), width, "", "  ")
-            yield "\n".join([*lines, *fold_text(follows(cause), width, "  ", "    ")])
+            yield "\n".join([*lines, *fold_text(explained_findings_text(cause), width, "  ", "    ")])
 
 
 def for_pipe(
-    report: Report, findings: OfRank, suppressed: bool = True, is_ungrouped: bool = False
+    report: Report, findings: FindingsOfRank, show_suppressed: bool = True, must_ungroup: bool = False
 ) -> Iterator[str]:
     """Yield a line for each finding, the least urgent first, then for each cause. See `for_terminal`."""
-    grouped = set() if is_ungrouped else {cause["number"] for cause in causes_of(report)}
+    grouped_causes = set() if must_ungroup else {cause["number"] for cause in causes_of(report)}
     for urgency_rank in _listed_ranks(report):
-        for finding, change_status in _is_without_news(report, findings(urgency_rank)):
-            if _is_shown((finding, change_status), suppressed, grouped):
+        for finding, change_status in _hide_new_in_first_run(report, findings(urgency_rank)):
+            if _is_shown((finding, change_status), show_suppressed, grouped_causes):
                 yield finding_line(finding, change_status)
-    if grouped:
+    if grouped_causes:
         for cause in reversed(causes_of(report)):
-            yield printable(f"cause {cause['kind']} {cause_sentence(cause)}; {follows(cause)}")
+            yield printable(
+                f"cause {cause['kind']} {cause_sentence(cause)}; {explained_findings_text(cause)}"
+            )
 
 
-def _is_without_news(report: Report, findings: Iterable[FindingStatus]) -> Iterable[FindingStatus]:
+def _hide_new_in_first_run(report: Report, findings: Iterable[FindingStatus]) -> Iterable[FindingStatus]:
     """Return the findings, in a first run without the change "new", because all findings would have it."""
     if report.run.changes is not None:
         return findings
@@ -132,8 +134,8 @@ def _is_without_news(report: Report, findings: Iterable[FindingStatus]) -> Itera
     )
 
 
-def _is_shown(entry: FindingStatus, suppressed: bool, grouped: Set[int]) -> bool:
-    return entry[0].cause not in grouped and (suppressed or not is_suppressed(entry[1]))
+def _is_shown(entry: FindingStatus, show_suppressed: bool, grouped_causes: Set[int]) -> bool:
+    return entry[0].cause not in grouped_causes and (show_suppressed or not is_suppressed(entry[1]))
 
 
 def suppressed_note(report: Report) -> str | None:
@@ -144,7 +146,7 @@ def suppressed_note(report: Report) -> str | None:
 
 def _check_section(report: Report, findings: list[FindingStatus], run: str, width: int) -> str:
     first = findings[0][0]
-    shown, id = sample_words(len(findings), count_of(report, first)), first.id
+    shown, id = sample_count_text(len(findings), count_findings_of_check(report, first)), first.id
     lines = [f"{id} ({first.severity}; {shown})"]
     if check := BY_ID.get(id):
         lines += fold_text(check.title, width, "  ", "  ")
@@ -161,13 +163,13 @@ def _finding_lines(finding: Finding, width: int, change_status: ChangeStatus | N
     tag_text = f" [{printable(tag_text)}]" if tag_text else ""
     finding_head = (
         f"{finding.message}{tag_text}"
-        if names_subject(finding) or not bookie_names
+        if must_name_subject(finding) or not bookie_names
         else f"{', '.join(bookie_names)}{tag_text}: {finding.message}"
     )
     lines = fold_text(finding_head, width, "  ", "      ")
     for part in entry_parts(finding, BOOKIES_SHOWN):
         lines += fold_text(part, width, "      ", "        ")
     if finding.unknown:
-        unknown = f"unknown on {first_names(finding.unknown, BOOKIES_SHOWN)}"
-        lines += fold_text(unknown, width, "      ", "        ")
+        unknown_text = f"unknown on {first_names(finding.unknown, BOOKIES_SHOWN)}"
+        lines += fold_text(unknown_text, width, "      ", "        ")
     return lines

@@ -184,7 +184,7 @@ def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
 
 def blindness(run: Run, junit: str) -> tuple[set[str], set[str]]:
     """Return the checks that had no data at all, and those that JUnit reports as passed."""
-    blind = {*blind_spots.saw_nothing(run.report)}
+    blind = {*blind_spots.checks_without_input(run.report)}
     passed = set()
     for case in ET.fromstring(junit).iter("testcase"):
         if all(case.find(name) is None for name in ("skipped", "failure", "system-out")):

@@ -14,7 +14,7 @@ from auditor.actions.commands import fill_words
 from auditor.checks import ALL, BY_ID, Check
 from auditor.model.acceptance import missing_digest
 from auditor.model.finding import ChangeStatus, Confidence, Finding, FindingWithHistory, Missing, Severity
-from auditor.reports.advice import advice, advice_lines, blanks_of, how_sure, since_when
+from auditor.reports.advice import advice, advice_lines, blanks_of, describe_confidence, first_seen_text
 from auditor.reports.finding_text import command_for
 from tests.actions.test_gate import HOLD, Held
 from tests.reports.samples import BELOW, LOST, ORPHAN
@@ -138,26 +138,28 @@ def test_commands_of_a_ledger_of_another_scope_are_left_out_and_it_is_said() -> 
 def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> None:
     check = BY_ID["below-ack-quorum"]
     own = replace(BELOW, evidence={"doubts": ["the ledger is not closed"]})
-    assert how_sure(check, own) == "suspect: the ledger is not closed"
-    assert how_sure(check, BELOW).startswith("suspect: suspect if the ledger is not closed")
+    assert describe_confidence(check, own) == "suspect: the ledger is not closed"
+    assert describe_confidence(check, BELOW).startswith("suspect: suspect if the ledger is not closed")
     orphan = replace(ORPHAN, confidence=Confidence.SUSPECT, evidence={"doubts": ["newer-than-scan"]})
-    assert how_sure(BY_ID["orphan-ledger"], orphan) == ("suspect: the index may be newer than the metadata")
+    assert describe_confidence(BY_ID["orphan-ledger"], orphan) == (
+        "suspect: the index may be newer than the metadata"
+    )
 
 
 def test_what_two_runs_confirmed_says_so() -> None:
     seen = {"doubts": ["a did not respond"], "earlier_run": {"name": "monday", "finished": 1_795_237_669_000}}
     check, sure = BY_ID["below-ack-quorum"], replace(BELOW, confidence=Confidence.CONFIRMED, evidence=seen)
     said = "Confirmed by two runs; the first was monday, of 2026-11-21 05:07:49 UTC."
-    assert how_sure(check, sure) == said
+    assert describe_confidence(check, sure) == said
     # The index is not new enough yet.
-    assert how_sure(check, replace(BELOW, evidence=seen)) == "suspect: a did not respond"
+    assert describe_confidence(check, replace(BELOW, evidence=seen)) == "suspect: a did not respond"
 
 
 @every_check
 def test_every_check_says_something_of_a_finding_that_is_not_confirmed(each: Check) -> None:
     for confidence in Confidence:
         finding = Finding(each.id, each.severity, confidence)
-        assert len(how_sure(each, finding).split()) > 3
+        assert len(describe_confidence(each, finding).split()) > 3
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def test_every_check_says_something_of_a_finding_that_is_not_confirmed(each: Che
     ],
 )
 def test_since_when_is_told_where_it_is_known(standing: ChangeStatus | None, said: str | None) -> None:
-    assert since_when(standing) == said
+    assert first_seen_text(standing) == said
 
 
 @pytest.mark.parametrize("width", [40, 60, 100])
