@@ -168,9 +168,9 @@ class Situation:
         marks_by_bookie: dict[str, tuple[int, list[int]]] = {}
         for batch in self.run.batches("tables/marks", ["kind", "ledger_id", "replicas"]) if bookies else ():
             marks = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
-            parents, names = pc.list_parent_indices(marks["replicas"]), marks["replicas"].flatten()
+            mark_rows, replica_names = pc.list_parent_indices(marks["replicas"]), marks["replicas"].flatten()
             for bookie in bookies:
-                rows = parents.filter(pc.equal(names, bookie))
+                rows = mark_rows.filter(pc.equal(replica_names, bookie))
                 if len(rows):
                     ids = marks["ledger_id"].take(rows).drop_null()
                     count, ids_of_bookie = marks_by_bookie.get(bookie, (0, []))
@@ -216,7 +216,7 @@ class Situation:
         )
         return {dependent_ledger.ledger_id: dependent_ledger for dependent_ledger in dependent_rows}
 
-    def copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
+    def stored_copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
         """Return the ledgers whose last copy is on bookies that no segment names, with these bookies."""
         row_filter = (ds.field("scope_id") == 0) & (ds.field("reason") == GcReason.LAST_COPY.value)
         row_filter &= ds.field("ledger_id").isin(list(ledgers))
@@ -231,7 +231,7 @@ class Situation:
         return bookies_by_ledger
 
     @cached_property
-    def exchanged(self) -> dict[str, FindingGroups]:
+    def exchanged_disks(self) -> dict[str, FindingGroups]:
         """Return the bookies with exchanged disks or directories, and the findings about them."""
         groups_by_bookie: dict[str, FindingGroups] = {}
         for row in self.rows_of("disk-id-mismatch", "ledgers-in-wrong-directory"):
@@ -242,7 +242,7 @@ class Situation:
         return groups_by_bookie
 
     @cached_property
-    def serves_more(self) -> frozenset[str]:
+    def bookies_with_unstored_copies(self) -> frozenset[str]:
         """Return the bookies that serve entries which their disks lack; a stop loses these copies."""
         return frozenset(
             row["bookie_id"] for row in self.rows_of("index-incomplete") if row["bookie_id"] is not None
@@ -261,14 +261,14 @@ class Situation:
                         "accepted": change_status is not None and change_status.suppressed is not None
                     }
 
-    def asking(self, *ids: str) -> Iterable[dict[str, Any]]:
+    def findings_of_checks(self, *ids: str) -> Iterable[dict[str, Any]]:
         """Yield the findings with these ids that nobody accepted, and that therefore require a step."""
         return (row for row in self.rows_of(*ids) if not row["accepted"])
 
     def by_bookie(self, *ids: str) -> dict[str, FindingGroups]:
         """Return the findings with these ids in groups by bookie, and count them as findings with a step."""
         groups_by_bookie: dict[str, FindingGroups] = {}
-        for row in self.asking(*ids):
+        for row in self.findings_of_checks(*ids):
             groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
             self.addressed[row["id"]] += 1
         return groups_by_bookie
@@ -276,8 +276,14 @@ class Situation:
     def without_step(self) -> tuple[UnplannedCount, ...]:
         """Return the numbers of findings without a step, by id; accepted findings do not count."""
         counts = self.run.report.counts
-        unaddressed = {id: number - self.addressed[id] - self.accepted[id] for id, number in counts.items()}
-        return tuple(UnplannedCount(id, number) for id, number in unaddressed.items() if number > 0)
+        unplanned_counts = {
+            id: finding_count - self.addressed[id] - self.accepted[id] for id, finding_count in counts.items()
+        }
+        return tuple(
+            UnplannedCount(id, finding_count)
+            for id, finding_count in unplanned_counts.items()
+            if finding_count > 0
+        )
 
 
 class MarkTimes:
@@ -286,25 +292,25 @@ class MarkTimes:
     def __init__(self, run: RunReader) -> None:
         ids, mark_times, locks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for batch in run.batches("tables/marks", ["kind", "ledger_id", "ctime", "mtime", "misplaced"]):
-            has_id = batch["ledger_id"].is_valid()
-            is_mark = pc.and_(pc.equal(batch["kind"], MarkRow.MARK.value), has_id)
+            has_ledger_id = batch["ledger_id"].is_valid()
+            is_mark = pc.and_(pc.equal(batch["kind"], MarkRow.MARK.value), has_ledger_id)
             marks = batch.filter(pc.and_(is_mark, pc.invert(pc.fill_null(batch["misplaced"], False))))
             ids.append(marks["ledger_id"].to_numpy())
-            times = pc.coalesce(marks["ctime"], marks["mtime"]).fill_null(-1)
-            mark_times.append(times.to_numpy(zero_copy_only=False))
-            locks_batch = batch.filter(pc.and_(pc.equal(batch["kind"], MarkRow.LOCK.value), has_id))
+            mark_time_column = pc.coalesce(marks["ctime"], marks["mtime"]).fill_null(-1)
+            mark_times.append(mark_time_column.to_numpy(zero_copy_only=False))
+            locks_batch = batch.filter(pc.and_(pc.equal(batch["kind"], MarkRow.LOCK.value), has_ledger_id))
             locks.append(locks_batch["ledger_id"].to_numpy())
-        order = np.argsort(np.concatenate(ids), kind="stable")
-        self.ids: Longs = np.concatenate(ids)[order]
-        self._since: Longs = np.concatenate(mark_times)[order]
+        id_order = np.argsort(np.concatenate(ids), kind="stable")
+        self.ids: Longs = np.concatenate(ids)[id_order]
+        self._since: Longs = np.concatenate(mark_times)[id_order]
         self._locks = frozenset(np.concatenate(locks).tolist())
 
     def mark_time(self, ledger: int) -> int | None:
         """Return when a ledger was last marked, in ms; -1 if that is unknown, None if it is not marked."""
-        position = int(np.searchsorted(self.ids, ledger))
-        if position == len(self.ids) or self.ids[position] != ledger:
+        id_position = int(np.searchsorted(self.ids, ledger))
+        if id_position == len(self.ids) or self.ids[id_position] != ledger:
             return None
-        return int(self._since[position])
+        return int(self._since[id_position])
 
     def locked(self, ledger: int) -> bool:
         """Return whether a worker holds the ledger."""

@@ -212,9 +212,9 @@ def _severity_label(severity: str) -> _EscapedText:
 
 
 def _cell_html(kind: Cell) -> str:
-    background, colour, state_sign = _CELL_COLOURS[kind]
+    fill, colour, state_sign = _CELL_COLOURS[kind]
     return (
-        f'<td title="{kind}" style="background:{background};color:{colour};min-width:9px;height:16px;padding:0;'
+        f'<td title="{kind}" style="background:{fill};color:{colour};min-width:9px;height:16px;padding:0;'
         f'text-align:center;font-size:11px">{state_sign}</td>'
     )
 

@@ -331,17 +331,15 @@ def suppression_entry(finding: Finding, today: date) -> str:
     until = 2026-12-03
     """
     is_loss = finding.urgency in DATA_LOSS
-    missing_digest_text = missing_digest(finding.missing) if is_loss else None
+    digest = missing_digest(finding.missing) if is_loss else None
     latest_day_comment = f"  # the latest day allowed, {MAX_ACCEPTED_DAYS} days from today" if is_loss else ""
     lines = [
         f"# {printable(f'{finding.severity} {finding.id}: {finding.message}')}",
         "[[suppress]]",
         f'fingerprint = "{finding.fingerprint}"',
         *(
-            [
-                f'missing = "{missing_digest_text}"  # exactly these missing entries; further ones are a new loss'
-            ]
-            if missing_digest_text
+            [f'missing = "{digest}"  # exactly these missing entries; further ones are a new loss']
+            if digest
             else []
         ),
         'reason = ""  # say why; an empty reason is refused',
