@@ -96,10 +96,10 @@ def diff(old: str, new: str, form: str) -> None:
     changed finding, one a line.
     """
     from auditor.reports import diff as report
-    from auditor.runs.damage import damage_named, require_tables
+    from auditor.runs.damage import name_damage, require_tables
     from auditor.runs.history import RunDifference
 
-    with damage_named(old, new):
+    with name_damage(old, new):
         for run in (old, new):
             require_tables(RunDirectory(run), ("bookies", "verdicts"))
         difference = RunDifference(old, new)

@@ -36,11 +36,11 @@ def statuses_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str
     fingerprint_array = pa.array(fingerprints, pa.string())
     if not len(fingerprint_array) or not _has_changes_table(tables):
         return {}
-    is_asked = ds.field("fingerprint").isin(fingerprint_array)
+    is_requested = ds.field("fingerprint").isin(fingerprint_array)
     first = report.run.changes is None
     return {
         row["fingerprint"]: _make_change_status(row, first)
-        for row in _change_rows(tables, _COLUMNS, is_asked)
+        for row in _change_rows(tables, _COLUMNS, is_requested)
     }
 
 
@@ -83,8 +83,10 @@ def severities_by_day(tables: RunDirectory) -> dict[int, Counter[str]]:
     """Count findings by severity for each day on which they were first seen, in days since 1970, UTC."""
     counts: dict[int, Counter[str]] = {}
     for batch in _change_batches(tables, ["first_seen", "severity"]):
-        pairs = pa.table({"day": days_since_1970(batch["first_seen"]), "severity": batch["severity"]})
-        for row in pairs.group_by(["day", "severity"]).aggregate([([], "count_all")]).to_pylist():
+        day_severity_rows = pa.table(
+            {"day": days_since_1970(batch["first_seen"]), "severity": batch["severity"]}
+        )
+        for row in day_severity_rows.group_by(["day", "severity"]).aggregate([([], "count_all")]).to_pylist():
             counts.setdefault(row["day"], Counter())[row["severity"]] += row["count_all"]
     return counts
 

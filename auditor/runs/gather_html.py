@@ -32,10 +32,10 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
         RunError: a table of the run is missing or broken.
     """
     report = run.report
-    worst = worst_ledgers(report.findings, html.LEDGERS_DRAWN)
-    ledgers = [ledger for ledger in ledger_views(run, worst) if ledger is not None]
+    worst_ids = worst_ledgers(report.findings, html.LEDGERS_DRAWN)
+    ledgers = [ledger for ledger in ledger_views(run, worst_ids) if ledger is not None]
     statuses = statuses_of_report(run.path, report)
-    runs, left_out = _neighbouring_runs(run)
+    runs, hidden_run_count = _neighbouring_runs(run)
     name = run.path.rstrip("/")
     figures = replace(
         figures_of(run),
@@ -48,7 +48,7 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
     has_comparison = report.run.changes is not None or report.run.suppressions
     status_of = statuses_in_order(run.path) if has_comparison else no_change_status
     findings = ((finding, status_of(finding.fingerprint)) for finding in run.findings)
-    return html.render(report, figures, ledgers, runs, statuses, name, left_out, findings)
+    return html.render(report, figures, ledgers, runs, statuses, name, hidden_run_count, findings)
 
 
 def worst_ledgers(findings: Iterable[Finding], max_ledgers: int) -> list[tuple[int, int]]:
@@ -60,12 +60,12 @@ def worst_ledgers(findings: Iterable[Finding], max_ledgers: int) -> list[tuple[i
     """
     ranks: dict[str, int] = {}
     ranked: dict[tuple[int, int], tuple[int, int]] = {}
-    for place, finding in enumerate(findings):
+    for position, finding in enumerate(findings):
         if finding.missing and finding.ledger_id is not None and finding.scope_id is not None:
             ledger = (finding.ledger_id, finding.scope_id)
             if ledger not in ranked:
                 ranks[finding.id] = rank = ranks.get(finding.id, -1) + 1
-                ranked[ledger] = (rank, place)
+                ranked[ledger] = (rank, position)
     chosen_ledgers = sorted(ranked, key=lambda ledger: ranked[ledger])[:max_ledgers]
     return sorted(chosen_ledgers, key=lambda ledger: ranked[ledger][1])
 
@@ -75,25 +75,25 @@ def _owner_figures(run: RunReader) -> OwnerFigures | None:
         return None
     totals, leaks = OwnerTotals(run), Leaks(run)
     levels = {level: totals.by(level) for level in get_args(Level)}
-    shown = {
+    shown_totals = {
         level: tuple(totals_of_level[: owners_form.OWNERS_SHOWN[level]])
         for level, totals_of_level in levels.items()
     }
-    numbers = {level: len(totals_of_level) for level, totals_of_level in levels.items()}
+    counts_by_level = {level: len(totals_of_level) for level, totals_of_level in levels.items()}
     first = tuple(islice(leaks, owners_form.LEAKS_SHOWN))
-    return OwnerFigures(shown, numbers, first, leaks.totals(), run.report.run.scan_time)
+    return OwnerFigures(shown_totals, counts_by_level, first, leaks.totals(), run.report.run.scan_time)
 
 
 def _neighbouring_runs(run: RunReader) -> tuple[list[RunSummary], list[str]]:
     """Return the cluster's runs in the same directory, the oldest first, and notes on unreadable runs."""
     own_summary = RunSummary.of(run.path, run.report)
-    runs, left_out = [], []
+    runs, hidden_run_count = [], []
     try:
         for _, summary in siblings(run.path, run.report.cluster):
             if isinstance(summary, RunError):
-                left_out.append(f"not in the history: {summary}")
+                hidden_run_count.append(f"not in the history: {summary}")
             else:
                 runs.append(summary)
     except RunError as error:
-        left_out.append(f"without a history: {error}")
-    return list(oldest_first(runs)) or [own_summary], left_out
+        hidden_run_count.append(f"without a history: {error}")
+    return list(oldest_first(runs)) or [own_summary], hidden_run_count

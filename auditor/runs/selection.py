@@ -41,7 +41,7 @@ class Selection:
         """Return whether findings of the check ``id`` match, as far as the other fields allow."""
         return not self.checks or _matches_any(self.checks, [id])
 
-    def takes(self, finding: Finding, change_status: ChangeStatus | None) -> bool:
+    def selects(self, finding: Finding, change_status: ChangeStatus | None) -> bool:
         """Return whether a finding matches.
 
         >>> from auditor.model.finding import Confidence
@@ -51,7 +51,11 @@ class Selection:
         >>> Selection(severities=("error",)).takes(lost, None)
         False
         """
-        bookies = (finding.bookie_id, *(part.bookie_id for part in finding.missing), *finding.unknown)
+        bookies = (
+            finding.bookie_id,
+            *(name_part.bookie_id for name_part in finding.missing),
+            *finding.unknown,
+        )
         return (
             (not self.severities or finding.severity in self.severities)
             and self.matches_check(finding.id)
@@ -108,7 +112,7 @@ def require_known(run: RunReader, selection: Selection) -> None:
 
 
 def _is_selected_from_findings(run: RunReader, selection: Selection) -> bool:
-    return any(selection.takes(finding, None) for finding in run.findings)
+    return any(selection.selects(finding, None) for finding in run.findings)
 
 
 def _topics_of_finding(finding: Finding) -> list[str]:
@@ -117,12 +121,12 @@ def _topics_of_finding(finding: Finding) -> list[str]:
     Empty if no topic owns the ledger.
     """
     owner = finding.evidence.get("owner", finding.evidence)
-    parts = (
+    name_parts = (
         [owner.get(key) for key in ("tenant", "namespace", "topic")] if isinstance(owner, dict) else [None]
     )
-    if not isinstance(parts[-1], str):
+    if not isinstance(name_parts[-1], str):
         return []
-    return [owner["topic"], "/".join(str(part) for part in parts if part is not None)]
+    return [owner["topic"], "/".join(str(name_part) for name_part in name_parts if name_part is not None)]
 
 
 def _matches_any(patterns: Iterable[str], names: Iterable[str]) -> bool:
@@ -158,7 +162,7 @@ class SelectedRun:
             if rank is not None and (finding.urgency, finding.severity) != rank:
                 continue
             change_status = status_of(finding.fingerprint)
-            if self._selection.takes(finding, change_status):
+            if self._selection.selects(finding, change_status):
                 yield finding, change_status
 
     def statuses(self) -> StatusLookup:

@@ -13,7 +13,7 @@ from auditor.model.finding import ChangeStatus, no_change_status
 from auditor.notebook.run import Run, open_run
 from auditor.runs.change_status import statuses_of, statuses_of_report
 from auditor.runs.directory import RunDirectory
-from auditor.runs.load_ledger import SHOWN, findings_for_ledger
+from auditor.runs.load_ledger import MAX_FINDINGS, findings_for_ledger
 from tests.reports.samples import LOST, report
 
 FINDING: dict[str, Any] = {
@@ -63,7 +63,7 @@ def run(tmp_path: Path) -> Run:
 
 def test_a_ledger_has_the_findings_about_it_and_no_more_than_a_bounded_number(run: Run) -> None:
     found = findings_for_ledger(run, 42)
-    assert [each.finding.fingerprint for each in found] == ["f0", *(f"o{n}" for n in range(SHOWN - 1))]
+    assert [each.finding.fingerprint for each in found] == ["f0", *(f"o{n}" for n in range(MAX_FINDINGS - 1))]
     assert found[0].finding.missing[0].count == 1
     assert {each.change_status for each in found} == {None}
     assert [each.finding.fingerprint for each in findings_for_ledger(run, 42, 7)] == ["f2"]
