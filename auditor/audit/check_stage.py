@@ -11,7 +11,7 @@ from functools import partial, reduce
 from auditor import checks
 from auditor.audit.changes import RunsBefore
 from auditor.audit.landing import Landing
-from auditor.checks import TableCheck, place_of_check
+from auditor.checks import TableCheck, check_order
 from auditor.findings.causes import COPIES, PROVING, Claim, find_claims, uneven_directories
 from auditor.findings.confirm import confirm, doubt_unproved, with_owners
 from auditor.findings.table import FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
@@ -76,7 +76,7 @@ def _cause(number: int, claim: Claim, counts: list[CauseCount]) -> FindingCause:
 
 
 def _place(count: CauseCount) -> tuple[int, int, int, str]:
-    return place_of_check(count["urgency"], count["severity"], count["id"])
+    return check_order(count["urgency"], count["severity"], count["id"])
 
 
 SMALL_TABLES_STAGE = "checks"
@@ -122,7 +122,7 @@ def _rows_of_checks(landing: Landing, tables: Tables, not_run: Collection[str]) 
 
     concerned = [
         check
-        for check in checks.OF_TABLES
+        for check in checks.TABLE_CHECKS
         if check.asks not in tables.known_empty and check.id not in not_run
     ]
 
@@ -141,7 +141,7 @@ def _rows_of_checks(landing: Landing, tables: Tables, not_run: Collection[str]) 
         for check in concerned:
             groups.setdefault(checks.GROUP_OF[check.id], []).append(check)
         parts = [land(group, table_checks) for group, table_checks in groups.items()]
-    of_bookies = [check for check in checks.OF_BOOKIES if check.id not in not_run]
+    of_bookies = [check for check in checks.ROSTER_CHECKS if check.id not in not_run]
     rows = ask_roster_checks(of_bookies, tables.roster)
     parts.append(landing.rows("roster", rows, FOUND, "tables/checks"))
     all_rows = reduce(lambda rows, part: rows.unionByName(part), parts)

@@ -20,8 +20,8 @@ from auditor.actions.fact_holds import (
     exposure_rows,
     foreign_copies,
     foreign_copy_rows,
-    old_source_rows,
-    past_end_rows,
+    rows_of_old_sources,
+    rows_past_end,
     unindexed_byte_rows,
     unindexed_bytes,
     unlocated_ledgers,
@@ -30,7 +30,7 @@ from auditor.actions.fact_holds import (
     unread_log_rows,
     unread_owner_rows,
 )
-from auditor.actions.finding_holds import NEW_COLUMNS, holds_of_findings, union_of
+from auditor.actions.finding_holds import NEW_COLUMNS, holds_of_findings, union_frames
 from auditor.actions.gate import HoldBook, HoldsOfRun
 from auditor.actions.memory import (
     Seen,
@@ -146,7 +146,7 @@ def land_holds(
             unread_logs=frozenset() if earlier is None else unread_log_holds(tables, earlier),
         )
         undecided = None if earlier is None else undecided_ledgers(tables)
-        rows = with_memory(union_of(parts), earlier, changes.changes, sight, changes.finished, undecided)
+        rows = with_memory(union_frames(parts), earlier, changes.changes, sight, changes.finished, undecided)
         return rows.orderBy("object", "key", "reason")
 
     holds = landing.land("holds", make)
@@ -181,9 +181,9 @@ def _rows_of_facts(
         *unread_log_rows(tables, unlocated, bookies_with_unread_logs(tables) if unlocated else ()),
         *damaged_database_rows(rows_of(damaged_databases(tables))),
         *foreign_copy_rows(rows_of(foreign_copies(tables))),
-        *past_end_rows(rows_of(copies_past_end(tables))),
+        *rows_past_end(rows_of(copies_past_end(tables))),
         *unindexed_byte_rows(rows_of(unindexed_bytes(tables))),
-        *old_source_rows(old_sources),
+        *rows_of_old_sources(old_sources),
         *unread_owner_rows(owners_read),
     ]
 

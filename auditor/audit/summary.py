@@ -20,7 +20,7 @@ from auditor.audit.offload_scan import offload_remarks
 from auditor.audit.owner_scan import Owners, owner_remarks
 from auditor.audit.placement_scan import Placement, placement_facts, placement_remarks
 from auditor.audit.space_scan import foresight_remarks, space_remarks
-from auditor.checks import ALL, OF_TABLES
+from auditor.checks import ALL, TABLE_CHECKS
 from auditor.checks.check import Need
 from auditor.checks.configuration import CheckConfiguration
 from auditor.checks.needs import Sight
@@ -64,7 +64,7 @@ from auditor.tables.verdicts import NOTHING_JUDGED
 
 ON_ABSENCE = frozenset(
     {check.id for check in ALL if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
-    | {check.id for check in OF_TABLES if check.asks in ("orphans", "ownership", "offload_objects")}
+    | {check.id for check in TABLE_CHECKS if check.asks in ("orphans", "ownership", "offload_objects")}
 )
 """Checks whose findings say that the metadata lacks an object."""
 

@@ -46,8 +46,8 @@ def ledger_open_long(tables: Tables) -> DataFrame:
         (etcd) never show it.
     """
     settings, scan_time = tables.cluster.settings, tables.cluster.scan_time
-    age = F.lit(scan_time) - F.col("mtime")
-    is_old = (F.col("state") == LedgerState.OPEN) & (age > settings.open_ms)
+    open_age = F.lit(scan_time) - F.col("mtime")
+    is_old = (F.col("state") == LedgerState.OPEN) & (open_age > settings.open_ms)
     ledgers = tables.ledgers.where(F.col("status").isin(*DECODED) & is_old).select(
         "scope_id", "ledger_id", "mtime", application_of(F.col("custom_metadata")).alias("claimed")
     )
@@ -78,8 +78,8 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
     """Add the columns of the first owner, and ``writer``: last, superseded or unnamed."""
     if "ownership" in tables.known_empty:
-        nobody = {name: F.lit(None).cast("string") for name in OWNER}
-        return ledgers.withColumns({**nobody, "writer": F.lit("unnamed")})
+        has_no_owner = {name: F.lit(None).cast("string") for name in OWNER}
+        return ledgers.withColumns({**has_no_owner, "writer": F.lit("unnamed")})
     owned_ledgers = tables.ownership.where("standing = 'owned'").select(*OWNER, *LEDGER, "place", "list_size")
     first_owners = owned_ledgers.groupBy(*LEDGER).agg(
         F.min_by(F.struct(*OWNER, "place", "list_size"), F.struct("path", "place")).alias("named")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from auditor.checks import ALL, RosterCheck, TableCheck, place_of_check
+from auditor.checks import ALL, RosterCheck, TableCheck, check_order
 from auditor.checks.check import FINDING_COLUMNS
 from auditor.findings.causes import Claim, cause_column
 from auditor.model.columns import LEDGER, REPLICA, schema_of
@@ -101,7 +101,7 @@ def qualified_names() -> Column:
 
 
 def order() -> list[Column]:
-    """Return the order of all reports: urgency, severity, check, scope, ledger, bookie (`place_of_check`)."""
+    """Return the order of all reports: urgency, severity, check, scope, ledger, bookie (`check_order`)."""
     places = (_rank_column("urgency", Urgency), ranks(), _rank_column("id", (check.id for check in ALL)))
     return [*places, *(F.col(name) for name in REPLICA)]
 
@@ -159,11 +159,11 @@ def next_steps(counts: Iterable[FindingCount], texts: Mapping[str, str]) -> list
         if row.suppression is None:
             groups.setdefault((row.urgency, row.id), []).append(row)
     steps = [_make_step(group, texts.get(id)) for (_, id), group in groups.items()]
-    return sorted(steps, key=lambda step: place_of_check(step["urgency"], step["severity"], step["id"]))
+    return sorted(steps, key=lambda step: check_order(step["urgency"], step["severity"], step["id"]))
 
 
 def _make_step(group: list[FindingCount], action: str | None) -> Step:
-    group = sorted(group, key=lambda row: (place_of_check(*row[1:4]), not row.confirmed, _sort_key(row)))
+    group = sorted(group, key=lambda row: (check_order(*row[1:4]), not row.confirmed, _sort_key(row)))
     first_row = group[0]
     count = sum(row.findings for row in group)
     return Step(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from auditor.actions.action_list import JointHolders
 from auditor.actions.gate import HeldRun
-from auditor.actions.stop_set import DANGERS
+from auditor.actions.stop_set import DANGEROUS_CHECKS
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import DecodeError, RunUsageError, UsageError
 from auditor.keys import ledger_path
@@ -128,7 +128,7 @@ def ask_run(path: str, ledgers: Collection[int], plan_time: int) -> Answers:
 
 def _condition_fingerprints(run: RunReader) -> frozenset[str]:
     """Return the fingerprints of the run's findings to which conditions of steps may refer."""
-    is_condition_finding = ds.field("id").isin([*DANGERS, *INDEX_FAULTS, *EXCHANGE_CHECKS])
+    is_condition_finding = ds.field("id").isin([*DANGEROUS_CHECKS, *INDEX_FAULTS, *EXCHANGE_CHECKS])
     batches = run.batches("findings", ["fingerprint"], is_condition_finding)
     return frozenset(fingerprint for batch in batches for fingerprint in batch["fingerprint"].to_pylist())
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from auditor.actions import procedures
-from auditor.actions.action_list import ALL_WOULD_STOP, COPY_FIRST
+from auditor.actions.action_list import ALL_STOP_REFUSAL, REASONS_TO_COPY_FIRST
 from auditor.actions.gate import permit
 from auditor.actions.objects import bookie as bookie_object
-from auditor.actions.stop_set import DANGERS, NO_COLLECTION, why_last_of_set
+from auditor.actions.stop_set import DANGEROUS_CHECKS, NO_COLLECTION, why_last_of_set
 from auditor.model.amounts import plural
 from auditor.model.arrow import ds
 from auditor.model.holds import ActionKind
@@ -44,7 +44,7 @@ def stop_bookies(situation: Situation) -> Steps:
     If a stop would put needed copies out of reach, it is refused. `auditor.plan.replication_steps` then first
     copies the ledgers that depend on the bookie.
     """
-    groups_by_bookie = situation.by_bookie(*DANGERS)
+    groups_by_bookie = situation.by_bookie(*DANGEROUS_CHECKS)
     for bookie, groups in groups_by_bookie.items():
         is_running = situation.bookies[bookie]["registered"] is not None
         title = (
@@ -96,10 +96,10 @@ def _refuse_until_copied(
             "start again"
         )
         return replace(refused_step, way_out=way_out)
-    if not refused_step.holds or not {*refused_step.holds} <= {*COPY_FIRST}:
+    if not refused_step.holds or not {*refused_step.holds} <= {*REASONS_TO_COPY_FIRST}:
         return refused_step
     if not has_other_writable:
-        return replace(refused_step, way_out=ALL_WOULD_STOP)
+        return replace(refused_step, way_out=ALL_STOP_REFUSAL)
     situation.copy_before_stop[bookie] = groups
     way_out = (
         "copy first, then stop. This plan has the steps that copy the ledgers of the bookie, or the "

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from auditor.actions.stop_set import DANGERS, StopSet
+from auditor.actions.stop_set import DANGEROUS_CHECKS, StopSet
 from auditor.decommission.rehearse import AutoRecoveryState, read_auto_recovery
 from auditor.model.arrow import ds, pc
 from auditor.model.finding import Confidence, Urgency, no_change_status
@@ -187,7 +187,7 @@ class Situation:
     def stop_set(self) -> StopSet:
         """Return the bookies that this plan stops; each step checks this set before it adds its bookie."""
         stop_candidates = {
-            row["bookie_id"] for row in self.rows_of(*DANGERS, *EXCHANGE_CHECKS, *INDEX_FAULTS)
+            row["bookie_id"] for row in self.rows_of(*DANGEROUS_CHECKS, *EXCHANGE_CHECKS, *INDEX_FAULTS)
         }
         for row in self.rows_of("entry-lost"):  # an index is rebuilt where logs have these entries
             logs = json.loads(row["evidence"] or "{}").get("in_entry_logs") or ()

@@ -107,9 +107,9 @@ def tally_order(tally: Tally) -> tuple[int, int, int, str]:
 
     A tally is the number of findings with the same check, urgency, severity and confidence.
     """
-    from auditor.checks import place_of_check  # which status does without
+    from auditor.checks import check_order  # which status does without
 
-    return place_of_check(tally["urgency"], tally["severity"], tally["id"])
+    return check_order(tally["urgency"], tally["severity"], tally["id"])
 
 
 def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.checks import place_of_check
+from auditor.checks import check_order
 from auditor.checks.needs import Sight
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.basis import pick_rows
@@ -171,7 +171,7 @@ class RunDifference:
         """Return the counts of changes, and warnings about them."""
         tallies, urgencies = Counter(self._finding_kinds()), self._urgencies_by_severity()
         severity_order = {
-            tally: (KINDS.index(tally[0]), place_of_check(urgencies.get(tally[1:], Urgency.REST), *tally[1:]))
+            tally: (KINDS.index(tally[0]), check_order(urgencies.get(tally[1:], Urgency.REST), *tally[1:]))
             for tally in tallies
         }
         sorted_tallies = sorted(tallies.items(), key=lambda tally: severity_order[tally[0]])

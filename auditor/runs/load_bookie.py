@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Sequence
 from typing import Any
 
-from auditor.checks import place_of_check
+from auditor.checks import check_order
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import RunError, RunUsageError
 from auditor.model.amounts import first_names
@@ -252,7 +252,7 @@ def _problem_views(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
             tuple(statuses.get(row["fingerprint"]) for row in samples[key]),
             finding_rows.get(firsts[key]),
         )
-        for key in sorted(counts, key=lambda key: place_of_check(*key))
+        for key in sorted(counts, key=lambda key: check_order(*key))
     )
 
 
