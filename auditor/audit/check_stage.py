@@ -14,7 +14,7 @@ from auditor.audit.landing import Landing
 from auditor.checks import TableCheck, check_order
 from auditor.findings.causes import COPIES, PROVING, Claim, find_claims, uneven_directories
 from auditor.findings.confirm import confirm, doubt_unproved, with_owners
-from auditor.findings.table import FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
+from auditor.findings.table import FOUND_SCHEMA, add_fingerprints, ask_roster_checks, ask_table_checks
 from auditor.model.finding import Confidence
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import CauseCount, CauseEvidence, FindingCause
@@ -143,6 +143,6 @@ def _rows_of_checks(landing: Landing, tables: Tables, not_run: Collection[str]) 
         parts = [land(group, table_checks) for group, table_checks in groups.items()]
     of_bookies = [check for check in checks.ROSTER_CHECKS if check.id not in not_run]
     rows = ask_roster_checks(of_bookies, tables.roster)
-    parts.append(landing.rows("roster", rows, FOUND, "tables/checks"))
+    parts.append(landing.rows("roster", rows, FOUND_SCHEMA, "tables/checks"))
     all_rows = reduce(lambda rows, part: rows.unionByName(part), parts)
     return doubt_unproved(all_rows, tables.cluster.unproved_bookies)

@@ -43,7 +43,7 @@ STORE_DIFFERENCES = schema_of(
     ("copy_version", pa.int64(), "version in the copy; null: the copy does not have it"),
 )
 
-GAPS_LIMIT = 1000
+MAX_GAPS = 1000
 """Largest number of unreadable places in one side's owner trees that are matched with missing owners.
 
 With more, every missing owner is undecided.
@@ -104,14 +104,12 @@ def owner_differences(values: Sides) -> DataFrame:
         gaps = side.where("status = 'gap'").select(F.col("path").alias("gap"), "damage")
         is_below_gap = (F.col("path") == F.col("gap")) | F.col("path").startswith(F.concat("gap", F.lit("/")))
         # The limit bounds the broadcast. With more gaps, every absence is in doubt (see `many`).
-        hidden_rows = rows.select("path").join(F.broadcast(gaps.limit(GAPS_LIMIT)), is_below_gap)
+        hidden_rows = rows.select("path").join(F.broadcast(gaps.limit(MAX_GAPS)), is_below_gap)
         hidden_rows = hidden_rows.groupBy("path").agg(
             F.min(F.concat("gap", F.lit(": "), "damage")).alias(name)
         )
         many_gaps = gaps.groupBy().agg(
-            F.when(F.count("*") > GAPS_LIMIT, "too many places of the owners' trees were not read").alias(
-                "all"
-            )
+            F.when(F.count("*") > MAX_GAPS, "too many places of the owners' trees were not read").alias("all")
         )
         rows = rows.join(hidden_rows, "path", "left").crossJoin(F.broadcast(many_gaps))
         rows = rows.withColumn(name, F.coalesce(name, "all")).drop("all")

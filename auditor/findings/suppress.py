@@ -143,10 +143,10 @@ def find_refusals(
     Returns rows with the entry's place and the count. ``changes`` is the result of `apply_suppressions`. A
     finding counts once: for the entry that names it by fingerprint, else for the first entry that names it.
     """
-    open_losses = changes.where(
+    unaccepted_losses = changes.where(
         F.col("suppression").isNull() & F.col("urgency").isin(*DATA_LOSS) & F.col("change").isin(*FOUND)
     )
-    rows, matches = _match_entries(open_losses, entries, baselines, today)
+    rows, matches = _match_entries(unaccepted_losses, entries, baselines, today)
     number = F.lit(None).cast("int")
     for position in sorted(
         matches, key=lambda place: ("fingerprint" not in entries[place - 1].names, place), reverse=True
@@ -170,9 +170,9 @@ def refusal_sentences(
     ['entry 1 (known): 2 findings; such a finding is accepted only by its fingerprint']
     """
     return [
-        f"entry {place} ({entries[place - 1].reason}): {plural(count, 'finding')}; "
-        f"{_refusal_reason(entries[place - 1], digests, today)}"
-        for place, count in refused_counts.items()
+        f"entry {position} ({entries[position - 1].reason}): {plural(count, 'finding')}; "
+        f"{_refusal_reason(entries[position - 1], digests, today)}"
+        for position, count in refused_counts.items()
     ]
 
 
@@ -221,8 +221,8 @@ def _parse_entry(location: str, kind: str, table: dict[str, Any], base_directory
     for key, value in table.items():
         if key not in rules:
             raise UsageError(f"{location}: {key}: no such key; there are {', '.join(rules)}")
-        if (fault := rules[key](value)) is not None:
-            raise UsageError(f"{location}: {key}: {value!r} is {fault}")
+        if (fault_text := rules[key](value)) is not None:
+            raise UsageError(f"{location}: {key}: {value!r} is {fault_text}")
     for key in ("reason", "until", *(("run",) if kind == "baseline" else ())):
         if key not in table:
             raise UsageError(f"{location}: {key}: missing")

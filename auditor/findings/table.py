@@ -51,7 +51,7 @@ FINDINGS = schema_of(
 )
 
 
-FOUND = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "id")])
+FOUND_SCHEMA = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "id")])
 """Columns of the checks' results, before they get a fingerprint."""
 
 
@@ -72,7 +72,7 @@ def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
 
 
 def ask_roster_checks(checks: Sequence[RosterCheck], roster: Roster) -> list[dict[str, Any]]:
-    """Return the results of all checks that read the roster, which the driver holds: rows of `FOUND`."""
+    """Return the results of all checks that read the roster, as rows of `FOUND_SCHEMA`."""
     return [{**row, "id": check.id} for check in checks for row in check(roster)]
 
 
@@ -90,7 +90,7 @@ def add_fingerprints(findings: DataFrame, instance_id: str | None, claims: Seque
 
 def fingerprints(id: str | Column, instance_id: str | None) -> Column:
     """Return each row's `auditor.model.finding.fingerprint`: of ``id``, cluster, scope, ledger and bookie."""
-    parts = ", ".join(f"coalesce(cast({part} AS string), '')" for part in REPLICA)
+    parts = ", ".join(f"coalesce(cast({column} AS string), '')" for column in REPLICA)
     subject = F.concat_ws("\0", id, F.lit(instance_id or ""), F.expr(f"concat_ws('\\0', {parts})"))
     return F.substring(F.sha2(subject, 256), 1, 16)
 
@@ -102,8 +102,12 @@ def qualified_names() -> Column:
 
 def order() -> list[Column]:
     """Return the order of all reports: urgency, severity, check, scope, ledger, bookie (`check_order`)."""
-    places = (_rank_column("urgency", Urgency), ranks(), _rank_column("id", (check.id for check in ALL)))
-    return [*places, *(F.col(name) for name in REPLICA)]
+    rank_columns = (
+        _rank_column("urgency", Urgency),
+        ranks(),
+        _rank_column("id", (check.id for check in ALL)),
+    )
+    return [*rank_columns, *(F.col(name) for name in REPLICA)]
 
 
 def ranks(severity: str = "severity") -> Column:
@@ -111,9 +115,9 @@ def ranks(severity: str = "severity") -> Column:
     return _rank_column(severity, Severity)
 
 
-def _rank_column(column: str, words: Iterable[str]) -> Column:
-    """Return the position of each word of a column in ``words``, from 0."""
-    pairs = ", ".join(f"'{word}', {place}" for place, word in enumerate(words))
+def _rank_column(column: str, value_names: Iterable[str]) -> Column:
+    """Return the position of each word of a column in ``value_names``, from 0."""
+    pairs = ", ".join(f"'{value_name}', {rank}" for rank, value_name in enumerate(value_names))
     return F.expr(f"map({pairs})[{column}]")
 
 
