@@ -128,8 +128,8 @@ def _log_parts(collection: CollectionInput) -> list[LogPart]:
         for first_directory in piece.ledger_directories
     }
     return [
-        LogPart(None, None, path, version, cache=first_directories.get(path) or None)
-        for path, version in collection.directories
+        LogPart(None, None, path, directory_version, cache=first_directories.get(path) or None)
+        for path, directory_version in collection.directories
     ]
 
 
@@ -367,8 +367,8 @@ def _unread_rows(target: Collection, tables: Mapping[str, Files]) -> Iterator[st
 
     Parquet statistics skip most row groups without such a row.
     """
-    for name, states in UNREAD_STATES.items():
-        condition = dataset.field("state").isin(states)
+    for name, unread_states in UNREAD_STATES.items():
+        condition = dataset.field("state").isin(unread_states)
         if name == "entry_logs":
             # The file of an unfinished compaction may not be an entry log yet.
             condition &= dataset.field("kind").is_null() | (dataset.field("kind") == LogFileKind.LOG)

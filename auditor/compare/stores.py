@@ -18,7 +18,7 @@ from typing import Any
 from auditor.audit.landing import Landing
 from auditor.compare.id_generators import GeneratorDifference, compare_generators
 from auditor.compare.store_side import (
-    MOVED,
+    MOVED_REASON,
     STORE_DIFFERENCES,
     Sides,
     StoreSide,
@@ -197,7 +197,7 @@ class _OpenPair:
                 row
                 if (source_values.get(row[4]), copy_values.get(row[4]))
                 == (later_values[0].get(row[4]), later_values[1].get(row[4]))
-                else (row[0], str(CopyState.UNDECIDED), *row[2:6], MOVED, None, None)
+                else (row[0], str(CopyState.UNDECIDED), *row[2:6], MOVED_REASON, None, None)
                 for row in rows
             ]
         if self._compare_generators.row is not None:

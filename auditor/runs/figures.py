@@ -157,11 +157,11 @@ _OTHER_LABELS = "others"
 
 
 def _count_sizes(sizes: Counter[str], batch: Any) -> None:
-    closed = pc.fill_null(pc.equal(batch["state"], LedgerState.CLOSED), False)
-    unreadable = batch["state"].null_count
-    sizes[_UNREADABLE] += unreadable
-    sizes[_NOT_CLOSED_LABEL] += len(batch) - unreadable - (pc.sum(closed).as_py() or 0)
-    _count_ranges(sizes, batch["length"].filter(closed), _SIZE_EDGES, _SIZE_LABELS, _UNREADABLE)
+    is_closed = pc.fill_null(pc.equal(batch["state"], LedgerState.CLOSED), False)
+    is_unreadable = batch["state"].null_count
+    sizes[_UNREADABLE] += is_unreadable
+    sizes[_NOT_CLOSED_LABEL] += len(batch) - is_unreadable - (pc.sum(is_closed).as_py() or 0)
+    _count_ranges(sizes, batch["length"].filter(is_closed), _SIZE_EDGES, _SIZE_LABELS, _UNREADABLE)
 
 
 def creation_time_column(batch: Any) -> Any:
@@ -204,11 +204,11 @@ def _class_histogram(run: RunReader) -> Histogram:
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):
         pairs = pa.Table.from_batches([batch]).group_by(["class", "potential_class"])
         for row in pairs.aggregate([([], "count_all")]).to_pylist():
-            certain_class, potential_class = row["class"], row["potential_class"]
+            ledger_class, potential_class = row["class"], row["potential_class"]
             label = (
-                certain_class
-                if potential_class in (certain_class, None)
-                else f"{certain_class}, could be {potential_class}"
+                ledger_class
+                if potential_class in (ledger_class, None)
+                else f"{ledger_class}, could be {potential_class}"
             )
             counts[label] += row["count_all"]
     return _frequent_values(
@@ -259,9 +259,9 @@ def _frequent_values(title: str, counts: Mapping[str, int], note: str) -> Histog
     frequent_pairs = [
         label_and_count for label_and_count in pairs_by_count if label_and_count[0] != _OTHER_LABELS
     ][:MAX_LABELS]
-    rest_count = sum(counts.values()) - sum(count for _, count in frequent_pairs)
+    other_count = sum(counts.values()) - sum(count for _, count in frequent_pairs)
     bars = [Bar(label, count) for label, count in frequent_pairs] + (
-        [Bar(_OTHER_LABELS, rest_count)] if rest_count else []
+        [Bar(_OTHER_LABELS, other_count)] if other_count else []
     )
     return Histogram(title, "ledgers", tuple(bars), note)
 
@@ -322,9 +322,9 @@ class _ClassNumbers:
             parts.append(
                 (_id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"]), _id_numbers(numbers))
             )
-        scopes, ledgers, numbers = (np.concatenate(column) for column in zip(*parts, strict=True))
-        self._scopes, self._ledger_histograms = np.unique(scopes), np.unique(ledgers)
-        keys = self._pair_keys(scopes, ledgers)
+        scope_ids, ledgers, numbers = (np.concatenate(column) for column in zip(*parts, strict=True))
+        self._scopes, self._ledger_histograms = np.unique(scope_ids), np.unique(ledgers)
+        keys = self._pair_keys(scope_ids, ledgers)
         key_order = np.argsort(keys)
         self._sorted_keys, self._numbers = keys[key_order], numbers[key_order]
 
@@ -333,20 +333,20 @@ class _ClassNumbers:
         class_numbers = np.zeros(len(batch), np.int64)
         if not len(self._sorted_keys):
             return class_numbers
-        scopes, ledgers = _id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"])
-        keys = self._pair_keys(scopes, ledgers)
+        scope_ids, ledgers = _id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"])
+        keys = self._pair_keys(scope_ids, ledgers)
         key_positions = np.minimum(np.searchsorted(self._sorted_keys, keys), len(self._sorted_keys) - 1)
         is_listed = (
             (self._sorted_keys[key_positions] == keys)
-            & np.isin(scopes, self._scopes)
+            & np.isin(scope_ids, self._scopes)
             & np.isin(ledgers, self._ledger_histograms)
         )
         class_numbers[is_listed] = self._numbers[key_positions[is_listed]]
         return class_numbers
 
-    def _pair_keys(self, scopes: Numbers, ledgers: Numbers) -> Numbers:
+    def _pair_keys(self, scope_ids: Numbers, ledgers: Numbers) -> Numbers:
         """Return a 64-bit number for each pair of scope and ledger, from their ranks among the stored ids."""
-        key_positions: Numbers = np.searchsorted(self._scopes, scopes) * (len(self._ledger_histograms) + 1)
+        key_positions: Numbers = np.searchsorted(self._scopes, scope_ids) * (len(self._ledger_histograms) + 1)
         return key_positions + np.searchsorted(self._ledger_histograms, ledgers)
 
 
