@@ -97,9 +97,9 @@ def read_bookies(tables: Tables) -> frozenset[str]:
     return frozenset(row["bookie_id"] for row in rows)
 
 
-def needed_bookies(facts: Collection[Mapping[str, object]]) -> frozenset[str]:
-    """Return the bookies with holds that show that their data is needed; ``facts`` are rows of holds."""
-    return frozenset(str(row["key"]) for row in facts if row["reason"] in _NEEDED_DATA_REASONS)
+def needed_bookies(fact_rows: Collection[Mapping[str, object]]) -> frozenset[str]:
+    """Return the bookies with holds that show that their data is needed; ``fact_rows`` are rows of holds."""
+    return frozenset(str(row["key"]) for row in fact_rows if row["reason"] in _NEEDED_DATA_REASONS)
 
 
 def holders_of_weak_ledgers(tables: Tables) -> DataFrame | None:
@@ -285,8 +285,10 @@ def _is_among(names: Collection[str], column: Column | None = None) -> Column:
 def _is_finding_unseen(seen_data: Seen) -> Column:
     """Return whether this run did not look again for the finding behind a hold, on its bookie or on any."""
     unseen_checks = {id for id, bookie in seen_data.unseen if bookie is None}
-    pairs = {f"{id}\0{bookie}" for id, bookie in seen_data.unseen if bookie is not None}
-    is_unseen_pair = F.concat_ws("\0", "reason", "key").isin(*sorted(pairs)) if pairs else F.lit(False)
+    unseen_pairs = {f"{id}\0{bookie}" for id, bookie in seen_data.unseen if bookie is not None}
+    is_unseen_pair = (
+        F.concat_ws("\0", "reason", "key").isin(*sorted(unseen_pairs)) if unseen_pairs else F.lit(False)
+    )
     is_unseen_check = F.col("reason").isin(*sorted(unseen_checks)) if unseen_checks else F.lit(False)
     # A source is held for a finding on any bookie.
     ids = {id for id, _ in seen_data.unseen}

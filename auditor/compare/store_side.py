@@ -167,10 +167,10 @@ def _add_doubts(rows: DataFrame, store_item: StoreItem) -> DataFrame:
     If a row is missing on a side that may not have read it, the difference becomes undecided.
     """
     change = F.col("change")
-    doubt = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
-    doubt = doubt.when(change == CopyState.EXTRA, F.col("source_doubt"))
-    rows = rows.withColumns({"item": F.lit(str(store_item)), "why": doubt})
-    rows = rows.withColumn("change", F.when(doubt.isNotNull(), CopyState.UNDECIDED).otherwise(change))
+    doubt_column = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
+    doubt_column = doubt_column.when(change == CopyState.EXTRA, F.col("source_doubt"))
+    rows = rows.withColumns({"item": F.lit(str(store_item)), "why": doubt_column})
+    rows = rows.withColumn("change", F.when(doubt_column.isNotNull(), CopyState.UNDECIDED).otherwise(change))
     return select_columns(rows, STORE_DIFFERENCES)
 
 

@@ -43,14 +43,14 @@ _CELL_COLOURS = {
 def run_cell(report: Report) -> str:
     """Return a cell with the verdict, the coverage, and findings, ledgers and bytes by severity."""
     ledgers, replicas, bookies = checked_extents(report)
-    unread = first_names(report.coverage.bookies.unread, _UNREAD_SHOWN)
+    unread_text = first_names(report.coverage.bookies.unread, _UNREAD_SHOWN)
     fact_rows = [
         ("cluster", f"{report.cluster.instance_id or 'no instance id'}, layout {report.cluster.layout}"),
         ("metadata", report.cluster.metadata_uri),
         ("time", format_time(report.run.scan_time)),
         ("ledgers", str(ledgers)),
         ("replicas", str(replicas)),
-        ("bookies", f"{bookies}{f'; not read: {unread}' if unread else ''}"),
+        ("bookies", f"{bookies}{f'; not read: {unread_text}' if unread_text else ''}"),
         *([("not run", left_out)] if (left_out := not_run_sentence(report)) else []),
         *([("constants", "; ".join(constants))] if (constants := changed_constants(report)) else []),
         *([("blind", blind_clause)] if (blind_clause := blind_sentence(report)) else []),

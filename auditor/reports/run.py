@@ -64,10 +64,10 @@ def render(run: RunView, width: int) -> str:
 
 
 def _verdict_lines(run: RunView, width: int) -> list[str]:
-    report, facts = run.report, run.report.run
-    duration_seconds = max(0, facts.finished - facts.started) / 1000
+    report, run_facts = run.report, run.report.run
+    duration_seconds = max(0, run_facts.finished - run_facts.started) / 1000
     lines = labelled(
-        "run", f"{run.path}, ended {format_time(facts.finished)}, took {duration_seconds:,.0f} s", width
+        "run", f"{run.path}, ended {format_time(run_facts.finished)}, took {duration_seconds:,.0f} s", width
     )
     lines += labelled("verdict", verdict(report), width)
     lines += labelled("why", _finding_reason(report), width)
@@ -123,10 +123,10 @@ def _finding_reason(report: Report) -> str:
 
 
 def _sources_read(run: RunView, width: int) -> list[str]:
-    report, facts = run.report, run.report.run
+    report, run_facts = run.report, run.report.run
     ledgers, replicas, bookies = checked_extents(report)
     directories = plural(run.directories, "directory", "directories")
-    store_kind = "a running store" if facts.live else "a saved store"
+    store_kind = "a running store" if run_facts.live else "a saved store"
     lines = ["checked"]
     store = f"{report.cluster.metadata_uri}: {store_kind}, {report.cluster.layout}{_position_clause(report)}"
     lines += labelled("  metadata", store, width)
@@ -137,14 +137,14 @@ def _sources_read(run: RunView, width: int) -> list[str]:
         proved_count = sum(source.is_proved for source in run.sources)
         text = f"{proved_count:,} of {len(run.sources):,} proved complete; oldest data {format_time(time)}"
         lines += labelled("  sources", text, width)
-    repair = None if facts.repair is None else repair_line(facts.repair, facts.scan_time)
+    repair = None if run_facts.repair is None else repair_line(run_facts.repair, run_facts.scan_time)
     if repair is not None:
         lines += labelled("  repair", repair, width)
-    operation_texts = [f"{count:,} {name}" for name, count in sorted(facts.operations.items())]
+    operation_texts = [f"{count:,} {name}" for name, count in sorted(run_facts.operations.items())]
     lines += labelled("  reads", ", ".join(operation_texts) or "no live store was read", width)
-    if facts.reused:
-        lines += labelled("  reused", reuse_sentence(facts.reused), width)
-        for note in facts.reused["notes"]:
+    if run_facts.reused:
+        lines += labelled("  reused", reuse_sentence(run_facts.reused), width)
+        for note in run_facts.reused["notes"]:
             lines += fold_text(f"read again: {note}", width, "  ", "    ")
     return lines
 
@@ -171,8 +171,8 @@ def _unread_lines(run: RunView, width: int) -> list[str]:
         lines += fold_text(f"notice: {remark['text']}", width, "  ", "    ")
         for remark_detail in remark["details"]:
             lines += fold_text(remark_detail, width, "    ", "      ")
-    if (accepted := accepted_gaps(run.report)) is not None:
-        lines += fold_text(f"accepted {accepted}", width, "  ", "    ")
+    if (accepted_text := accepted_gaps(run.report)) is not None:
+        lines += fold_text(f"accepted {accepted_text}", width, "  ", "    ")
     return ["not checked", *lines] if lines else []
 
 

@@ -282,10 +282,10 @@ def _shape_text(answer: WriteAnswer) -> str:
     return f"E{answer.ensemble} Qw{answer.write_quorum} Qa{answer.ack_quorum}{groups}{open_clause}"
 
 
-def _more_note(number: int, noun: str, command: str) -> Iterator[PagePart]:
+def _more_note(number: int, object_noun: str, command: str) -> Iterator[PagePart]:
     """Yield the number of rows left out, if there are any, and the command that prints all rows."""
     if number > 0:
-        yield f"and {plural(number, noun)}; this command prints all:"
+        yield f"and {plural(number, object_noun)}; this command prints all:"
         yield UnfoldedCommand(command)
 
 

@@ -244,7 +244,7 @@ class NearLossSums:
     def result(self) -> NearLoss:
         """Return the amounts of data that are one failure from loss."""
         order = np.lexsort((-self._bytes_of[:, 1], -self._bytes_of[:, 0]))
-        names = [self._domains.names[place] for place in order.tolist() if self._bytes_of[place, 1]]
+        names = [self._domains.names[column] for column in order.tolist() if self._bytes_of[column, 1]]
         return NearLoss(
             str(self._domains.level),
             Amount(*map(int, self._near_counts)),

@@ -89,7 +89,7 @@ def finding_shown(finding: Finding, change_status: ChangeStatus | None) -> Findi
         for part in finding.missing[:BOOKIES_SHOWN]
     ]
     unknown = [shorten(name, ID_WIDTH) for name in finding.unknown[:BOOKIES_SHOWN]]
-    suppressed = change_status.suppressed if change_status else None
+    suppression_reason = change_status.suppressed if change_status else None
     return FindingShown(
         urgency="" if finding.urgency == Urgency.REST else finding.urgency,
         severity=finding.severity,
@@ -106,7 +106,7 @@ def finding_shown(finding: Finding, change_status: ChangeStatus | None) -> Findi
         cause="" if finding.cause is None else str(finding.cause),
         change=printable(change_status.change) if change_status else "",
         since=format_time(change_status.first_seen) if change_status else "",
-        suppressed="" if suppressed is None else f"suppressed: {shorten(suppressed)}",
+        suppressed="" if suppression_reason is None else f"suppressed: {shorten(suppression_reason)}",
         evidence=shorten(json.dumps(finding.evidence, sort_keys=True), _EVIDENCE) if finding.evidence else "",
         explain=shorten(explain_words(finding), _COMMAND),
         fingerprint=shorten(finding.fingerprint, 32),
@@ -218,7 +218,7 @@ def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[s
         for finding in findings
         if (finding.ledger_id, finding.scope_id) == (ledger.ledger_id, ledger.scope_id)
     ]
-    shown: dict[str, Any] = {
+    finding_view: dict[str, Any] = {
         "ledger": ledger,
         "command": command_for(ledger_findings[0], run) if ledger_findings else None,
         "checks": list(dict.fromkeys(finding.id for finding in ledger_findings))[:_CHECKS],
@@ -230,9 +230,9 @@ def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[s
         drawn_replicas = _worst_replicas(replicas)
         stripes = stripes_of(ledger, drawn_replicas, COLUMNS, ROWS)
     except CoverageLimitError as limit:
-        return shown | {"fault": str(limit)}
+        return finding_view | {"fault": str(limit)}
     columns = max(len(stripes.edges) - 1, 0)
-    shown |= {
+    finding_view |= {
         "fault": None,
         "columns": columns,
         "column_width": column_width(stripes.edges[-1] - 1, columns) if columns else "",
@@ -241,14 +241,14 @@ def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[s
         "segments": _segment_path(ledger, stripes.edges),
     }
     for replica, cells in zip(drawn_replicas, stripes.cells, strict=False):
-        shown["rows"].append(
+        finding_view["rows"].append(
             {
                 "bookie_id": replica.view.bookie_id,
                 "paths": _cell_paths(cells),
                 "words": _replica_text(ledger, replica),
             }
         )
-    return shown
+    return finding_view
 
 
 def _worst_replicas(replicas: Sequence[Replica]) -> list[Replica]:
