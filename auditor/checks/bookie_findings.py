@@ -72,7 +72,7 @@ def suspect_where(condition: bool) -> Confidence:
 def count_text(number: int, singular_form: str, plural_form: str) -> str:
     """Return a number with its noun, as `auditor.checks.finding_rows.words` writes it.
 
-    >>> number_of(1, "ledger names", "ledgers name"), number_of(0, "ledger names", "ledgers name")
+    >>> count_text(1, "ledger names", "ledgers name"), count_text(0, "ledger names", "ledgers name")
     ('1 ledger names', '0 ledgers name')
     """
     return f"{number} {singular_form if number == 1 else plural_form}"

@@ -263,7 +263,7 @@ def window_words() -> Column:
 def rule_sentence(settings: PlacementSettings | None) -> str:
     """Return the policy and its relevant settings, by the server's names.
 
-    >>> rule_of(PlacementSettings(Policy.RACK, enforce_min_racks=True))
+    >>> rule_sentence(PlacementSettings(Policy.RACK, enforce_min_racks=True))
     'rack, minNumRacksPerWriteQuorum 2, enforced'
     """
     assert settings is not None  # the table placement exists only with settings

@@ -297,7 +297,7 @@ def _unread_rows(name: str, rows: DataFrame, table_words: str) -> Iterator[str]:
 def store_item_of(name: str) -> StoreItem:
     """Return the kind of the item at a path below the root.
 
-    >>> str(item_of("cookies/bk1:3181"))
+    >>> str(store_item_of("cookies/bk1:3181"))
     'cookie'
     """
     return _STORE_ITEMS.get(name, StoreItem.COOKIE)

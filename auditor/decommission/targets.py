@@ -71,7 +71,7 @@ class GonePlaces:
 
         >>> def column(*values): return np.array(values, np.int64)
         >>> one = GonePlaces(column(0), column(9), column(3), column(2), np.array([[True, False, False]]))
-        >>> one.gone_of_windows().tolist()
+        >>> one.count_gone_places().tolist()
         [[1, 0, 1]]
         """
         ensemble_sizes, entry_classes = self.ensemble_size[:, None], self._entry_classes()

@@ -40,7 +40,7 @@ MAX_REFUSED_SHOWN = 5
 def is_valid_argument(bookie: str) -> bool:
     """Return whether the shell's cookie commands accept a bookie id: only a printable host:port.
 
-    >>> takes_bookie("bk-1:3181"), takes_bookie("bookie-a")
+    >>> is_valid_argument("bk-1:3181"), is_valid_argument("bookie-a")
     (True, False)
     """
     return bookie.isprintable() and HOST_PORT.fullmatch(bookie) is not None

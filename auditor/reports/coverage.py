@@ -150,7 +150,7 @@ def count_findings_of_check(report: Report, finding: Finding) -> int:
 def sample_count_text(shown_count: int, total: int) -> str:
     """Return a text on how many findings are shown, and of how many.
 
-    >>> sample_words(2, 2), sample_words(5, 1_200)
+    >>> sample_count_text(2, 2), sample_count_text(5, 1_200)
     ('2', '5 of 1,200 shown')
     """
     return f"{total:,}" if total == shown_count else f"{shown_count:,} of {total:,} shown"

@@ -31,7 +31,7 @@ def finding_line(finding: Finding, change_status: ChangeStatus | None = None) ->
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> found = Finding("stray-file", Severity.NOTE, Confidence.SUSPECT, bookie_id="bk1:3181", message="x")
-    >>> finding_line(found, Standing("new", 1_795_237_669_000))
+    >>> finding_line(found, ChangeStatus("new", 1_795_237_669_000))
     'note stray-file bookie bk1:3181: x [suspect, new]'
     """
     scope, ledger, bookie = _subject_parts(finding)
@@ -73,7 +73,8 @@ def tags(finding: Finding, change_status: ChangeStatus | None) -> list[str]:
     A value that is the default is left out: ``confirmed``, unchanged, or not suppressed.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> tags(Finding("x", Severity.NOTE, Confidence.SUSPECT), Standing("worse", 1_795_237_669_000, "known"))
+    >>> status = ChangeStatus("worse", 1_795_237_669_000, "known")
+    >>> tags(Finding("x", Severity.NOTE, Confidence.SUSPECT), status)
     ['suspect', 'worse', 'since 2026-11-21', 'suppressed: known']
     """
     uncertainty_tags = [str(finding.confidence)] if finding.confidence != Confidence.CONFIRMED else []
@@ -207,7 +208,7 @@ def explain_words(finding: Finding) -> str:
     """Return the arguments of ``bkaudit explain`` for a finding. Empty if it concerns the whole cluster.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> explained(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk 1:3181"))
+    >>> explain_words(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk 1:3181"))
     "bookie 'bk 1:3181'"
     """
     if finding.ledger_id is not None:

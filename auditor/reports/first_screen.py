@@ -169,9 +169,9 @@ def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
 def _shorten_text(text: str, columns: int) -> str:
     """Return as many first clauses of a text as fit into one line beside the label.
 
-    >>> _shorten("3 journals are incomplete, so that some is suspect: bk-a, bk-b and 1 more", 40)
+    >>> _shorten_text("3 journals are incomplete, so that some is suspect: bk-a, bk-b and 1 more", 40)
     '3 journals are incomplete'
-    >>> _shorten("20 ledgers (rack /r1, /r2)", 26)
+    >>> _shorten_text("20 ledgers (rack /r1, /r2)", 26)
     '20 ledgers'
     """
     room = columns - _LABEL_COLUMNS

@@ -201,7 +201,7 @@ def _findings_text(findings: Sequence[PlanFinding]) -> str:
 def example_text(finding: PlanFinding) -> str:
     """Return the first fingerprints of a check's findings, and the number of further findings.
 
-    >>> first_of(PlanFinding("orphan-ledger", 7, ("a2b8aa759ab37bdf",)))
+    >>> example_text(PlanFinding("orphan-ledger", 7, ("a2b8aa759ab37bdf",)))
     'a2b8aa759ab37bdf and 6 more'
     """
     return first_names(finding.fingerprints, len(finding.fingerprints), finding.count)

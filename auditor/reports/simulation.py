@@ -94,7 +94,7 @@ def to_json(simulation: Simulation) -> str:
 def near_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
     """Return a clause for each level, such as rack, on ledgers that are one failure of it from loss.
 
-    >>> near_words([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 0)])
+    >>> near_loss_sentences([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 0)])
     ['3 ledgers (rack r2)']
     """
     clauses = []

@@ -41,7 +41,7 @@ NO_ANSWER_TEXT = "not known: this run does not say whether its store keeps a rep
 def _sentences(rows: Iterable[dict[str, Any]], has_gaps: bool) -> tuple[str, ...]:
     """Return a sentence for each mark and lock of a ledger. ``has_gaps``: some marks were not listed.
 
-    >>> _sentences([{"kind": "lock", "owner": "worker1", "ctime": 1795237669000}], gaps=False)
+    >>> _sentences([{"kind": "lock", "owner": "worker1", "ctime": 1795237669000}], has_gaps=False)
     ('not marked for replication', 'held by worker1 since 2026-11-21 05:07:49 UTC')
     """
     marks, locks = [], []
@@ -290,7 +290,7 @@ def _decoded_text(value: bytes | None) -> str:
 def _ledger_key(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
     """Return the ledger's id and scope. Raise UsageError unless both are 64-bit integers.
 
-    >>> _ids(LedgerId(2, scope=1), 0)
+    >>> _ledger_key(LedgerId(2, scope=1), 0)
     (2, 1)
     """
     if isinstance(ledger_id, LedgerId):

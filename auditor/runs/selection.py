@@ -46,9 +46,9 @@ class Selection:
 
         >>> from auditor.model.finding import Confidence
         >>> lost = Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42)
-        >>> Selection(checks=("entry-*",), ledgers=((0, 42),)).takes(lost, None)
+        >>> Selection(checks=("entry-*",), ledgers=((0, 42),)).selects(lost, None)
         True
-        >>> Selection(severities=("error",)).takes(lost, None)
+        >>> Selection(severities=("error",)).selects(lost, None)
         False
         """
         bookies = (

@@ -101,7 +101,7 @@ def flag_domain_members(
 def pad_sums(sums: Longs, size: int, axis: int) -> Longs:
     """Return the sums padded with zeros to ``size`` along one axis.
 
-    >>> grown(np.ones((1, 2), np.int64), 3, axis=1).tolist()
+    >>> pad_sums(np.ones((1, 2), np.int64), 3, axis=1).tolist()
     [[1, 1, 0]]
     """
     missing_count = max(size - sums.shape[axis], 0)

@@ -128,7 +128,7 @@ def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], max_bytes: i
         row: Function that renders the row with a given number.
         max_bytes: Number of bytes for all rows.
 
-    >>> rows_that_fit(["a", "a", "a", "b"], lambda number: f"{number};", room=6)
+    >>> rows_that_fit(["a", "a", "a", "b"], lambda number: f"{number};", max_bytes=6)
     [Markup('0;'), Markup('1;'), Markup('3;')]
     """
     indexes_by_check: defaultdict[str, list[int]] = defaultdict(list)
@@ -170,7 +170,7 @@ def _pack_block(text: str) -> str:
     """Return a text as a block: compressed with zlib, in base64.
 
     >>> from base64 import b64decode
-    >>> zlib.decompress(b64decode(_pack("ledger 42"))).decode()
+    >>> zlib.decompress(b64decode(_pack_block("ledger 42"))).decode()
     'ledger 42'
     """
     return b64encode(zlib.compress(text.encode())).decode()
