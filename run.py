@@ -2,11 +2,11 @@
 """Run the demonstration or the tests on a machine that has only Python 3.11 or newer.
 
     python3 run.py demo     a real ZooKeeper with a sample cluster in it, audited end to end
-    python3 run.py test     ruff, mypy and the tests that need no cluster of bookies
+    python3 run.py test     ruff, mypy and the shorter tests, without a cluster of bookies
 
-`run.py test --quick` runs only the tests that start no other process. `--all` runs all tests, the short
-forms of the proofs, and ten times as many examples of each property. `--rest` runs the tests that `--all`
-adds to `run.py test`.
+`run.py test --quick` runs only tests that start no other process and write no file, without ruff and mypy.
+`--all` runs all tests, long ones (tests/long.toml) and the short forms of the proofs too, and ten times as
+many examples of each property. `--rest` runs the tests that `--all` adds to `run.py test`.
 
 The first call makes an environment in .venv beside this file and installs the project into it. Later calls
 reuse it until pyproject.toml or constraints.txt changes. If there is no Java 17 or newer, the call also
@@ -32,10 +32,11 @@ CONSTRAINTS = ROOT / "constraints.txt"
 """The exact version of every dependency for which pyproject.toml gives a range."""
 MINIMUM_PYTHON = (3, 11)
 MINIMUM_JAVA = 17
-PROCESSES = min(4, (os.cpu_count() or 1) + 1)
+CORES = min(4, os.cpu_count() or 1)
+PROCESSES = min(4, CORES + 1)
 """Number of test processes: one more than cores, because some tests wait for slow or stopped servers."""
 PARALLEL_OPTIONS = (
-    *("-n", str(PROCESSES), "--dist", "loadfile", "--no-loadscope-reorder"),
+    *("--dist", "loadfile", "--no-loadscope-reorder"),
     # A restarted process would begin the test that crashed its predecessor again.
     *("--max-worker-restart", "0"),
 )
@@ -43,11 +44,12 @@ PARALLEL_OPTIONS = (
 
 tests/plugin.py orders the tests. The longest begin first, so that no process is left alone with one.
 """
+QUICK_OPTION = "--quick"
 REST_OPTION = "--rest"
 TEST_OPTIONS = {
-    "": ("-m", "not cluster and not proof"),
-    "--quick": ("-m", "unit and not proof", "--hypothesis-profile", "quick"),
-    REST_OPTION: ("-m", "cluster or proof or property", "--hypothesis-profile", "all"),
+    "": ("-m", "not cluster and not proof and not long"),
+    QUICK_OPTION: ("-m", "unit and not proof and not long", "--hypothesis-profile", "quick"),
+    REST_OPTION: ("-m", "cluster or proof or long or property", "--hypothesis-profile", "all"),
     "--all": ("--hypothesis-profile", "all"),
 }
 """Arguments for pytest, by the option of `run.py test`. tests/tiers.py explains the markers."""
@@ -82,9 +84,12 @@ def _test(arguments: list[str]) -> int:
     """Run ruff, then the tests and mypy at the same time; return the first exit code that is not 0."""
     option = arguments[0] if arguments and arguments[0] in TEST_OPTIONS else ""
     if option or not arguments:
-        arguments = [*PARALLEL_OPTIONS, *TEST_OPTIONS[option], *arguments[1:]]
-    if option == REST_OPTION:
-        return _run("pytest", *arguments)  # run.py test, which comes first, has run ruff and mypy
+        # Tests that start nothing wait for nothing: another process would only collect them once more.
+        processes = CORES if option == QUICK_OPTION else PROCESSES
+        arguments = ["-n", str(processes), *PARALLEL_OPTIONS, *TEST_OPTIONS[option], *arguments[1:]]
+    # Before the rest, `run.py test` has run the linters. They would take as long as the quick tests.
+    if option in (REST_OPTION, QUICK_OPTION):
+        return _run("pytest", *arguments)
     for tool in (["ruff", "check", "."], ["ruff", "format", "--check", "."]):
         code = _run(*tool)
         if code:
@@ -170,6 +175,9 @@ def _run(program: str, *arguments: str) -> int:
         name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONHOME")
     }
     environment = {**inherited_environment, "PATH": search_path, "VIRTUAL_ENV": str(ENVIRONMENT)}
+    if program == "pytest":
+        # Each test process, and each command that it runs, would compile all modules again.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
     # The demonstration writes its run to the caller's directory. Tests run in the project's directory.
     directory = None if program == "bkaudit" else ROOT
     return subprocess.run(

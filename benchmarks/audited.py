@@ -15,7 +15,7 @@ from pathlib import Path
 from auditor import Audit, AuditOptions, open_run
 from auditor.audit import audit, audit_stages
 from auditor.audit.comparison import BookieAnswers
-from auditor.audit.landing import Landing
+from auditor.audit.table_cache import TableCache
 from auditor.model.audit_stage import AuditStage
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_databases, write_index_files
@@ -127,8 +127,8 @@ def _measure_audit(
 def _prepare_answers(table: Path, bookies: Sequence[str]) -> None:
     """Replace the audit's requests to bookies in this process by the prepared rows in ``table``."""
 
-    def query(landing: Landing, **_: object) -> BookieAnswers:
-        rows = landing.land("answers", lambda: landing.spark.read.parquet(str(table)))
+    def query(cache: TableCache, **_: object) -> BookieAnswers:
+        rows = cache.write_table("answers", lambda: cache.spark.read.parquet(str(table)))
         return BookieAnswers(rows, dict.fromkeys(bookies))
 
     stages = (

@@ -16,7 +16,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,8 +28,10 @@ from rocksdict import Options, Rdict, WriteBatch
 
 from auditor.keys import index_path
 from auditor.sources.bookies.availability import RACY_NS
+from auditor.sources.bookies.earlier_rows import Earlier
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
-from auditor.sources.bookies.parts import ROCKSDB, Earlier, IndexDirectory, IndexPart, plan_parts
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, plan_parts
+from auditor.sources.bookies.reusable_parts import ReusablePart, read_reusable_part
 from benchmarks.measure import Line, alternate, drop_pages
 
 TARGET = 10
@@ -58,31 +60,31 @@ def lines() -> Iterator[Line]:
             earlier = _write_earlier(Path(folder, f"run-{directory.name}"), part)
             _change_files(directory, count)
             yield _measure_stage(
-                f"{file_kind}, 1 % changed", count, "files", part, replace(part, earlier=earlier)
+                f"{file_kind}, 1 % changed", count, "files", part, ReusablePart(part, earlier)
             )
             if directory == small:
-                yield _measure_stat(small, replace(part, earlier=earlier))
+                yield _measure_stat(small, ReusablePart(part, earlier))
                 yield _measure_cold(small, replace(part, threads=THREADS), earlier)
                 yield _measure_many_tasks(Path(folder, "run-dealt"), directory)
         part = _part(database, ROCKSDB)
         earlier = _write_earlier(Path(folder, "run-database"), part)
         stage = "a RocksDB that has not changed"
-        yield _measure_stage(stage, DATABASE_LEDGERS, "ledgers", part, replace(part, earlier=earlier))
+        yield _measure_stage(stage, DATABASE_LEDGERS, "ledgers", part, ReusablePart(part, earlier))
 
 
 def _measure_stage(
-    stage: str, count: int, unit: str, full_part: IndexPart, incremental_part: IndexPart
+    stage: str, count: int, unit: str, full_part: IndexPart, reusable_part: ReusablePart
 ) -> Line:
-    if _comparable_rows(_read(full_part)) != _comparable_rows(_read(incremental_part)):
+    if _comparable_rows(_read(full_part)) != _comparable_rows(_read(reusable_part)):
         sys.exit(f"incremental: {stage}: not the rows of a full run")
     own_seconds, full_seconds = alternate(
-        lambda: _read(incremental_part), lambda: _read(full_part), clock=time.process_time
+        lambda: _read(reusable_part), lambda: _read(full_part), clock=time.process_time
     )
     note = "processor time of both"
     return Line(stage, count, unit, own_seconds, "all read", count, full_seconds, target=TARGET, note=note)
 
 
-def _measure_stat(directory: Path, incremental_part: IndexPart) -> Line:
+def _measure_stat(directory: Path, reusable_part: ReusablePart) -> Line:
     """Compare with ``stat`` of every file, which any check for changed files needs at least."""
     paths = [os.fsencode(path) for path in directory.rglob("*.idx")]
 
@@ -90,9 +92,7 @@ def _measure_stat(directory: Path, incremental_part: IndexPart) -> Line:
         for path in paths:
             os.stat(path)  # noqa: PTH116 -- the same call as in the program
 
-    own_seconds, stat_seconds = alternate(
-        lambda: _read(incremental_part), stat_files, clock=time.process_time
-    )
+    own_seconds, stat_seconds = alternate(lambda: _read(reusable_part), stat_files, clock=time.process_time)
     count = len(paths)
     return Line(
         "  the same",
@@ -117,9 +117,9 @@ def _measure_many_tasks(run: Path, directory: Path) -> Line:
     for part, name in zip(parts, names, strict=True):
         pq.write_table(_read(part), run / name, write_page_checksum=True)
     earlier = Earlier(str(run), tuple(names), time.time_ns() // 1_000_000 + DAY_MS)
-    incremental_part = [replace(part, earlier=earlier) for part in parts]
+    reusable_parts = [ReusablePart(part, earlier) for part in parts]
     own_seconds, full_seconds = alternate(
-        partial(_read_all, incremental_part), partial(_read_all, parts), clock=time.process_time
+        partial(_read_all, reusable_parts), partial(_read_all, parts), clock=time.process_time
     )
     stage, note = f"  the same, {TASKS} tasks", "processor time of both"
     return Line(
@@ -135,18 +135,18 @@ def _measure_many_tasks(run: Path, directory: Path) -> Line:
     )
 
 
-def _read_all(parts: list[IndexPart]) -> None:
+def _read_all(parts: Sequence[IndexPart | ReusablePart]) -> None:
     for part in parts:
         _read(part)
 
 
 def _measure_cold(directory: Path, part: IndexPart, earlier: Earlier) -> Line:
     paths = list(directory.rglob("*.idx"))
-    incremental_part = replace(part, earlier=earlier)
+    reusable_part = ReusablePart(part, earlier)
 
     os.sync()
     own_seconds, full_seconds = alternate(
-        lambda: _read(incremental_part), lambda: _read(part), before=lambda: drop_pages(paths)
+        lambda: _read(reusable_part), lambda: _read(part), before=lambda: drop_pages(paths)
     )
     stage, note = f"  the same, cold, {THREADS} threads", "pages of files dropped, not those of directories"
     return Line(
@@ -171,8 +171,9 @@ def _parts(directory: Path, part_count: int, storage: str = "idx") -> list[Index
     return plan_parts([("bookie", [IndexDirectory.seen(str(directory), VERSION, storage)])], part_count)
 
 
-def _read(part: IndexPart) -> pa.Table:
-    return pa.Table.from_batches(list(read_part(part)), SCHEMA)
+def _read(part: IndexPart | ReusablePart) -> pa.Table:
+    batches = read_reusable_part(part) if isinstance(part, ReusablePart) else read_part(part)
+    return pa.Table.from_batches(list(batches), SCHEMA)
 
 
 def _comparable_rows(table: pa.Table) -> pa.Table:

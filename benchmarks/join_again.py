@@ -12,13 +12,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
 from auditor import open_run
-from auditor.spark.batches import TableFiles
-from auditor.spark.query_plans import QueryPlans, partitions_of
+from auditor.spark.execution import Execution
+from auditor.spark.query_plans import QueryPlans
+from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import expected_replicas, index_replicas
 from auditor.tables.replica_blocks import Account
 from auditor.tables.unequal import AccountFiles, BookieWords, find_unequal
@@ -64,9 +64,8 @@ def in_blocks(spark: SparkSession, tables: Path, replicas: int) -> DataFrame:
         AccountFiles(Account.EXPECTED, ledgers, expected_replicas),
         AccountFiles(Account.INDEX, indexes, index_replicas),
     ]
-    rows = find_unequal(spark, evidence_sources, BookieWords(), partitions_of(spark, replicas))
-    assert not isinstance(rows, pa.Table)
-    return rows
+    execution = Execution(spark)
+    return execution.frame(find_unequal(execution, evidence_sources, BookieWords(), replicas))
 
 
 def _measure_join(run: Path, variant: JoinVariant) -> JoinCost:

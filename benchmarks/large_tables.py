@@ -21,10 +21,12 @@ from pyspark.sql import functions as F
 from auditor.model.ledger_id import LayoutKind
 from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.metadata.spark_source import LedgerSource
-from auditor.spark.batches import TableFiles, arrow_frame
+from auditor.spark.batches import arrow_frame
+from auditor.spark.execution import Execution
 from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.query_plans import QueryPlans
 from auditor.spark.session import build_session
+from auditor.spark.table_files import TableFiles
 from auditor.tables.index_counts import COUNTS, LARGEST, index_counts
 from auditor.tables.members import members
 from auditor.tables.rows_of_ledgers import OF_LEDGERS, rows_of_ledgers
@@ -93,7 +95,7 @@ class _TableQuestions:
         files = {name: self._files(name) for name in ("ledgers", "availability", "unequal", "judged")}
 
         def counts_of_indexes() -> DataFrame:
-            rows = [count._asdict() for count in index_counts(spark, files["availability"])]
+            rows = [count._asdict() for count in index_counts(Execution(spark), files["availability"])]
             return arrow_frame(spark, pa.Table.from_pylist(rows, COUNTS))
 
         def all_verdicts() -> PartTable:
@@ -105,7 +107,7 @@ class _TableQuestions:
 
         yield self._line(
             "members",
-            lambda: arrow_frame(spark, members(spark, files["ledgers"])),
+            lambda: arrow_frame(spark, members(Execution(spark), files["ledgers"])),
             lambda: (
                 ledgers.select(F.explode("replicas").alias("r"))
                 .groupBy("r.bookie_id")

@@ -17,9 +17,10 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from auditor.audit.earlier_run import EarlierRun
-from auditor.audit.landing import Landing
 from auditor.audit.metadata import scan_second, watch_ledgers
 from auditor.audit.metadata_scan import open_metadata, scan_first
+from auditor.audit.run_store import RunStore
+from auditor.audit.table_cache import TableCache
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.keys.ledger_tree import to_path
 from auditor.model.options import AuditOptions
@@ -27,6 +28,7 @@ from auditor.model.progress import Silent
 from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.store import Znode
 from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.spark.execution import Execution
 from auditor.spark.session import build_session
 from benchmarks import ledger_records as made
 from benchmarks.costs import Cost, least, measured_tree
@@ -98,8 +100,8 @@ class _Scans:
         run = RunDirectory(str(self._folder / f"run{self._runs}"))
         run.begin({"metadata": uri})
         options = AuditOptions(rate_limit=0)
-        landing = Landing(self._spark, run, Silent())
-        with open_metadata(landing, parse_metadata_uri(uri), options) as source:
+        cache = TableCache(Execution(self._spark), RunStore(run), Silent())
+        with open_metadata(cache, parse_metadata_uri(uri), options) as source:
             if is_watched:
                 watch_ledgers(source)
             first, first_cost = measured_tree(lambda: scan_first(source, EarlierRun(None)))

@@ -25,7 +25,8 @@ from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.index_files.reader import IndexReader
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import ZnodeBatch
-from auditor.tables.judge_replicas import BookieState, Groups, LedgerFacts, Pair, judge, striped_to
+from auditor.tables.judge_replicas import BookieState, Groups, LedgerFacts, Pair, striped_to
+from auditor.tables.ledger_class import judge
 from benchmarks.audited import Audited, apart
 from benchmarks.cluster import Cluster
 from benchmarks.ledger_records import binary

@@ -1,4 +1,4 @@
-"""Bytes and rows shuffled and bytes spilled by each stage of an audit, from Spark's event log."""
+"""Jobs, tasks, and bytes shuffled and spilled of each stage of an audit, from Spark's event log."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from auditor.spark.session import build_session
 
 @dataclass
 class Stage:
-    """One stage or table of an audit, named as in its progress. Bytes and rows are sums over Spark tasks."""
+    """One stage or table of an audit, named as in its progress. Bytes and rows are sums over Spark tasks.
+
+    ``spark_stages`` counts the stages of Spark's jobs. Without a job, the driver did all work of the stage.
+    """
 
     name: str
     seconds: float = 0.0
+    jobs: int = 0
+    spark_stages: int = 0
+    tasks: int = 0
     shuffle_bytes: int = 0
     shuffle_rows: int = 0
     spill_bytes: int = 0
@@ -52,12 +58,8 @@ class Stopwatch:
         for (name, start), end_time in zip(self._begun, end_times, strict=True):
             stages.setdefault(name, Stage(name)).seconds += end_time - start
         start_times = [begun for _, begun in self._begun]
-        for start, metrics in _tasks(events):
-            stage = stages[self._begun[max(bisect_right(start_times, start) - 1, 0)][0]]
-            write_metrics = metrics["Shuffle Write Metrics"]
-            stage.shuffle_bytes += write_metrics["Shuffle Bytes Written"]
-            stage.shuffle_rows += write_metrics["Shuffle Records Written"]
-            stage.spill_bytes += metrics["Memory Bytes Spilled"] + metrics["Disk Bytes Spilled"]
+        for start, event in _events(events):
+            _add_event(stages[self._begun[max(bisect_right(start_times, start) - 1, 0)][0]], event)
         return list(stages.values())
 
 
@@ -73,9 +75,31 @@ def logged_session(events: Path, driver_memory: str) -> None:
     build_session("local[2]", conf, driver_memory, log=events / "spark.log")
 
 
-def _tasks(events: Path) -> Iterator[tuple[float, dict[str, Any]]]:
+def _add_event(stage: Stage, event: dict[str, Any]) -> None:
+    kind = event["Event"]
+    stage.jobs += kind == "SparkListenerJobStart"
+    stage.spark_stages += kind == "SparkListenerStageCompleted"
+    stage.tasks += kind == "SparkListenerTaskEnd"
+    if "Task Metrics" in event:
+        metrics = event["Task Metrics"]
+        write_metrics = metrics["Shuffle Write Metrics"]
+        stage.shuffle_bytes += write_metrics["Shuffle Bytes Written"]
+        stage.shuffle_rows += write_metrics["Shuffle Records Written"]
+        stage.spill_bytes += metrics["Memory Bytes Spilled"] + metrics["Disk Bytes Spilled"]
+
+
+def _events(events: Path) -> Iterator[tuple[float, dict[str, Any]]]:
+    """Yield the starts of jobs and the ends of stages and tasks, each with its start in seconds."""
     for log in events.glob("local-*"):
         for line in log.open():
             event = json.loads(line)
-            if event["Event"] == "SparkListenerTaskEnd" and "Task Metrics" in event:
-                yield event["Task Info"]["Launch Time"] / 1000, event["Task Metrics"]
+            match event["Event"]:
+                case "SparkListenerJobStart":
+                    start_ms = event["Submission Time"]
+                case "SparkListenerStageCompleted":
+                    start_ms = event["Stage Info"]["Submission Time"]
+                case "SparkListenerTaskEnd":
+                    start_ms = event["Task Info"]["Launch Time"]
+                case _:
+                    continue
+            yield start_ms / 1000, event

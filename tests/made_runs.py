@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,8 +34,15 @@ def made_run(
     write_tables(path, **{name: tables.get(name, []) for name in TABLES})
     options = {"fail_on": "error", "fail_on_suspect": False}
     (path / "manifest.json").write_text(json.dumps({"identity": {"options": options}}))
-    (path / "report.json").write_text((report or sample_report()).to_json(), "utf-8")
+    (path / "report.json").write_text(_json_of(pickle.dumps(report or sample_report())), "utf-8")
     return open_run(path)
+
+
+@cache
+def _json_of(pickled_report: bytes) -> str:
+    """The report as its file: many runs have the same one, and to write it costs more than to compare it."""
+    report: Report = pickle.loads(pickled_report)
+    return report.to_json()
 
 
 def write_tables(path: Path, **tables: Rows) -> None:

@@ -22,6 +22,7 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 
 from tests.guard import Guard
+from tests.long_tests import is_long
 from tests.tiers import tier_of
 
 if TYPE_CHECKING:
@@ -131,13 +132,16 @@ LONGEST_FIRST = (
 def mark(item: pytest.Item) -> None:
     """Set the markers of a test.
 
-    Its tier; `proof` below proofs/; and `property` if Hypothesis draws its examples.
+    Its tier; `proof` below proofs/; `long` if tests/long.toml names it; and `property` if Hypothesis draws
+    its examples.
     """
     tier = tier_of(item).name.lower()
     if item.get_closest_marker(tier) is None:
         item.add_marker(tier)
     if item.path.is_relative_to(PROOFS):
         item.add_marker("proof")
+    if is_long(item.nodeid):
+        item.add_marker("long")
     if is_hypothesis_test(getattr(item, "obj", None)):
         item.add_marker("property")
 
@@ -157,10 +161,22 @@ def in_turn(paths: Iterable[Path]) -> list[Path]:
     return [path for turn in turns for path in turn if path is not None] + others
 
 
-TOGETHER = (("tests/corpora/test_asked_of.py", "tests/corpora/test_gc.py"),)
+TOGETHER = (
+    ("tests/corpora/test_asked_of.py", "tests/corpora/test_gc.py"),
+    (
+        "tests/test_house.py",
+        "tests/test_names.py",
+        "tests/test_plain_names.py",
+        "tests/actions/test_commands.py",
+        "tests/actions/test_procedures.py",
+        "tests/sources/test_regular_files.py",
+        "tests/sources/metadata/zookeeper/test_client.py",
+    ),
+)
 """Files that one process runs one after the other.
 
-They share audits with their tables, which only the process has that made them.
+The first share audits with their tables, which only the process has that made them. The second share syntax
+trees of the whole package (tests/syntax.py).
 """
 
 
@@ -277,12 +293,12 @@ def large_plans(spark: SparkSession) -> Callable[[], AbstractContextManager[None
 
     @contextmanager
     def planned() -> Iterator[None]:
-        from auditor.spark import batches, query_plans
+        from auditor.spark import execution, query_plans
 
         with pytest.MonkeyPatch.context() as patch, query_plans.query_plans(spark):
             patch.setattr(query_plans, "SMALL_BYTES", -1)
             patch.setattr(query_plans, "TINY_BYTES", -1)
-            patch.setattr(batches, "DRIVER_READ_BYTES", -1)
+            patch.setattr(execution, "DRIVER_READ_BYTES", -1)
             for key in query_plans.PLANNED_ONCE:
                 spark.conf.unset(key)
             yield

@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.audit.derived_tables import with_declared
-from auditor.audit.landing import Landing
+from auditor.audit.run_store import RunStore
+from auditor.audit.table_cache import TableCache
 from auditor.checks import Basis, Need, TableCheck
 from auditor.checks.check import Way
 from auditor.findings.table import ask_table_checks
@@ -21,6 +22,7 @@ from auditor.notebook.run import open_run
 from auditor.reports.forms import FORMS
 from auditor.reports.reference_pages import tables_page
 from auditor.runs.directory import RunDirectory
+from auditor.spark.execution import Execution
 from auditor.tables.run_tables import OPTIONAL, TABLES, Table, to_json
 from tests.checks.tables_builder import ledger, tables
 from tests.made_runs import made_run
@@ -55,9 +57,9 @@ def test_the_table_of_the_page_arrives_in_a_run(
     row = eval(code_of("table row"), {"Table": Table, **told("table")})
     run = made_run(tmp_path / "run")
     monkeypatch.setitem(TABLES, row.name, row)
-    landing = Landing(spark, RunDirectory(run.path), Silent())
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(run.path)), Silent())
     single = [ledger(1, "bk1", write_quorum=1, ensemble_size=1), ledger(2, "bk1", "bk2", write_quorum=2)]
-    asked = with_declared(landing, tables(spark, ledgers=single))
+    asked = with_declared(cache, tables(spark, ledgers=single))
     rows = [{"scope_id": 0, "ledger_id": 1, "ensemble_size": 1}]
     assert [each.asDict() for each in asked.single_copies.collect()] == rows
     assert run.table(row.name).to_pylist() == rows
@@ -69,10 +71,10 @@ def test_the_table_of_the_page_arrives_in_a_run(
 
 def test_a_check_is_not_asked_of_a_table_without_rows(spark: SparkSession, tmp_path: Path) -> None:
     row = eval(code_of("table row"), {"Table": Table, **told("table")})
-    landing = Landing(spark, RunDirectory(str(tmp_path)), Silent())
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path))), Silent())
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(TABLES, row.name, row)
-        assert row.name in with_declared(landing, tables(spark)).known_empty
+        assert row.name in with_declared(cache, tables(spark)).known_empty
 
 
 def code_of(name: str) -> str:

@@ -18,6 +18,9 @@ from auditor.checks import ALL, SECTIONS
 from auditor.cli import COMMANDS
 from tests.house import House, here
 from tests.made_runs import made_run
+from tests.syntax import syntax_tree
+
+pytestmark = pytest.mark.files
 
 ROOT = Path(__file__).parents[1]
 HOUSE = ROOT / "auditor"
@@ -72,7 +75,7 @@ def imported(nodes: list[ast.AST]) -> set[str]:
 @cache
 def parsed(module: Path) -> ast.Module:
     """The module as it is; each is read by several tests."""
-    return ast.parse(module.read_text("utf-8"))
+    return syntax_tree(module)
 
 
 @cache

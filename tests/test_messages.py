@@ -6,6 +6,8 @@ import pytest
 
 from tests.messages import FAULTS, Message, is_prose, messages, texts_of
 
+pytestmark = pytest.mark.files
+
 MIN_TEXTS = 1_000
 """The program has more texts; fewer mean that the search no longer sees them."""
 

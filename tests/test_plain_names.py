@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.syntax import syntax_tree
+
+pytestmark = pytest.mark.files
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("auditor", "jobs", "benchmarks")
 SCRIPT = "run.py"
@@ -69,10 +73,7 @@ def _counts(names: list[str]) -> str:
 
 
 def test_assigned_names_say_what_they_hold() -> None:
-    names = {
-        str(path.relative_to(ROOT)): [*assigned_names(ast.parse(path.read_text("utf-8")))]
-        for path in source_files()
-    }
+    names = {str(path.relative_to(ROOT)): [*assigned_names(syntax_tree(path))] for path in source_files()}
     vague = {path: [name for name in of_module if is_vague(name)] for path, of_module in names.items()}
     total, vague_total = (sum(map(len, by_module.values())) for by_module in (names, vague))
     assert vague_total <= MAX_VAGUE_SHARE * total, (

@@ -38,12 +38,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[tuple[str, ...]]]:
 @pytest.mark.parametrize(
     ("words", "last"),
     [
-        ([], [*SIDE_BY_SIDE, "-m", "not cluster and not proof"]),
-        (
-            ["--quick", "-x"],
-            [*SIDE_BY_SIDE, "-m", "unit and not proof", "--hypothesis-profile", "quick", "-x"],
-        ),
-        (["--all"], [*SIDE_BY_SIDE, "--hypothesis-profile", "all"]),
+        ([], [*SIDE_BY_SIDE, "-m", "not cluster and not proof and not long"]),
+        (["--all", "-x"], [*SIDE_BY_SIDE, "--hypothesis-profile", "all", "-x"]),
         (["tests/codecs", "-x"], ["tests/codecs", "-x"]),
     ],
 )
@@ -112,7 +108,7 @@ def test_the_first_command_and_the_rest_run_every_test(run: tuple[Any, list[tupl
     """Whatever markers a test has, one of the two commands of .ci/run takes it."""
     module, _ = run
     first, rest = (module.TEST_OPTIONS[option][1] for option in ("", "--rest"))
-    names = ("unit", "process", "spark", "server", "cluster", "proof", "property")
+    names = ("unit", "files", "process", "spark", "server", "cluster", "proof", "long", "property")
     for count in range(len(names) + 1):
         for markers in combinations(names, count):
             is_set = {name: name in markers for name in names}
@@ -121,14 +117,27 @@ def test_the_first_command_and_the_rest_run_every_test(run: tuple[Any, list[tupl
     assert re.findall(r"^    run_tests \w+ ?(.*?) \|\|", script, re.MULTILINE) == ["", "--rest"]
 
 
-def test_the_rest_is_without_the_linters_of_the_first_command(
-    run: tuple[Any, list[tuple[str, ...]]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("option", "expression", "processes", "profile"),
+    [
+        ("--rest", "cluster or proof or long or property", "3", "all"),
+        ("--quick", "unit and not proof and not long", "2", "quick"),
+    ],
+)
+def test_quick_tests_and_the_rest_are_without_linters(
+    option: str,
+    expression: str,
+    processes: str,
+    profile: str,
+    run: tuple[Any, list[tuple[str, ...]]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     module, ran = run
-    monkeypatch.setattr("sys.argv", ["run.py", "test", "--rest"])
+    monkeypatch.setattr("sys.argv", ["run.py", "test", option])
     assert module.main() == 0
     assert [command[0] for command in ran] == ["pytest"]
-    assert {"cluster or proof or property", "--hypothesis-profile"} <= set(of_pytest(ran))
+    parallel = ("-n", processes, *SIDE_BY_SIDE[2:])
+    assert of_pytest(ran) == (*parallel, "-m", expression, "--hypothesis-profile", profile)
 
 
 @pytest.mark.parametrize(

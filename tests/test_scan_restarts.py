@@ -11,15 +11,17 @@ from pyspark.sql import SparkSession
 
 from auditor.audit import metadata_scan
 from auditor.audit.earlier_run import EarlierRun
-from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata, scan_second
 from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first
+from auditor.audit.run_store import RunStore
+from auditor.audit.table_cache import TableCache
 from auditor.errors import CompactedError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes
 from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.spark.execution import Execution
 from auditor.spark.part_tables import PartTable
 from tests.servers.etcd import Etcd, running
 
@@ -33,7 +35,7 @@ def source_of(server: Etcd, spark: SparkSession, out: Path) -> Iterator[Metadata
     run = RunDirectory(str(out))
     run.begin({"metadata": server.host})
     uri = parse_metadata_uri(f"etcd://{server.host}{SCOPE}")
-    with open_metadata(Landing(spark, run, Silent()), uri, AuditOptions()) as source:
+    with open_metadata(TableCache(Execution(spark), RunStore(run), Silent()), uri, AuditOptions()) as source:
         yield source
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from auditor.audit.earlier_run import REUSABLE, EarlierRun
-from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan, open_metadata, scan_first
+from auditor.audit.run_store import RunStore
+from auditor.audit.table_cache import TableCache
 from auditor.errors import StoreError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
@@ -21,6 +22,7 @@ from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.etcd.live import EtcdStore
 from auditor.sources.metadata.store import History
 from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.spark.execution import Execution
 from tests.servers.etcd import Etcd, running
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def scan(server: Etcd, spark: SparkSession, out: Path, earlier: EarlierRun) -> I
     run = RunDirectory(str(out))
     run.begin({"metadata": server.host})
     uri = parse_metadata_uri(f"etcd://{server.host}{SCOPE}")
-    with open_metadata(Landing(spark, run, Silent()), uri, AuditOptions()) as source:
+    with open_metadata(TableCache(Execution(spark), RunStore(run), Silent()), uri, AuditOptions()) as source:
         yield scan_first(source, earlier)
 
 

@@ -11,9 +11,10 @@ import pytest
 from kazoo.security import ACL, Id, Permissions
 
 from auditor.audit.earlier_run import EarlierRun
-from auditor.audit.landing import Landing
 from auditor.audit.metadata import SecondScan, scan_second, watch_ledgers
 from auditor.audit.metadata_scan import FirstScan, open_metadata, scan_first
+from auditor.audit.run_store import RunStore
+from auditor.audit.table_cache import TableCache
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
@@ -22,6 +23,7 @@ from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
 from auditor.sources.metadata.spark_source import LedgerAgainSource
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.batches import as_frame
+from auditor.spark.execution import Execution
 from tests.servers.etcd import Etcd, running
 from tests.servers.zookeeper import writer
 from tests.sources.earlier_etcd import CLOSED, LONGER, OPEN, key
@@ -40,7 +42,9 @@ READ_TO_SAY = 20
 def first_scan(spark: SparkSession, uri: str, out: Path) -> Iterator[FirstScan]:
     run = RunDirectory(str(out))
     run.begin({"metadata": uri})
-    with open_metadata(Landing(spark, run, Silent()), parse_metadata_uri(uri), AuditOptions()) as source:
+    with open_metadata(
+        TableCache(Execution(spark), RunStore(run), Silent()), parse_metadata_uri(uri), AuditOptions()
+    ) as source:
         watch_ledgers(source)
         yield scan_first(source, EarlierRun(None))
 
@@ -53,7 +57,7 @@ def stood_still(second: SecondScan) -> int:
 def hold(first: FirstScan, second: SecondScan) -> set[int]:
     """The second scan has the rows, the columns and the types of a full one; which ledgers it has."""
     assert second.ledgers is not None
-    full = as_frame(first.source.landing.spark, first.source.table(LedgerAgainSource, second.nodes))
+    full = as_frame(first.source.cache.spark, first.source.table(LedgerAgainSource, second.nodes))
     assert second.ledgers.dtypes == full.dtypes
     assert said(second.ledgers) == said(full)
     return {row["ledger_id"] for row in second.ledgers.select("ledger_id").collect()}

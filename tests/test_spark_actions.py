@@ -9,6 +9,8 @@ import pytest
 
 from tests.test_house import HOUSE, MODULES, floor_of
 
+pytestmark = pytest.mark.files
+
 ACTING = {"audit", "collect", "compare", "doctor", "spark"}
 """The packages that may run Spark actions; `auditor.spark` has the query of several numbers at once."""
 

@@ -19,9 +19,10 @@ from tests.clusters.living import living_cluster
 from tests.corpora import generator
 from tests.examples import examples
 from tests.guard import Guard, tier_of_command
+from tests.long_tests import LongTests, is_long, long_tests
 from tests.servers import etcd, oxia, s3
 from tests.servers.zookeeper import Ensemble, free_ports
-from tests.tiers import MARKERS, Tier, tier_reached
+from tests.tiers import MARKERS, Tier, tier_of, tier_reached
 
 ROOT = Path(__file__).parents[1]
 
@@ -29,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 def test_every_tier_is_a_marker_of_pytest() -> None:
     options = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"]
     markers = [marker.partition(":")[0] for marker in options["markers"]]
-    assert markers == [*MARKERS, "proof", "property"]
+    assert markers == [*MARKERS, "proof", "long", "property"]
     assert options["strict_markers"]
 
 
@@ -91,6 +92,15 @@ def test_a_command_has_a_tier(command: list[str], tier: Tier) -> None:
     assert tier_of_command(command) == tier
 
 
+def test_a_test_that_writes_files_is_above_unit(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    assert tmp_path.exists()
+    assert tier_of(request.node) == Tier.FILES
+
+
+def test_a_test_without_fixtures_is_of_unit(request: pytest.FixtureRequest) -> None:
+    assert tier_of(request.node) == Tier.UNIT
+
+
 def test_the_guard_notes_what_is_above_the_tier_of_a_test() -> None:
     guard = Guard()
     with guard.watching(Tier.SPARK):
@@ -125,3 +135,39 @@ def test_a_test_that_starts_a_server_without_the_marker_fails(tmp_path: Path) ->
     assert "needs a marker of a higher tier" in run.stdout
     assert "FAILED test_x.py::test_unmarked" in run.stdout
     assert "1 failed, 2 passed" in run.stdout.splitlines()[-1]
+
+
+def test_long_group_leaves_out_its_exceptions() -> None:
+    group = LongTests(
+        "slow", frozenset({"tests/a", "tests/b.py::test_c[1]"}), frozenset({"tests/a/d.py::test_e"})
+    )
+    assert [
+        group.has(f"tests/{name}") for name in ("a/d.py::test_f", "a/d.py::test_e[1]", "ab/d.py::test_f")
+    ] == [
+        True,
+        False,
+        False,
+    ]
+    assert [group.has(f"tests/b.py::test_c{case}") for case in ("[1]", "[10]", "")] == [True, False, False]
+
+
+@pytest.mark.parametrize("group", long_tests(), ids=lambda group: group.reason)
+def test_long_tests_exist(group: LongTests) -> None:
+    """A renamed test loses no marker unseen."""
+    for name in (*group.tests, *group.exceptions):
+        file, _, function = name.partition("::")
+        assert (ROOT / file).exists(), name
+        if function:
+            source = (ROOT / file).read_text("utf-8")
+            assert f"def {function.partition('[')[0]}(" in source, name
+    assert len(group.reason.split()) > 3
+    assert not any(is_long(name) for name in group.exceptions)
+
+
+def test_each_directory_has_tests_that_are_not_long() -> None:
+    """By default every area is tested."""
+    files = [path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")]
+    default = {str(path.parent) for path in files if not is_long(str(path))}
+    exceptions = {name.partition("::")[0] for group in long_tests() for name in group.exceptions}
+    default |= {str(path.parent) for path in files if str(path) in exceptions}
+    assert {str(path.parent) for path in files} - default == set()

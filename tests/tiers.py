@@ -2,7 +2,8 @@
 
 Each test has one marker, set while tests are collected:
 
-    unit       nothing but the test's own process
+    unit       nothing but the test's own process and its memory
+    files      files of its own (a run, a store, a corpus), or all files of the project (by a marker)
     process    other programs: bkaudit, a shell, a browser
     spark      the shared Spark session, or a session of its own
     server     a ZooKeeper, an etcd, an S3 server, a Spark master, or classes of a real server
@@ -35,10 +36,11 @@ class Tier(IntEnum):
     """What a test needs; each tier has all that the lower ones have."""
 
     UNIT = 0
-    PROCESS = 1
-    SPARK = 2
-    SERVER = 3
-    CLUSTER = 4
+    FILES = 1
+    PROCESS = 2
+    SPARK = 3
+    SERVER = 4
+    CLUSTER = 5
 
 
 MARKERS = {tier.name.lower(): tier for tier in Tier}
@@ -66,6 +68,12 @@ STARTERS = {
 }
 """Functions, classes and modules that start something, and what it is."""
 
+FILE_FIXTURES = {"tmp_path", "tmp_path_factory"}
+"""Fixtures of tests that write files."""
+
+PLAIN_TYPES = {str, bytes, int, float, bool, type(None), ModuleType}
+"""Types of values that start nothing; nearly all values are of these."""
+
 
 def tier_of(item: pytest.Item) -> Tier:
     """Return the tier of a collected test."""
@@ -73,6 +81,8 @@ def tier_of(item: pytest.Item) -> Tier:
     if not isinstance(item, pytest.Function):
         return max(explicit, default=Tier.UNIT)
     definitions = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009  # pytest has no public way
+    if not FILE_FIXTURES.isdisjoint(definitions):
+        explicit.append(Tier.FILES)
     roots = [item.function, *(definition.func for each in definitions.values() for definition in each)]
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
     found = [tier_reached(root) for root in roots]
@@ -150,6 +160,8 @@ def _imported(name: str) -> Sequence[ModuleType]:
 def _functions(values: Iterable[Any]) -> Iterator[Any]:
     """Yield the functions and classes among values, and those in the containers among them."""
     for value in values:
+        if type(value) in PLAIN_TYPES:
+            continue
         inner = getattr(value, "__wrapped__", value)
         if isinstance(inner, (FunctionType, type)):
             yield inner

@@ -42,6 +42,7 @@ from auditor.model.states import (
 )
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.spark import functions as F
+from auditor.spark.table_queries import asks_tables
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 
@@ -155,13 +156,12 @@ def unread_log_rows(tables: Tables, unlocated_count: int, unread_logs: Collectio
             )
 
 
-def damaged_databases(tables: Tables) -> DataFrame | None:
-    """Return the bookies with a damaged RocksDB database and the first damage; None if there are none.
+@asks_tables("unreadable_indexes")
+def damaged_databases(tables: Tables) -> DataFrame:
+    """Return the bookies with a damaged RocksDB database, and the first damage.
 
     Columns: bookie_id, damage (the file, and its fault).
     """
-    if "unreadable_indexes" in tables.known_empty:
-        return None
     is_damaged = (F.col("state") == IndexState.DAMAGED) & (F.col("storage") == ROCKSDB)
     damage = F.min(F.concat_ws(": ", "path", "reason")).alias("damage")
     return tables.availability.where(is_damaged).groupBy("bookie_id").agg(damage)
@@ -187,13 +187,12 @@ _POSSIBLY_LAST_REASONS = (
 )
 
 
-def foreign_copies(tables: Tables) -> DataFrame | None:
-    """Count, by bookie, the copies that no ensemble names and that may be the last; None if there are none.
+@asks_tables("gc_foresight")
+def foreign_copies(tables: Tables) -> DataFrame:
+    """Count, by bookie, the copies that no ensemble names and that may be the last.
 
     Columns: bookie_id, count (ledgers), certain (number of proved ones), first (the lowest ledger id).
     """
-    if "gc_foresight" in tables.known_empty:
-        return None
     rows = tables.gc_foresight.where(F.col("reason").isin(*_POSSIBLY_LAST_REASONS))
     is_wrong_verdict = F.col("verdict") == GcVerdict.WRONG
     return rows.groupBy("bookie_id").agg(
@@ -223,14 +222,13 @@ def foreign_copy_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
         )
 
 
-def copies_past_end(tables: Tables) -> DataFrame | None:
-    """Count the ledgers with entries behind their end, by bookie_id; None if there are none.
+@asks_tables("past_end")
+def copies_past_end(tables: Tables) -> DataFrame:
+    """Count the ledgers with entries behind their end, by bookie_id.
 
     A takeover, in which a second writer closes a ledger, can explain such entries. Ledgers that it explains
     do not count: the first writer got no acknowledgement of these entries.
     """
-    if "past_end" in tables.known_empty:
-        return None
     unexplained_copies = tables.judged.where("not coalesce(past_end_by_takeover, false)")
     copies = unexplained_copies.select(F.explode("past_end.bookie_id").alias("bookie_id"))
     return copies.groupBy("bookie_id").count()
@@ -245,18 +243,17 @@ def rows_past_end(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
         yield _hold_row(bookie["bookie_id"], FactReason.COPIES_DIFFER, kinds, message, count=bookie["count"])
 
 
-def unindexed_bytes(tables: Tables) -> DataFrame | None:
-    """Return needed bytes that no index lists, by bookie_id and log_id; None if no log was read.
+@asks_tables("space")
+def unindexed_bytes(tables: Tables) -> DataFrame:
+    """Return needed bytes that no index lists, by bookie_id and log_id. Only for runs that read logs.
 
     Further columns: bytes, ledgers (their number), and certain. Bytes in a log that is newer than the index
     are uncertain: the index may list them at its next flush, or it has lost them. The log that is being
     written does not count, because a collection leaves it alone.
     """
-    if "space" not in tables.frames or "space" in tables.known_empty:
-        return None
     bookie_space = tables.space.where(F.col("bookie_id").isNotNull())
     rows = bookie_space.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn("certain", F.lit(True))
-    if "log_entries" in tables.frames and "log_entries" not in tables.known_empty:
+    if "log_entries" in tables.frames:
         unindexed_logs = tables.log_entries.where("groups is null or entries > 0").select("path", *LEDGER)
         is_young = (F.col("class") == SpaceClass.NOT_YET_MAPPED) & ~F.col("current")
         young_rows = bookie_space.where(is_young).join(unindexed_logs, ["path", *LEDGER], "left_semi")

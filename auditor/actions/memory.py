@@ -24,6 +24,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.holds import FactReason, HoldObject, HoldTarget, Lift, bookie_source
 from auditor.model.states import FOUND, BookieRead, Change, LedgerClass, TailRead
 from auditor.spark import functions as F
+from auditor.spark.table_queries import asks_tables
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
 from auditor.tables.holds import HOLDS
@@ -102,13 +103,12 @@ def needed_bookies(fact_rows: Collection[Mapping[str, object]]) -> frozenset[str
     return frozenset(str(row["key"]) for row in fact_rows if row["reason"] in _NEEDED_DATA_REASONS)
 
 
-def holders_of_weak_ledgers(tables: Tables) -> DataFrame | None:
+@asks_tables("over_replicated")
+def holders_of_weak_ledgers(tables: Tables) -> DataFrame:
     """Return the bookies with copies of ledgers that do not name them and may lack other copies: bookie_id.
 
-    None if no bookie has such copies. The data of these bookies is needed even if it is not the last copy.
+    The data of these bookies is needed even if it is not the last copy.
     """
-    if "over_replicated" in tables.known_empty:
-        return None
     weak_ledgers = tables.verdicts.where(F.col("potential_class") != LedgerClass.HEALTHY).select(*LEDGER)
     return tables.over_replicated.join(weak_ledgers, [*LEDGER], "left_semi").select("bookie_id").distinct()
 

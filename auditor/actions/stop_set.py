@@ -25,7 +25,8 @@ def why_last_of_set(holders: Sequence[str]) -> str:
     >>> why_last_of_set(["a:1", "b:1"])
     'a:1, b:1 are the only bookies that serve some entries, and this plan stops the others'
     """
-    return f"{first_names(holders, _MAX_NAMES)} alone serve entries together, and this plan stops the others"
+    names = first_names(holders, _MAX_NAMES)
+    return f"{names} are the only bookies that serve some entries, and this plan stops the others"
 
 
 class StopSet:

@@ -19,15 +19,16 @@ from auditor.audit.audit_stages import STAGES
 from auditor.audit.bookie_settings import read_resolver_flag
 from auditor.audit.changes import check_suppressions
 from auditor.audit.earlier_run import check_since, find_earlier_run
-from auditor.audit.landing import Landing, resumption_of, run_identity
 from auditor.audit.lock import run_lock
-from auditor.audit.metadata import ClusterMetadata, land_registry, scan_marks
+from auditor.audit.metadata import ClusterMetadata, scan_marks, write_registry
 from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first
 from auditor.audit.offload_scan import check_listing
 from auditor.audit.owner_scan import check_owners
 from auditor.audit.placement_scan import check_placement
+from auditor.audit.run_store import RunStore, resumption_of, run_identity
 from auditor.audit.space_scan import collector_settings
 from auditor.audit.stages import run_stages
+from auditor.audit.table_cache import TableCache
 from auditor.checks.configuration import CheckConfiguration, read_check_configuration
 from auditor.errors import StoreError, UsageError
 from auditor.model.audit_stage import AuditStage
@@ -50,6 +51,7 @@ from auditor.sources.metadata.stores import (
     store_options,
 )
 from auditor.sources.metadata.uri import SAVED, MetadataUri, parse_metadata_uri
+from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
 from auditor.spark.tasks import background_thread, run_errors
@@ -85,11 +87,11 @@ def _is_saved_small(path: Path) -> bool:
 
 
 def _runs_small(uri: MetadataUri, options: AuditOptions) -> bool:
-    bounds = store_options(options)
-    with closing(open_store(uri, bounds)) as store:
+    store_bounds = store_options(options)
+    with closing(open_store(uri, store_bounds)) as store:
         layout, _ = choose_layout(store, store.cluster())
     try:
-        return count_ledgers(uri, layout, bounds).ledgers <= SMALL_LEDGERS
+        return count_ledgers(uri, layout, store_bounds).ledgers <= SMALL_LEDGERS
     except StoreError:
         return False  # it answered before: the scan begins anew where it must
 
@@ -110,8 +112,8 @@ def stage_named(name: str) -> AuditStage:
         raise UsageError(f"stage {name}: unknown; must be one of {', '.join(AuditStage)}") from None
 
 
-def _finished_stage(landing: Landing) -> AuditStage | None:
-    name = landing.run.read_manifest().get(FINISHED_STAGE)
+def _finished_stage(cache: TableCache) -> AuditStage | None:
+    name = cache.run.read_manifest().get(FINISHED_STAGE)
     return next((stage for stage in AuditStage if stage == name), None)
 
 
@@ -180,11 +182,11 @@ class Audit:
         uri = self._check_request()
         configuration = read_check_configuration(self.options)
         with (
-            self._landing(uri, spark, progress or Silent(), "audit") as landing,
-            open_metadata(landing, uri, self.options) as source,
+            self._table_cache(uri, spark, progress or Silent(), "audit") as cache,
+            open_metadata(cache, uri, self.options) as source,
         ):
             values = self._conduct(source, started, configuration, last)
-            written = [name for name in landing.run.names("tables") if name in TABLES]
+            written = [name for name in cache.run.names("tables") if name in TABLES]
         if last is AuditStage.REPORT:
             report: Report = values["report"]
             return report
@@ -194,9 +196,9 @@ class Audit:
         self, source: MetadataSource, started: int, configuration: CheckConfiguration, last: AuditStage
     ) -> dict[str, Any]:
         """Run the stages up to ``last``, and return their values by name."""
-        landing = source.landing
+        cache = source.cache
         values = {
-            "landing": landing,
+            "cache": cache,
             "source": source,
             "options": self.options,
             "configuration": configuration,
@@ -205,10 +207,10 @@ class Audit:
         }
 
         def save_finished(stage: AuditStage) -> None:
-            landing.run.add_to_manifest({FINISHED_STAGE: stage})
+            cache.run.add_to_manifest({FINISHED_STAGE: stage})
 
-        finished_before = _finished_stage(landing) if landing.resumed is not None else None
-        return run_stages(STAGES, values, landing.progress, last, finished_before, save_finished)
+        finished_before = _finished_stage(cache) if cache.run_store.resumed is not None else None
+        return run_stages(STAGES, values, cache.progress, last, finished_before, save_finished)
 
     def scan(self, spark: SparkSession | None = None, progress: Progress | None = None) -> dict[str, int]:
         """Read only the metadata and write its tables. Return the number of rows by table.
@@ -217,13 +219,13 @@ class Audit:
         """
         uri, progress = self._check_request(), progress or Silent()
         with (
-            self._landing(uri, spark, progress, "scan") as landing,
-            open_metadata(landing, uri, self.options) as source,
+            self._table_cache(uri, spark, progress, "scan") as cache,
+            open_metadata(cache, uri, self.options) as source,
         ):
             progress.stage("reading the metadata")
-            first = scan_first(source, find_earlier_run(None, landing, source.cluster))
+            first = scan_first(source, find_earlier_run(None, cache.run_store, source.cluster))
             metadata = ClusterMetadata(first, scan_marks(first))
-            tables = {"ledgers": first.ledgers, "marks": metadata.second.marks, **land_registry(metadata)}
+            tables = {"ledgers": first.ledgers, "marks": metadata.second.marks, **write_registry(metadata)}
             return {name: table.count() for name, table in tables.items()}
 
     def _check_request(self) -> MetadataUri:
@@ -243,15 +245,15 @@ class Audit:
         return uri
 
     @contextmanager
-    def _landing(
+    def _table_cache(
         self, uri: MetadataUri, spark: SparkSession | None, progress: Progress, kind: str
-    ) -> Iterator[Landing]:
+    ) -> Iterator[TableCache]:
         run = RunDirectory(absolute(self.out))
         identity = run_identity(kind, self.metadata, self.bookies, self.options)
         with run_errors(run.path), run_lock(uri, run.path):
             check_reachable(uri)
             with run.claimed(identity):
-                resumption = resumption_of(run, uri, self.options)
+                run_store = RunStore(run, resumption_of(run, uri, self.options))
                 progress.stage("starting Spark")
                 log = None if "://" in run.path else Path(run.path, "spark.log")
                 session = build_session(
@@ -262,5 +264,5 @@ class Audit:
                     small=partial(is_small, uri, self.options),
                     user_session=spark,
                 )
-                with query_plans(session) as plans, background_thread(session) as second:
-                    yield Landing(session, run, progress, resumption.since, resumption.notes, plans, second)
+                with query_plans(session) as plans, background_thread(session) as second_thread:
+                    yield TableCache(Execution(session, plans, second_thread), run_store, progress)

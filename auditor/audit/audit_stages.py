@@ -28,14 +28,14 @@ from auditor.audit.stage_functions import (
 from auditor.audit.stages import Stage, with_stages
 from auditor.model.audit_stage import AuditStage
 
-GIVEN = ("landing", "source", "options", "configuration", "bookie_sources", "started")
+GIVEN = ("cache", "source", "options", "configuration", "bookie_sources", "started")
 """Names of the values that no stage makes. ``started`` is the start of the audit in ms."""
 
 STAGES = (
     Stage(
         AuditStage.METADATA,
         "read all metadata, with the version of each ledger (M0)",
-        ("landing", "source", "options"),
+        ("cache", "source", "options"),
         ("earlier", "first"),
         scan_metadata,
     ),
@@ -49,42 +49,42 @@ STAGES = (
     Stage(
         AuditStage.INDEXES,
         "read last mark, index and journal of every bookie",
-        ("landing", "first", "bookie_sources", "earlier", "owner_lists", "options"),
+        ("cache", "first", "bookie_sources", "earlier", "owner_lists", "options"),
         ("indexes", "resolved_owners"),
         read_all_bookies,
     ),
     Stage(
         AuditStage.ENTRY_LOGS,
         "read the entry logs (`--entry-logs`)",
-        ("landing", "first", "indexes", "options"),
+        ("cache", "first", "indexes", "options"),
         ("entry_logs", "has_gone"),
         scan_entry_logs,
     ),
     Stage(
         AuditStage.ASK,
         "ask bookies for their own listings (`--bookies rpc:`)",
-        ("landing", "first", "indexes", "options"),
+        ("cache", "first", "indexes", "options"),
         ("answers",),
         query_bookies,
     ),
     Stage(
         AuditStage.COMPARE,
         "compare the expected entries with those that bookies have; only unequal replicas go on",
-        ("landing", "first", "indexes", "answers", "has_gone"),
+        ("cache", "first", "indexes", "answers", "has_gone"),
         ("pairs",),
         compare_sides,
     ),
     Stage(
         AuditStage.JUDGE,
         "decide what unequal replicas mean for each ledger",
-        ("landing", "first", "pairs", "options"),
+        ("cache", "first", "pairs", "options"),
         ("judged_by_index",),
         judge_by_index,
     ),
     Stage(
         AuditStage.WITNESS,
         "read entries that seem to be missing from the bookies (running stores)",
-        ("landing", "first", "pairs", "judged_by_index", "options"),
+        ("cache", "first", "pairs", "judged_by_index", "options"),
         ("comparison",),
         judge_with_witness,
     ),
@@ -99,7 +99,7 @@ STAGES = (
         AuditStage.DERIVE,
         "choose the earlier runs, and make the tables that checks read",
         (
-            *("landing", "source", "metadata", "difference", "indexes", "answers", "comparison"),
+            *("cache", "source", "metadata", "difference", "indexes", "answers", "comparison"),
             *("resolved_owners", "placement", "entry_logs", "configuration", "options"),
         ),
         ("before", "owners", "tables", "sources"),
@@ -108,14 +108,14 @@ STAGES = (
     Stage(
         AuditStage.CHECK,
         "run every check",
-        ("landing", "metadata", "difference", "tables", "configuration"),
+        ("cache", "metadata", "difference", "tables", "configuration"),
         ("unconfirmed", "claims", "holes"),
         check_tables,
     ),
     Stage(
         AuditStage.CONFIRM,
         "confirm suspects that an earlier run saw too, and write the findings",
-        ("landing", "unconfirmed", "claims", "tables", "before", "options"),
+        ("cache", "unconfirmed", "claims", "tables", "before", "options"),
         ("findings",),
         confirm_findings,
     ),
@@ -123,7 +123,7 @@ STAGES = (
         AuditStage.CHANGES,
         "find new, worse, fixed and unseen findings, and apply suppressions",
         (
-            *("landing", "source", "metadata", "indexes", "tables", "owners", "before", "findings", "holes"),
+            *("cache", "source", "metadata", "indexes", "tables", "owners", "before", "findings", "holes"),
             *("has_gone", "configuration", "options"),
         ),
         ("changes",),
@@ -133,7 +133,7 @@ STAGES = (
         AuditStage.HOLDS,
         "derive holds and actions",
         (
-            *("landing", "source", "metadata", "indexes", "answers", "owners", "tables", "sources", "before"),
+            *("cache", "source", "metadata", "indexes", "answers", "owners", "tables", "sources", "before"),
             *("findings", "claims", "changes", "holes", "configuration", "options"),
         ),
         ("holds", "actions", "numbers"),
@@ -143,7 +143,7 @@ STAGES = (
         AuditStage.REPORT,
         "write counts, samples, coverage and verdict",
         (
-            *("landing", "started", "configuration", "options", "metadata", "earlier", "indexes", "answers"),
+            *("cache", "started", "configuration", "options", "metadata", "earlier", "indexes", "answers"),
             *("comparison", "owners", "placement", "entry_logs", "tables", "holes", "changes", "holds"),
             *("actions", "numbers"),
         ),

@@ -50,13 +50,13 @@ def bookie_rows(
     ids = marks.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct()
     marked = {row["bookie_id"] for row in ids.collect()}
     cookies = {cookie.bookie_id for cookie in metadata.cookies()}
-    modes, twice = metadata.modes(), metadata.registered_twice()
+    modes, registered_twice = metadata.modes(), metadata.registered_twice()
     members = {name: row for name, row in indexes.bookies.members.items() if is_accepted(name)}
     storage = _storage(indexes.counts)
     return [
         _row(indexes, name, members.get(name), answer_gaps)
         | {"registered": modes.get(name), "has_cookie": name in cookies, "marked": name in marked}
-        | {"page_size": indexes.shapes.pages.get(name), "registered_twice": name in twice}
+        | {"page_size": indexes.shapes.pages.get(name), "registered_twice": name in registered_twice}
         | {"storage": storage.get(name)}
         for name in sorted({*members, *cookies, *modes, *indexes.bookies.attribution.bookies, *marked})
     ]
@@ -84,8 +84,8 @@ def _row(
     attributed = indexes.bookies.attribution.bookies.get(name)
     read = attributed.read if attributed else BookieRead.UNREAD
     sources = indexes.bookies.sources
-    nowhere = "no --bookies source has a place for it" if sources else "no --bookies was given"
-    reason = attributed.reason if attributed else nowhere
+    no_place_reason = "no --bookies source has a place for it" if sources else "no --bookies was given"
+    reason = attributed.reason if attributed else no_place_reason
     if name in answer_gaps:
         reason = answer_gaps[name]
         read = BookieRead.READ if reason is None else BookieRead.PARTIAL
@@ -96,9 +96,9 @@ def _row(
         # An old index proves what was there, and not what is absent.
         read, reason = BookieRead.PARTIAL, indexes.old[name]
     tail, tail_reason = indexes.tail(name)
-    date = indexes.date_bookie(name)
-    foreign = bool(attributed and attributed.foreign_instance)
-    if foreign:
+    dated_index = indexes.date_bookie(name)
+    is_foreign = bool(attributed and attributed.foreign_instance)
+    if is_foreign:
         reason = "all of its directories carry another cluster's instance id"
     return {
         "bookie_id": name,
@@ -107,15 +107,15 @@ def _row(
         "depending": member["depending"] if member else 0,
         "replicas": member["replicas"] if member else 0,
         "found": bool(attributed and attributed.found),
-        "read": BookieRead.UNREAD if foreign else read,
+        "read": BookieRead.UNREAD if is_foreign else read,
         "reason": reason,
         "absent_directories": list(attributed.absent_directories)
         if attributed and reason == attributed.reason
         else [],
-        "index_time": None if date is None else date.at,
-        "index_time_basis": None if date is None else date.basis,
+        "index_time": None if dated_index is None else dated_index.at,
+        "index_time_basis": None if dated_index is None else dated_index.basis,
         "suspect": bool(attributed and attributed.suspect),
-        "foreign_instance": foreign,
+        "foreign_instance": is_foreign,
         "tail": tail,
         "tail_reason": tail_reason,
     }
@@ -133,4 +133,6 @@ def _storage(counts: Iterable[IndexCount]) -> dict[str, str]:
     for count in counts:
         if count.storage in (IDX, ROCKSDB):
             kinds.setdefault(count.bookie_id, set()).add(count.storage)
-    return {bookie: kind for bookie, storages in kinds.items() for kind in storages if len(storages) == 1}
+    return {
+        bookie: storage for bookie, storages in kinds.items() for storage in storages if len(storages) == 1
+    }

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from auditor.audit import journal_scan
-from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan
+from auditor.audit.table_cache import TableCache
 from auditor.model.states import BookieRead
 from auditor.sources.bookies import owners as bookie_owners
 from auditor.sources.bookies.collections.places import (
@@ -84,17 +84,17 @@ class ClusterBookies:
         return replace(self, collected=collected, settled=settle_places(self.attributed, collected))
 
 
-def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> ClusterBookies:
+def find_bookies(cache: TableCache, first: FirstScan, sources: Sequence[str]) -> ClusterBookies:
     """Find the places of the bookies' data, and the owner of each place.
 
     Directories are listed after M0, the first scan of the metadata. The marks of journals are read before the
     indexes.
     """
-    landing.progress.table("directories")
+    cache.progress.table("directories")
     kinds = split_sources(sources)
     collected = collected_places(kinds.collections)
     places = [*find_places(kinds.directories), *collected.places]
-    members = {row["bookie_id"]: row.asDict() for row in _members(landing).collect()}
+    members = {row["bookie_id"]: row.asDict() for row in _members(cache).collect()}
     cookies = store_cookies(first.nodes)
     registered = registered_modes(registrations(first.nodes))
     attributed = bookie_owners.attribute(
@@ -104,14 +104,12 @@ def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> 
         first.source.instance_id,
     )
     settled = settle_places(attributed, collected)
-    tail_parts = journal_scan.plan_tails(landing, settled.attribution.bookies, settled)
+    tail_parts = journal_scan.plan_tails(cache.run_store, settled.attribution.bookies, settled)
     return ClusterBookies(
         tuple(sources), kinds.rpc, members, registered, collected, attributed, settled, tail_parts
     )
 
 
-def _members(landing: Landing) -> DataFrame:
+def _members(cache: TableCache) -> DataFrame:
     """Return the bookies in ensembles, one row each, without ids that the server would refuse."""
-    # The indexes, which are still to come, are as large at least.
-    tasks = landing.tasks_of(2 * landing.size("tables/ledgers"))
-    return landing.land("members", lambda: members(tasks, landing.files("ledgers")))
+    return cache.write_table("members", lambda: members(cache.execution, cache.files("ledgers")))

@@ -14,7 +14,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from auditor.actions.run_inputs import RunInputs
-from auditor.audit.landing import Landing
+from auditor.audit.run_store import RunStore
+from auditor.audit.table_cache import TableCache
 from auditor.audit.unread_parts import bookies_with_unread_logs, holders_of_unread_records
 from auditor.checks import GROUP_OF, Basis, check_order
 from auditor.errors import RunError, UsageError
@@ -54,6 +55,7 @@ from auditor.runs.run_inputs import find_lost_inputs
 from auditor.runs.siblings import same_cluster
 from auditor.sources.clock import now_ms
 from auditor.spark import functions as F
+from auditor.spark.table_queries import aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.changes import CHANGED
@@ -139,15 +141,15 @@ class RunChanges:
             Suppression(
                 reason=entry.reason,
                 until=entry.until.isoformat(),
-                count=counts[place],
+                count=counts[position],
                 expired=entry.expired(_day(self.finished)),
             )
-            for place, entry in enumerate(self.entries, 1)
+            for position, entry in enumerate(self.entries, 1)
         ]
 
 
 def compare_with_previous(
-    landing: Landing,
+    cache: TableCache,
     findings: DataFrame,
     tables: Tables,
     cluster: Cluster,
@@ -169,30 +171,30 @@ def compare_with_previous(
     Raises:
         UsageError: the suppressions file, or a baseline that it names, is invalid.
     """
-    finished: int = landing.pin_fact("finished", finish_time)
-    lost, lost_carried = find_lost_inputs(landing.run, previous.run, inputs)
-    looked = _coverage_of(tables, holes, {*not_run, *lost}, lost_carried)
+    finished: int = cache.run_store.pin_fact("finished", finish_time)
+    lost, lost_carried = find_lost_inputs(cache.run, previous.run, inputs)
+    read_coverage = _coverage_of(tables, holes, {*not_run, *lost}, lost_carried)
     day = _day(finished)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
     pairs = digests_by_fingerprint(findings, entries)
     digests = {} if pairs is None else {row["fingerprint"]: row["digest"] for row in pairs.collect()}
     baselines = {
-        path: landing.spark.read.parquet(f"{_open_baseline(path, options, cluster).path}/{CHANGED}")
+        path: cache.spark.read.parquet(f"{_open_baseline(path, options, cluster).path}/{CHANGED}")
         for path in _baselines(entries, day)
     }
 
     def table() -> DataFrame:
-        before = None
+        earlier_findings = None
         if previous.run is not None:
-            before = landing.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
-        rows = findings_with_changes(findings, before, looked, cluster.instance_id, finished)
+            earlier_findings = cache.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
+        rows = findings_with_changes(findings, earlier_findings, read_coverage, cluster.instance_id, finished)
         return apply_suppressions(rows, entries, baselines, digests, day).orderBy(*order())
 
-    rows = landing.land("changes", table)
-    first = F.min(F.when(F.col("ledger_id").isNotNull(), F.struct(*LEDGER))).alias("first")
-    grouped = rows.groupBy(*_COUNTED).agg(F.count("*").alias("count"), first)
-    landed = grouped.select(*_COUNTED, "count", "first.*").collect()
-    counts = tuple(FindingCount(*row) for row in landed)
+    rows = cache.write_table("changes", table)
+    first_ledger = F.min(F.when(F.col("ledger_id").isNotNull(), F.struct(*LEDGER))).alias("first")
+    counts_by_kind = rows.groupBy(*_COUNTED).agg(F.count("*").alias("count"), first_ledger)
+    counted_rows = counts_by_kind.select(*_COUNTED, "count", "first.*").collect()
+    counts = tuple(FindingCount(*row) for row in counted_rows)
     changes = RunChanges(
         counts, previous.run, previous.notes, entries, finished, rows, lost=lost, lost_carried=lost_carried
     )
@@ -200,8 +202,8 @@ def compare_with_previous(
         return changes
     refused: dict[int, int] = {}
     if entries:
-        counted = find_refusals(rows, entries, baselines, digests, day)
-        refused = {row["place"]: row["count"] for row in counted.collect()}
+        refusal_rows = find_refusals(rows, entries, baselines, digests, day)
+        refused = {row["place"]: row["count"] for row in refusal_rows.collect()}
     sentences = tuple(refusal_sentences(entries, refused, digests, day))[:REFUSALS_SHOWN]
     return replace(changes, refused=sum(refused.values()), refusals=sentences)
 
@@ -234,13 +236,14 @@ def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) ->
 def _coverage_of(
     tables: Tables, holes: bool, not_run: Collection[str], lost_carried: Collection[str]
 ) -> RunCoverage:
-    unreadable_owners = tables.ownership.where("fault = 'owner-unreadable'")
+    counts = {"owners": (tables.ownership, ["count(*)", "count_if(fault = 'owner-unreadable')"])}
+    owner_rows, unreadable_owners = aggregate_many(counts)["owners"]
     return RunCoverage(
         tables.verdicts,
         tables.bookies,
         holes,
         bool(tables.roster.unread),
-        owners="ownership" not in tables.known_empty and unreadable_owners.isEmpty(),
+        owners=owner_rows > 0 and not unreadable_owners,
         asked_tables={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
         not_run=frozenset(not_run),
         lost_carried=frozenset(lost_carried),
@@ -261,35 +264,35 @@ class RunsBefore:
     hour_ago: RunSummary | None
     siblings: RunsBeside
 
-    def orphans(self, landing: Landing) -> DataFrame | None:
+    def orphans(self, cache: TableCache) -> DataFrame | None:
         """Return the table ``orphans`` of ``hour_ago``. None if there is no such run."""
         if self.hour_ago is None:
             return None
-        return landing.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
+        return cache.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
 
-    def ledgers_listed(self, landing: Landing, since: int, scan_time: int) -> DataFrame | None:
+    def ledgers_listed(self, cache: TableCache, since: int, scan_time: int) -> DataFrame | None:
         """Return ids of the newest run scanned from ``since`` to ``scan_time``, in ms. None without a run."""
-        newest = self._newest_with("tables/ledgers", scan_time)
-        is_recent = newest is not None and newest.scan_time >= since
-        run = _first_choice(landing, "ledgers_before", newest if is_recent else None)
-        return None if run is None else scan_ids(landing.spark.read.parquet(f"{run.path}/tables/ledgers"))
+        newest_run = self._newest_with("tables/ledgers", scan_time)
+        is_recent = newest_run is not None and newest_run.scan_time >= since
+        run = _first_choice(cache.run_store, "ledgers_before", newest_run if is_recent else None)
+        return None if run is None else scan_ids(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
-    def with_ledgers(self, landing: Landing, scan_time: int) -> RunSummary | None:
+    def with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
         """Return the newest run with the table ``ledgers`` scanned by ``scan_time``, in ms, or None."""
-        return _first_choice(landing, "ledgers_of", self._newest_with("tables/ledgers", scan_time))
+        return _first_choice(run_store, "ledgers_of", self._newest_with("tables/ledgers", scan_time))
 
-    def with_table(self, landing: Landing, name: str, scan_time: int) -> RunSummary | None:
+    def with_table(self, run_store: RunStore, name: str, scan_time: int) -> RunSummary | None:
         """Return the newest run with the table ``name`` scanned by ``scan_time``, in ms, or None."""
-        return _first_choice(landing, f"{name}_before", self._newest_with(f"tables/{name}", scan_time))
+        return _first_choice(run_store, f"{name}_before", self._newest_with(f"tables/{name}", scan_time))
 
-    def table(self, landing: Landing, name: str, scan_time: int) -> DataFrame | None:
+    def table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
         """Return the table ``name`` of the run that `with_table` returns. None if there is no such run."""
-        run = self.with_table(landing, name, scan_time)
-        return None if run is None else landing.spark.read.parquet(f"{run.path}/tables/{name}")
+        run = self.with_table(cache.run_store, name, scan_time)
+        return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/{name}")
 
-    def with_owners(self, landing: Landing, scan_time: int) -> RunSummary | None:
+    def with_owners(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
         """Return the newest run that read owners and was scanned by ``scan_time``, in ms, or None."""
-        return _first_choice(landing, "owners_before", self._newest_with("tables/ownership", scan_time))
+        return _first_choice(run_store, "owners_before", self._newest_with("tables/ownership", scan_time))
 
     def of_future(self, time: int) -> bool:
         """Return whether a run ended after ``time``, in ms. The holds of such a run are not carried over."""
@@ -299,7 +302,7 @@ class RunsBefore:
         candidates = [run for run in self.siblings.runs if run.scan_time <= scan_time and _has(run, table)]
         return max(candidates, key=lambda run: (run.scan_time, run.path), default=None)
 
-    def confirm(self, landing: Landing, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
+    def confirm(self, cache: TableCache, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
         """Return the findings. Those that the previous run also has become confirmed."""
         run = self.previous.run
         if (
@@ -309,26 +312,24 @@ class RunsBefore:
             or healing_suspects(findings).isEmpty()
         ):
             return findings
-        rows = landing.spark.read.parquet(f"{run.path}/findings")
+        rows = cache.spark.read.parquet(f"{run.path}/findings")
         earlier = EarlierFindings(rows, run.name, run.finished)
         return confirm_by_two_runs(findings, earlier, tables.moved, tables.bookies, round(grace * 1000))
 
 
-def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
+def find_runs_before(run_store: RunStore, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
     """Choose the earlier runs for a new run. ``scan_time`` is the time of its first scan, in ms."""
-    siblings = runs_beside(landing.run.path, cluster, renew_index=True)
-    newest = siblings.newest(time := now_ms())
-    notes = siblings.notes_of_future(time)
-    chosen = _first_choice(landing, "previous", newest.run)
-    old = siblings.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
-    return RunsBefore(
-        Previous(chosen, (*newest.notes, *notes)), _first_choice(landing, "hour_ago", old), siblings
-    )
+    siblings = runs_beside(run_store.directory.path, cluster, renew_index=True)
+    newest_run = siblings.newest(time := now_ms())
+    notes = (*newest_run.notes, *siblings.notes_of_future(time))
+    previous = Previous(_first_choice(run_store, "previous", newest_run.run), notes)
+    older_run = siblings.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
+    return RunsBefore(previous, _first_choice(run_store, "hour_ago", older_run), siblings)
 
 
-def _first_choice(landing: Landing, key: str, run: RunSummary | None) -> RunSummary | None:
+def _first_choice(run_store: RunStore, key: str, run: RunSummary | None) -> RunSummary | None:
     """Return ``run``. A resumed run returns the run that was chosen before it was interrupted."""
-    path = landing.pin_fact(key, run.path if run else None)
+    path = run_store.pin_fact(key, run.path if run else None)
     if path is None:
         return None
     return run if run is not None and run.path == path else RunSummary.of(path, RunReader(path).report)
@@ -373,17 +374,17 @@ def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
     undecided = tables.verdicts.where(
         f"class <> potential_class or class = '{LedgerClass.UNDECIDED}'"
     ).select(*LEDGER, (F.col("class") == LedgerClass.UNDECIDED).alias("unjudged"))
-    whole = copies.groupBy(*LEDGER).agg(F.min("accepted").alias("accepted"))
+    accepted_ledgers = copies.groupBy(*LEDGER).agg(F.min("accepted").alias("accepted"))
     named_ledgers = about.select(*LEDGER).distinct().withColumn("named", F.lit(True))
     [ledgers] = (
-        undecided.join(whole, [*LEDGER], "left")
+        undecided.join(accepted_ledgers, [*LEDGER], "left")
         .join(named_ledgers, [*LEDGER], "left")
         .agg(F.count_if(F.when(F.col("unjudged"), F.col("named")).otherwise(F.col("accepted"))))
         .collect()
     )
     [replicas] = copies.agg(F.count_if("accepted")).collect()
-    unread = sorted({row["bookie_id"] for row in rows if row["id"] == UNREAD})
-    return {"bookies": unread, "ledgers": ledgers[0], "replicas": replicas[0]}
+    unread_bookies = sorted({row["bookie_id"] for row in rows if row["id"] == UNREAD})
+    return {"bookies": unread_bookies, "ledgers": ledgers[0], "replicas": replicas[0]}
 
 
 def _copies(judged: DataFrame, bookies: list[str], about: DataFrame) -> DataFrame:
@@ -393,7 +394,7 @@ def _copies(judged: DataFrame, bookies: list[str], about: DataFrame) -> DataFram
     on_ledgers = about.groupBy(*LEDGER).agg(
         F.max(F.col("on").isNull()).alias("anywhere"), F.collect_set("on").alias("places")
     )
-    joined = replicas.join(on_ledgers, [*LEDGER], "left")
-    accepted = F.col("bookie_id").isin(*bookies) if bookies else F.lit(False)
+    joined_rows = replicas.join(on_ledgers, [*LEDGER], "left")
+    is_accepted = F.col("bookie_id").isin(*bookies) if bookies else F.lit(False)
     is_named = F.col("anywhere") | F.array_contains("places", F.col("bookie_id"))
-    return joined.select(*LEDGER, (accepted | F.coalesce(is_named, F.lit(False))).alias("accepted"))
+    return joined_rows.select(*LEDGER, (is_accepted | F.coalesce(is_named, F.lit(False))).alias("accepted"))

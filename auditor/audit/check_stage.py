@@ -6,11 +6,11 @@ findings.
 """
 
 from collections.abc import Collection, Sequence
-from functools import partial, reduce
+from functools import reduce
 
 from auditor import checks
 from auditor.audit.changes import RunsBefore
-from auditor.audit.landing import Landing
+from auditor.audit.table_cache import TableCache
 from auditor.checks import TableCheck, check_order
 from auditor.findings.causes import COPIES, PROVING, Claim, find_claims, uneven_directories
 from auditor.findings.confirm import confirm, doubt_unproved, with_owners
@@ -19,7 +19,7 @@ from auditor.model.finding import Confidence
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import CauseCount, CauseEvidence, FindingCause
 from auditor.spark import functions as F
-from auditor.spark.query_plans import in_one_task, partitions
+from auditor.spark.table_queries import asks_tables, collect_query, due_queries
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 
@@ -36,18 +36,23 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
 
 def _lacking(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
     """Count findings of missing copies by bookie, and by the directory of the bookie that has the ledger."""
-    if tables.known_empty.issuperset(id.replace("-", "_") for id in COPIES):
-        return {}
-    of_copies = findings.where(F.col("id").isin(*COPIES) & (F.col("confidence") != Confidence.SUSPECT))
-    uneven = uneven_directories(tables.roster)
-    numbers = [F.lit(part) for name, places in uneven.items() for part in (name, len(places))]
-    number = F.create_map(*numbers)[F.col("bookie_id")] if numbers else F.lit(None)
-    place = F.pmod("ledger_id", F.coalesce(number, F.lit(1)))
-    bookies = of_copies.withColumn("bookie_id", F.explode(F.col("missing.bookie_id")))
-    lacking: dict[str, dict[int, int]] = {}
-    for row in bookies.groupBy("bookie_id", place.alias("place")).count().collect():
-        lacking.setdefault(row["bookie_id"], {})[row["place"]] = row["count"]
-    return lacking
+
+    @asks_tables(*(id.replace("-", "_") for id in COPIES))
+    def counts(tables: Tables) -> DataFrame:
+        of_copies = findings.where(F.col("id").isin(*COPIES) & (F.col("confidence") != Confidence.SUSPECT))
+        uneven_bookies = uneven_directories(tables.roster)
+        directory_counts = [
+            F.lit(part) for name, places in uneven_bookies.items() for part in (name, len(places))
+        ]
+        number = F.create_map(*directory_counts)[F.col("bookie_id")] if directory_counts else F.lit(None)
+        place = F.pmod("ledger_id", F.coalesce(number, F.lit(1)))
+        bookies = of_copies.withColumn("bookie_id", F.explode(F.col("missing.bookie_id")))
+        return bookies.groupBy("bookie_id", place.alias("place")).count()
+
+    missing_by_directory: dict[str, dict[int, int]] = {}
+    for row in collect_query(counts, tables):
+        missing_by_directory.setdefault(row["bookie_id"], {})[row["place"]] = row["count"]
+    return missing_by_directory
 
 
 def count_causes(findings: DataFrame, claims: Sequence[Claim]) -> list[FindingCause]:
@@ -60,7 +65,9 @@ def count_causes(findings: DataFrame, claims: Sequence[Claim]) -> list[FindingCa
         count = CauseCount(id=row["id"], urgency=row["urgency"], severity=row["severity"], count=row["count"])
         counts_of.setdefault(row["cause"], []).append(count)
     causes = [_cause(number, claims[number - 1], counts) for number, counts in counts_of.items()]
-    return sorted(causes, key=lambda cause: (_place(cause["findings"][0]), -cause["count"], cause["number"]))
+    return sorted(
+        causes, key=lambda cause: (_sort_key(cause["findings"][0]), -cause["count"], cause["number"])
+    )
 
 
 def _cause(number: int, claim: Claim, counts: list[CauseCount]) -> FindingCause:
@@ -70,29 +77,25 @@ def _cause(number: int, claim: Claim, counts: list[CauseCount]) -> FindingCause:
         bookies=list(claim.bookies),
         sentence=claim.sentence,
         count=sum(count["count"] for count in counts),
-        findings=sorted(counts, key=_place),
+        findings=sorted(counts, key=_sort_key),
         evidence=[CauseEvidence(id=id, bookie_id=bookie) for id, bookie in claim.evidence],
     )
 
 
-def _place(count: CauseCount) -> tuple[int, int, int, str]:
+def _sort_key(count: CauseCount) -> tuple[int, int, int, str]:
     return check_order(count["urgency"], count["severity"], count["id"])
 
 
-SMALL_TABLES_STAGE = "checks"
-"""Stage name of the checks of a small audit. Two queries run all of them."""
-
-
 def run_checks(
-    landing: Landing, tables: Tables, not_run: Collection[str] = ()
+    cache: TableCache, tables: Tables, not_run: Collection[str] = ()
 ) -> tuple[DataFrame, list[Claim]]:
     """Run all checks except ``not_run``. Return their rows, not yet confirmed, and the causes."""
-    unconfirmed = _rows_of_checks(landing, tables, not_run)
+    unconfirmed = _rows_of_checks(cache, tables, not_run)
     return unconfirmed, claim_causes(unconfirmed, tables)
 
 
 def confirm_findings(
-    landing: Landing,
+    cache: TableCache,
     unconfirmed: DataFrame,
     claims: list[Claim],
     tables: Tables,
@@ -102,47 +105,29 @@ def confirm_findings(
     """Write the table ``findings``: the rows of all checks, with what earlier runs confirm."""
 
     def findings() -> DataFrame:
-        sure = before.confirm(landing, unconfirmed, tables, options.grace)
-        owned_findings = sure if "ownership" in tables.known_empty else with_owners(sure, tables.ownership)
+        confirmed_rows = before.confirm(cache, unconfirmed, tables, options.grace)
+        # Without owners no finding names any, not even unknown ones.
+        owned_findings = (
+            with_owners(confirmed_rows, tables.ownership) if cache.count("ownership") else confirmed_rows
+        )
         return add_fingerprints(owned_findings, tables.cluster.instance_id, claims)
 
-    return landing.land("findings", findings, below="")
+    return cache.write_table("findings", findings, below="")
 
 
-def _rows_of_checks(landing: Landing, tables: Tables, not_run: Collection[str]) -> DataFrame:
-    """Write the rows of all checks unsorted, because a sort reads its input twice.
-
-    For large tables, each group of checks is written separately. Spark plans the remaining parts of a query
-    anew whenever a part ends. If all checks were one query, this planning would take longer than the checks.
-    """
-
-    def of(table_checks: Sequence[TableCheck]) -> DataFrame:
-        rows = confirm(ask_table_checks(table_checks, tables), tables.moved)
-        return rows.coalesce(partitions(landing.spark))  # each check has tasks of its own, most of them idle
-
-    concerned = [
-        check
-        for check in checks.TABLE_CHECKS
-        if check.asks not in tables.known_empty and check.id not in not_run
-    ]
-
-    def land(group: str, table_checks: Sequence[TableCheck]) -> DataFrame:
-        return landing.land(group, partial(of, table_checks), "tables/checks")
-
-    if in_one_task(landing.spark):
-        # Every second one, so that neither half has all that is long.
-        second_half = (
-            landing.run_in_background(partial(land, "others", concerned[1::2])) if concerned[1:] else None
-        )
-        parts = [land(SMALL_TABLES_STAGE, concerned[::2])] if concerned else []
-        parts += [second_half()] if second_half else []
-    else:
-        groups: dict[str, list[TableCheck]] = {}
-        for check in concerned:
+def _rows_of_checks(cache: TableCache, tables: Tables, not_run: Collection[str]) -> DataFrame:
+    """Write the rows of all checks unsorted, because a sort reads its input twice."""
+    groups: dict[str, list[TableCheck]] = {}
+    for check in due_queries(checks.TABLE_CHECKS, tables):
+        if check.id not in not_run:
             groups.setdefault(checks.GROUP_OF[check.id], []).append(check)
-        parts = [land(group, table_checks) for group, table_checks in groups.items()]
+    parts = cache.execution.write_groups(
+        groups,
+        lambda table_checks: confirm(ask_table_checks(table_checks, tables), tables.moved),
+        lambda group, make: cache.write_table(group, make, "tables/checks"),
+    )
     of_bookies = [check for check in checks.ROSTER_CHECKS if check.id not in not_run]
     rows = ask_roster_checks(of_bookies, tables.roster)
-    parts.append(landing.rows("roster", rows, FOUND_SCHEMA, "tables/checks"))
+    parts.append(cache.write_rows("roster", rows, FOUND_SCHEMA, "tables/checks"))
     all_rows = reduce(lambda rows, part: rows.unionByName(part), parts)
     return doubt_unproved(all_rows, tables.cluster.unproved_bookies)

@@ -19,13 +19,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from auditor.audit.bookie_rows import bookie_states
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.index_scan import Indexes, gap_reasons
-from auditor.audit.landing import STEPS, Landing, rows_that_matter
 from auditor.audit.metadata_scan import FirstScan
+from auditor.audit.table_cache import SCRATCH, TableCache, semi_join_scratch
 from auditor.model.amounts import and_more, plural
 from auditor.model.columns import REPLICA
 from auditor.model.options import AuditOptions
@@ -37,16 +35,9 @@ from auditor.sources.bookies.rpc.listings import rpc_availability
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.store import StoreOptions
 from auditor.spark import functions as F
-from auditor.spark.batches import as_frame
-from auditor.spark.query_plans import partitions_of
+from auditor.spark.batches import Rows
 from auditor.spark.types import DataFrame
-from auditor.tables.accounts import (
-    GROUP_COLUMNS,
-    expected_replicas,
-    gone_replicas,
-    index_replicas,
-    tail_replicas,
-)
+from auditor.tables.accounts import expected_replicas, gone_replicas, index_replicas, tail_replicas
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.read_replies import READ_ERROR
@@ -92,19 +83,24 @@ class Witness:
             .collect()
         )
         remarks = []
-        full = [row["bookie_id"] for row in by_bookie if row["entries"] >= max(1, self.reads // 2)]
-        if full or sum(row["entries"] for row in by_bookie) >= self.reads:
+        refusing_bookies = [
+            row["bookie_id"] for row in by_bookie if row["entries"] >= max(1, self.reads // 2)
+        ]
+        if refusing_bookies or sum(row["entries"] for row in by_bookie) >= self.reads:
             text = "--witness-reads: the limit was reached; entries that were not read stay suspect"
             remarks.append(remark(RemarkKind.WITNESS_BOUND, text))
-        silent = [row for row in by_bookie if row["unknown"]]
-        if silent:
-            entries = plural(sum(row["unknown"] for row in silent), "entry")
-            text = f"no answer from {plural(len(silent), 'bookie')} about {entries}: these stay suspect"
+        silent_rows = [row for row in by_bookie if row["unknown"]]
+        if silent_rows:
+            entries = plural(sum(row["unknown"] for row in silent_rows), "entry")
+            text = f"no answer from {plural(len(silent_rows), 'bookie')} about {entries}: these stay suspect"
             examples = [
-                f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})" for row in silent[:BOOKIES_NAMED]
+                f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})"
+                for row in silent_rows[:BOOKIES_NAMED]
             ]
             remarks.append(
-                remark(RemarkKind.WITNESS_SILENT, text, *examples, *and_more(len(silent) - BOOKIES_NAMED))
+                remark(
+                    RemarkKind.WITNESS_SILENT, text, *examples, *and_more(len(silent_rows) - BOOKIES_NAMED)
+                )
             )
         refusing = [row for row in by_bookie if row["refused"]]
         if refusing:
@@ -153,7 +149,7 @@ class SideComparison(NamedTuple):
 
 
 def judge_by_index(
-    landing: Landing, first: FirstScan, pairs: UnequalPairs, options: AuditOptions
+    cache: TableCache, first: FirstScan, pairs: UnequalPairs, options: AuditOptions
 ) -> DataFrame:
     """Judge the unequal pairs by the indexes alone.
 
@@ -166,48 +162,54 @@ def judge_by_index(
         return judge_ledgers(pairs.ledgers, pairs.unequal, pairs.states, grace_ms)
 
     is_final = not _askable(first, pairs.indexes.bookies, options)
-    if is_final or landing.run.exists(f"tables/judged/{WHOLE}"):
-        return landing.land("judged", judge)
-    return landing.land("judged_by_index", judge)
+    if is_final or cache.run.exists(f"tables/judged/{WHOLE}"):
+        return cache.write_table("judged", judge)
+    return cache.write_table("judged_by_index", judge)
 
 
 def judge_with_witness(
-    landing: Landing, first: FirstScan, pairs: UnequalPairs, judged_by_index: DataFrame, options: AuditOptions
+    cache: TableCache,
+    first: FirstScan,
+    pairs: UnequalPairs,
+    judged_by_index: DataFrame,
+    options: AuditOptions,
 ) -> SideComparison:
     """Ask bookies for entries that seem to be missing, and write the table ``judged``.
 
     If bookies are asked, their answers are the table ``witness``.
     """
-    judgement, witness = _judge_again(landing, first, pairs, judged_by_index, options)
-    judged = landing.broadcast_if_small("judged", judgement)
+    judgement, witness = _judge_again(cache, first, pairs, judged_by_index, options)
+    judged = cache.broadcast("judged", judgement)
     return SideComparison(pairs.unequal, judged, pairs.states, witness, pairs.ledgers, pairs.indexes)
 
 
 def _judge_again(
-    landing: Landing, first: FirstScan, pairs: UnequalPairs, by_indexes: DataFrame, options: AuditOptions
+    cache: TableCache, first: FirstScan, pairs: UnequalPairs, by_indexes: DataFrame, options: AuditOptions
 ) -> tuple[DataFrame, Witness]:
     """Return the table ``judged``, and the witness reads that it contains."""
-    if landing.run.exists(f"tables/judged/{WHOLE}"):
-        has_witness = landing.run.exists(f"tables/witness/{WHOLE}")
-        rows = landing.spark.read.parquet(landing.where("tables/witness")) if has_witness else None
-        return landing.land("judged", lambda: by_indexes), Witness(rows, options.witness_reads)
+    if cache.run.exists(f"tables/judged/{WHOLE}"):
+        has_witness = cache.run.exists(f"tables/witness/{WHOLE}")
+        rows = cache.spark.read.parquet(cache.where("tables/witness")) if has_witness else None
+        return cache.write_table("judged", lambda: by_indexes), Witness(rows, options.witness_reads)
     ledgers, states = first.ledgers, pairs.states
-    askable = _askable(first, pairs.indexes.bookies, options)
+    askable_bookies = _askable(first, pairs.indexes.bookies, options)
     rows = None
-    if "judged_by_index" in landing.empty:
-        landing.run.remove("tables/judged_by_index")
-        return landing.rows("judged", [], JUDGED), Witness(rows, options.witness_reads)
-    if not candidates(by_indexes, askable).isEmpty():
-        where = endpoints(registrations(first.nodes), askable)
-        rows = landing.land(
+    if not cache.count("judged_by_index"):
+        cache.run.remove("tables/judged_by_index")
+        return cache.write_rows("judged", [], JUDGED), Witness(rows, options.witness_reads)
+    if not candidates(by_indexes, askable_bookies).isEmpty():
+        where = endpoints(registrations(first.nodes), askable_bookies)
+        rows = cache.write_table(
             "witness",
             lambda: reads.witness(
-                requests(ledgers, by_indexes, askable, options.witness_reads), where, rpc_limits(options)
+                requests(ledgers, by_indexes, askable_bookies, options.witness_reads),
+                where,
+                rpc_limits(options),
             ),
         )
     grace_ms = round(options.grace * 1000)
-    taking_reads = askable if rows is None else bookies_taking_reads(rows, states, askable)
-    judged = landing.land(
+    taking_reads = askable_bookies if rows is None else bookies_taking_reads(rows, states, askable_bookies)
+    judged = cache.write_table(
         "judged",
         lambda: (
             by_indexes
@@ -215,7 +217,7 @@ def _judge_again(
             else rejudge(ledgers, pairs.unequal, by_indexes, rows, states, taking_reads, grace_ms)
         ),
     )
-    landing.run.remove("tables/judged_by_index")
+    cache.run.remove("tables/judged_by_index")
     return judged, Witness(rows, options.witness_reads)
 
 
@@ -242,7 +244,7 @@ class BookieAnswers:
 
 
 def query_bookies(
-    landing: Landing, first: FirstScan, indexes: Indexes, options: AuditOptions
+    cache: TableCache, first: FirstScan, indexes: Indexes, options: AuditOptions
 ) -> BookieAnswers | None:
     """Ask the registered bookies in ensembles for their listings. Return None if no source is ``rpc:``.
 
@@ -254,26 +256,30 @@ def query_bookies(
         return None
     registered = registrations(first.nodes)
     registered_members = sorted(registered_modes(registered).keys() & bookies.members.keys())
-    unseen = [name for name in registered_members if bookies.unseen(name)]
-    with_source = [name for name in registered_members if name not in unseen and name not in bookies.foreign]
+    unseen_bookies = [name for name in registered_members if bookies.unseen(name)]
+    with_source = [
+        name for name in registered_members if name not in unseen_bookies and name not in bookies.foreign
+    ]
     # A bookie with RocksDB indexes has DbLedgerStorage, which never answers.
     can_list = [name for name in with_source if name not in indexes.in_databases]
 
     def answers() -> DataFrame:
-        pairs = every_replica(ledgers.where("undecidable = false"), unseen)
+        pairs = every_replica(ledgers.where("undecidable = false"), unseen_bookies)
         if can_list:
-            differing = _compare(landing, indexes, BookieWords(frozenset(bookies.foreign)))
-            again = as_frame(landing.spark, differing).where(F.col("bookie_id").isin(can_list))
-            pairs = pairs.unionByName(again.select(*REPLICA))
-        return rpc_availability(pairs, endpoints(registered, [*unseen, *with_source]), rpc_limits(options))
+            unequal_rows = _compare(cache, indexes, BookieWords(frozenset(bookies.foreign)))
+            asked_again_rows = cache.execution.frame(unequal_rows).where(F.col("bookie_id").isin(can_list))
+            pairs = pairs.unionByName(asked_again_rows.select(*REPLICA))
+        return rpc_availability(
+            pairs, endpoints(registered, [*unseen_bookies, *with_source]), rpc_limits(options)
+        )
 
-    rows = landing.land("answers", answers)
-    gave_up = gap_reasons(rows)
-    return BookieAnswers(rows, {name: gave_up.get(name) for name in unseen})
+    rows = cache.write_table("answers", answers)
+    gap_reason_by_bookie = gap_reasons(rows)
+    return BookieAnswers(rows, {name: gap_reason_by_bookie.get(name) for name in unseen_bookies})
 
 
 def compare_sides(
-    landing: Landing, first: FirstScan, indexes: Indexes, answers: BookieAnswers | None, has_gone: bool
+    cache: TableCache, first: FirstScan, indexes: Indexes, answers: BookieAnswers | None, has_gone: bool
 ) -> UnequalPairs:
     """Compare metadata and bookies, and write the table ``unequal``.
 
@@ -288,36 +294,32 @@ def compare_sides(
         frozenset(name for name in states if indexes.bookies.read_whole(name) and name not in indexes.old),
         frozenset(name for name, state in states.items() if state.read != BookieRead.READ),
     )
-    landing.fit_plans(_table_bytes(landing), indexes.bookies.replicas)
-    compare = partial(_compare, landing, indexes, words, answers is not None, has_gone)
-    unequal = landing.broadcast_if_small("unequal", landing.land("unequal", compare))
-    ledgers = rows_that_matter(landing, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
-    rows = rows_that_matter(landing, "unequal", "availability", indexes.rows)
+    cache.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replicas)
+    compare = partial(_compare, cache, indexes, words, answers is not None, has_gone)
+    unequal = cache.broadcast("unequal", cache.write_table("unequal", compare))
+    ledgers = semi_join_scratch(cache, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
+    rows = semi_join_scratch(cache, "unequal", "availability", indexes.rows)
     return UnequalPairs(unequal, states, ledgers, indexes.of_rows(rows))
 
 
 def _with_stopped(states: Mapping[str, BookieState], first: FirstScan) -> dict[str, BookieState]:
     """Return the states with ``stopped`` set for unregistered bookies, if the store shows registrations."""
-    running = registered_modes(registrations(first.nodes))
-    if not running and not first.source.live:
+    running_bookies = registered_modes(registrations(first.nodes))
+    if not running_bookies and not first.source.live:
         return dict(states)
-    return {name: replace(state, stopped=name not in running) for name, state in states.items()}
-
-
-def _table_bytes(landing: Landing) -> int:
-    return sum(landing.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
+    return {name: replace(state, stopped=name not in running_bookies) for name, state in states.items()}
 
 
 def _compare(
-    landing: Landing,
+    cache: TableCache,
     indexes: Indexes,
     words: BookieWords,
     with_answers: bool = False,
     has_gone: bool = False,
-) -> DataFrame | pa.Table:
+) -> Rows:
     """Return the pairs of ledger and bookie whose expected and held entries differ, from the run's tables."""
     tails, overlapping = indexes.tails, frozenset(indexes.overlapping)
-    table = landing.files
+    table = cache.files
     accounts = [
         AccountFiles(
             Account.EXPECTED,
@@ -332,8 +334,8 @@ def _compare(
     ]
     if indexes.pieces is not None:
         pieces = indexes.pieces
-        landing.land("pieces", lambda: pieces, f"tables/{STEPS}")
-        accounts.append(AccountFiles(Account.INDEX, table(f"{STEPS}/pieces"), index_replicas))
+        cache.write_table("pieces", lambda: pieces, f"tables/{SCRATCH}")
+        accounts.append(AccountFiles(Account.INDEX, table(f"{SCRATCH}/pieces"), index_replicas))
     if with_answers:
         accounts.append(AccountFiles(Account.ANSWER, table("answers"), index_replicas))
     if tails.rows is not None:
@@ -341,16 +343,11 @@ def _compare(
         accounts.append(AccountFiles(Account.TAIL, table("journal_tails"), read))
     if has_gone:
         accounts.append(AccountFiles(Account.MISSING_LOGS, table("gone_entries"), gone_replicas))
-    tasks = landing.tasks_of(_table_bytes(landing))
-    buckets = 1
-    if tasks is not None:
-        size = sum(account.files.column_bytes(GROUP_COLUMNS) for account in accounts)
-        buckets = partitions_of(tasks, indexes.bookies.replicas, size)
-    return find_unequal(tasks, accounts, words, buckets)
+    return find_unequal(cache.execution, accounts, words, indexes.bookies.replicas)
 
 
 def bookies_taking_reads(
-    witness: DataFrame, bookies: Mapping[str, BookieState], askable: Sequence[str]
+    witness: DataFrame, bookies: Mapping[str, BookieState], askable_bookies: Sequence[str]
 ) -> list[str]:
     """Return the askable bookies, except those that refuse reads and whose journals were fully read.
 
@@ -358,5 +355,5 @@ def bookies_taking_reads(
     """
     refusals = witness.where(F.col("answer") == WitnessAnswer.REFUSED).select("bookie_id").distinct()
     refusing = {row["bookie_id"] for row in refusals.collect()}
-    settled = {name for name, state in bookies.items() if state.journal_read} & refusing
-    return [name for name in askable if name not in settled]
+    settled_bookies = {name for name, state in bookies.items() if state.journal_read} & refusing
+    return [name for name in askable_bookies if name not in settled_bookies]

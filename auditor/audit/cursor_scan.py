@@ -52,9 +52,12 @@ def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) ->
     """Return the compacted ledgers that the newest cursor entries name. Uncertain ones are left out."""
     if first.source.live:
         return []  # the cursor may have moved on while it was read
-    own = owners.where("kind = 'cursor' and ledger_id is not null").select("path", "ledger_id")
+    cursor_ledgers = owners.where("kind = 'cursor' and ledger_id is not null").select("path", "ledger_id")
     rows = (
-        own.join(owners.where("stale").select("path"), "path").orderBy("path").limit(CURSORS_LIMIT).collect()
+        cursor_ledgers.join(owners.where("stale").select("path"), "path")
+        .orderBy("path")
+        .limit(CURSORS_LIMIT)
+        .collect()
     )
     cursors: dict[int, str] = {row["ledger_id"]: row["path"] for row in rows}
     if not cursors:
@@ -62,18 +65,18 @@ def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) ->
     ids = sorted(cursors)
     copies_of = _holders(indexes, ids)
     tail_ends = _tails(indexes, ids)
-    whole = {name for name in indexes.bookies.members if _read_whole(indexes, name)}
+    fully_read_bookies = {name for name in indexes.bookies.members if _read_whole(indexes, name)}
     directories = _ledger_directories(indexes.bookies)
     compactions = []
     for id, members, digest_type in _ledgers(first.ledgers, ids):
-        if not set(members) <= whole or digest_type is None:
+        if not set(members) <= fully_read_bookies or digest_type is None:
             continue
-        copies = [copy for copy in copies_of.get(id, ()) if copy.bookie_id in members]
-        last = max((copy.last for copy in copies), default=-1)
+        copies_on_members = [copy for copy in copies_of.get(id, ()) if copy.bookie_id in members]
+        last = max((copy.last for copy in copies_on_members), default=-1)
         if last < 0 or tail_ends.get(id, -1) > last:
             continue
-        newest = (copy for copy in copies if copy.last == last)
-        body = _first_body(newest, id, digest_type, directories)
+        newest_copies = (copy for copy in copies_on_members if copy.last == last)
+        body = _first_body(newest_copies, id, digest_type, directories)
         if body is not None:
             compactions += _compaction(cursors[id], body)
     return compactions
@@ -105,7 +108,7 @@ def _holders(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]]:
     copies_of: dict[int, list[_Copy]] = {}
     for row in of_ledgers.select("bookie_id", "ledger_id", "groups", "state", "path", "storage").collect():
         if row["state"] == IndexState.OK and row["path"] is not None:
-            copy = _Copy(row["bookie_id"], _last(row["groups"]), row["path"], row["storage"])
+            copy = _Copy(row["bookie_id"], _last_entry(row["groups"]), row["path"], row["storage"])
             copies_of.setdefault(row["ledger_id"], []).append(copy)
     return copies_of
 
@@ -117,11 +120,11 @@ def _tails(indexes: Indexes, ids: list[int]) -> dict[int, int]:
     of_ledgers = indexes.tails.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
     last: dict[int, int] = {}
     for row in of_ledgers.select("ledger_id", "groups").collect():
-        last[row["ledger_id"]] = max(_last(row["groups"]), last.get(row["ledger_id"], -1))
+        last[row["ledger_id"]] = max(_last_entry(row["groups"]), last.get(row["ledger_id"], -1))
     return last
 
 
-def _last(groups: bytes | None) -> int:
+def _last_entry(groups: bytes | None) -> int:
     """Return the last entry of a set. -1 if the set is empty."""
     runs = groups_of(groups)
     return int((runs["last_start"] + runs["size"] - 1).max()) if len(runs) else -1
@@ -154,10 +157,10 @@ def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
 
 
 def _first_body(
-    newest: Iterator[_Copy], id: int, digest_type: str, directories: Mapping[str, list[str]]
+    newest_copies: Iterator[_Copy], id: int, digest_type: str, directories: Mapping[str, list[str]]
 ) -> bytes | None:
     """Return the body of the last entry from the first bookie from which it can be read, or None."""
-    for copy in newest:
+    for copy in newest_copies:
         try:
             location = find_location(copy.index, copy.storage, id, copy.last)
             if location is not None:

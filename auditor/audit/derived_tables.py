@@ -4,6 +4,7 @@ Each table is written once. Tables that are empty in most clusters are not compu
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,18 +16,18 @@ from auditor.audit.bookie_settings import read_resolver_flag
 from auditor.audit.changes import RunsBefore
 from auditor.audit.comparison import BookieAnswers, SideComparison
 from auditor.audit.index_scan import Indexes
-from auditor.audit.landing import STEPS, Landing, rows_that_matter
-from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
+from auditor.audit.metadata import ClusterMetadata, ScanDifference, write_registry
 from auditor.audit.owner_scan import named_ledgers
-from auditor.audit.placement_scan import Placement, land_locations
-from auditor.audit.repair_scan import QueueTables, land_reachability, with_repair_state
+from auditor.audit.placement_scan import Placement, write_locations
+from auditor.audit.repair_scan import QueueTables, with_repair_state, write_reachability
 from auditor.audit.source_age import find_foreign_sources
 from auditor.audit.space_scan import listed_lately
+from auditor.audit.table_cache import SCRATCH, TableCache, semi_join_scratch
 from auditor.model.bookie_alias import alias_edges, identities
 from auditor.model.check_settings import CheckSettings
 from auditor.model.columns import REPLICA
 from auditor.spark.batches import arrow_frame
-from auditor.spark.query_plans import aggregate_many
+from auditor.spark.table_queries import aggregate_many, asks_tables, derived, names_without_rows
 from auditor.spark.types import DataFrame
 from auditor.tables import ClusterFacts, Roster, Tables
 from auditor.tables.cluster_state import UNDRAWN, find_undrawn
@@ -62,25 +63,25 @@ from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
 
 
-def land_identities(landing: Landing, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame) -> None:
+def write_identities(cache: TableCache, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame) -> None:
     """Write the tables ``identities`` and ``identity_edges``: the bookie ids that belong to one bookie.
 
     The tables ``bookies``, ``registrations``, ``cookies`` and ``directories`` are read back: they have a few
     rows per bookie. The pairs of bookies that share ledgers are equally few, and are collected.
     """
     names = ("bookies", "registrations", "cookies", "directories")
-    rows = facts(*(landing.run.read(f"tables/{name}").to_pylist() for name in names))
+    rows = facts(*(cache.run.read(f"tables/{name}").to_pylist() for name in names))
     ids = facts_by_id(rows)
     # Most clusters have no id that is gone, and then no ledger needs to be asked.
     has_vanished = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
     shared = shared_contents(ledgers, unequal, bookies).collect() if has_vanished else []
     edges = alias_edges(ids, compare_contents([row.asDict() for row in shared], rows))
-    landing.rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES)
-    landing.rows("identity_edges", edge_rows(edges), EDGES)
+    cache.write_rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES)
+    cache.write_rows("identity_edges", edge_rows(edges), EDGES)
 
 
 def derive_tables(
-    landing: Landing,
+    cache: TableCache,
     metadata: ClusterMetadata,
     difference: ScanDifference,
     indexes: Indexes,
@@ -94,7 +95,7 @@ def derive_tables(
     """Write the tables that checks query, and return them. Tables of entry logs are added later.
 
     Args:
-        landing: The writer of the run.
+        cache: The writer of the run.
         metadata: Both scans.
         difference: The differences between the scans.
         indexes: The data read from bookies.
@@ -105,55 +106,65 @@ def derive_tables(
         placement: The placement policy and the locations of bookies.
         settings: The constants of the checks.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     ledgers, marks = metadata.first.ledgers, stock(metadata.second.marks)
-    land_registry(metadata)
+    write_registry(metadata)
     rows = bookie_rows(indexes, metadata, marks, answers.bookies if answers else {})
-    bookies = landing.rows("bookies", rows, BOOKIES)
-    land_locations(landing, placement, rows, metadata.registration_rows(), metadata.source.options)
-    pairs, judged = comparison.unequal, comparison.judged
-    classes = _land_verdicts(landing, judged)
+    bookies = cache.write_rows("bookies", rows, BOOKIES)
+    write_locations(cache, placement, rows, metadata.registration_rows(), metadata.source.options)
+    classes = _write_verdicts(cache, comparison.judged)
     count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
-    counts = arrow_frame(landing.spark, count_table)
-    made_of = (landing, metadata, difference, indexes, comparison, before, counts, ownership)
-    orphan_tables = landing.run_in_background(partial(_land_orphans, *made_of, settings))
-    marked = of_first_scan(marks.where("kind = 'mark'"), difference.moved)
-    ledgers_of_marks, classes_of_marks = ledgers, classes
-    if "marks" not in landing.empty:
-        ledgers_of_marks = rows_that_matter(landing, "marks", "ledgers", ledgers, OF_LEDGERS)
-        classes_of_marks = rows_that_matter(landing, "marks", "verdicts", classes)
-    make = partial(stale_marks, marked, classes_of_marks, ledgers_of_marks, bookies)
-    has_marks = "marks" not in landing.empty
-    stale = landing.run_in_background(partial(landing.land_some, has_marks, "stale_marks", STALE_MARKS, make))
-    _land_contents(landing, ledgers, indexes, comparison, bookies, counts)
-    landing.rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
-    land_identities(landing, bookies, ledgers, pairs)
-    cluster = _cluster_facts(metadata, difference, indexes, before, placement, settings)
-    roster = Roster.read(lambda name: landing.run.read(f"tables/{name}").to_pylist(), cluster)
-    locked = marks.where("kind = 'lock'")
-    orphan_frames, stale_ones = orphan_tables(), stale()
-    reachability = land_reachability(landing, roster)
-    roster = with_repair_state(
-        landing, metadata, roster, QueueTables(ledgers, marked, locked, reachability), before.previous.run
+    counts = arrow_frame(cache.spark, count_table)
+    all_marks = metadata.second.marks
+    first_scan_marks = derived(of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks)
+    ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, OF_LEDGERS)
+    classes_of_marks = semi_join_scratch(cache, "marks", "verdicts", classes)
+
+    @asks_tables("marks")
+    def stale_rows(_: TableCache) -> DataFrame:
+        return stale_marks(first_scan_marks, classes_of_marks, ledgers_of_marks, bookies)
+
+    def write_facts_of_bookies() -> Roster:
+        _write_contents(cache, ledgers, indexes, comparison, bookies, counts)
+        cache.write_rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
+        write_identities(cache, bookies, ledgers, comparison.unequal)
+        cluster = _cluster_facts(metadata, difference, indexes, before, placement, settings)
+        return Roster.read(lambda name: cache.run.read(f"tables/{name}").to_pylist(), cluster)
+
+    made_of = (cache, metadata, difference, indexes, comparison, before, counts, ownership)
+    roster, orphan_frames, stale_ones = cache.execution.run_concurrently(
+        [
+            write_facts_of_bookies,
+            partial(_write_orphans, *made_of, settings),
+            partial(cache.write_query, "stale_marks", STALE_MARKS, stale_rows, cache),
+        ]
     )
-    nobodys = landing.spark.createDataFrame([], from_arrow_schema(OWNERSHIP))
+    locked = derived(marks.where("kind = 'lock'"), all_marks)
+    reachability = write_reachability(cache, roster)
+    roster = with_repair_state(
+        cache,
+        metadata,
+        roster,
+        QueueTables(ledgers, first_scan_marks, locked, reachability),
+        before.previous.run,
+    )
     frames = {
         "ledgers": ledgers,
-        "marks": marked,
+        "marks": first_scan_marks,
         "locks": locked,
         "bookies": bookies,
         "availability": indexes.by_state,
-        "unequal": pairs,
-        "judged": judged,
+        "unequal": comparison.unequal,
+        "judged": comparison.judged,
         "verdicts": classes,
         "reachability": reachability,
         **orphan_frames._asdict(),
-        "over_replicated": find_over_replicated(judged, ledgers, marked, locked, bookies),
-        "unindexed": find_unindexed(judged, difference.moved),
+        "over_replicated": find_over_replicated(
+            comparison.judged, ledgers, first_scan_marks, locked, bookies
+        ),
+        "unindexed": find_unindexed(comparison.judged, difference.moved),
         "stale_marks": stale_ones,
-        "empty_directories": empty_directories(marks),
-        "ownership": nobodys if ownership is None else ownership,
+        "empty_directories": derived(empty_directories(marks), all_marks),
+        "ownership": arrow_frame(cache.spark, OWNERSHIP.empty_table()) if ownership is None else ownership,
     }
     tables = Tables(
         frames,
@@ -161,10 +172,10 @@ def derive_tables(
         moved=difference.moved,
         roster=roster,
         cluster=roster.cluster,
-        known_empty=_tables_without_rows(landing, rows),
+        known_empty=_tables_without_rows(cache, frames, rows),
     )
-    has_gaps = bool(metadata.gaps()) or "doubtful_ids" not in landing.empty
-    return _with_empty_parts(tables, has_gaps)
+    has_gaps = bool(metadata.gaps()) or cache.count("doubtful_ids") > 0
+    return _with_part_counts(tables, has_gaps or cache.count("orphans") > 0)
 
 
 IN_NEED = frozenset(
@@ -176,45 +187,46 @@ IN_NEED = frozenset(
         "unreadable_ledgers",
         "misplaced_ledgers",
         "broken_ledgers",
-        "orphans",
     }
 )
 """Table parts whose rows may need bytes from an unread disk. No disk is needed if all of them are empty."""
 
 
-def _with_empty_parts(tables: Tables, has_gaps: bool) -> Tables:
+def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
     """Return ``tables`` with the set of empty parts, and with ``copies_complete``: no unread disk is needed.
 
-    ``has_gaps`` is whether some metadata could not be read, or leaves ledger ids in doubt.
+    ``needs_disks`` is whether some metadata could not be read, leaves ledger ids in doubt, or lacks a ledger
+    that a bookie has.
     """
-    tables = replace(tables, known_empty=tables.known_empty | _parts_without_rows(tables))
+    questions = part_questions(tables.frames)
+    parts_without_rows = empty_parts(questions, aggregate_many(questions))
     cluster = tables.cluster
-    sure = cluster.layout_known and cluster.bookies_listed and cluster.tree_elsewhere is None
-    complete = sure and not has_gaps and tables.known_empty >= IN_NEED
-    cluster = replace(cluster, copies_complete=complete)
-    return replace(tables, cluster=cluster, roster=replace(tables.roster, cluster=cluster))
+    is_layout_certain = cluster.layout_known and cluster.bookies_listed and cluster.tree_elsewhere is None
+    cluster = replace(
+        cluster, copies_complete=is_layout_certain and not needs_disks and parts_without_rows >= IN_NEED
+    )
+    return replace(
+        tables,
+        known_empty=tables.known_empty | parts_without_rows,
+        cluster=cluster,
+        roster=replace(tables.roster, cluster=cluster),
+    )
 
 
-def with_declared(landing: Landing, tables: Tables) -> Tables:
+def with_declared(cache: TableCache, tables: Tables) -> Tables:
     """Return ``tables`` with each table of `TABLES` that declares its inputs, if these inputs are there."""
     for table in TABLES.values():
         if table.make is not None and tables.frames.keys() >= {*table.of}:
-            make = partial(table.make, *(tables.frames[name] for name in table.of))
-            tables = tables.add(landing.empty, **{table.name: landing.land(table.name, make)})
+            make_table = partial(table.make, *(tables.frames[name] for name in table.of))
+            tables = tables.add(**{table.name: cache.write_table(table.name, make_table)})
     return tables
 
 
-def _land_verdicts(landing: Landing, judged: DataFrame) -> DataFrame:
-    of_judged = f"{STEPS}/verdicts_of_judged"
-    landing.land("verdicts_of_judged", lambda: verdicts_of_judged(judged), f"tables/{STEPS}")
-    files = (landing.files(name) for name in ("ledgers", "judged", of_judged))
-    table = verdicts(landing.spark, *files)
-    return landing.land("verdicts", lambda: landing.read_small(table))
-
-
-def _parts_without_rows(tables: Tables) -> frozenset[str]:
-    questions = part_questions(tables.frames, tables.known_empty)
-    return empty_parts(questions, aggregate_many(questions))
+def _write_verdicts(cache: TableCache, judged: DataFrame) -> DataFrame:
+    of_judged = f"{SCRATCH}/verdicts_of_judged"
+    cache.write_table("verdicts_of_judged", lambda: verdicts_of_judged(judged), f"tables/{SCRATCH}")
+    files = (cache.files(name) for name in ("ledgers", "judged", of_judged))
+    return cache.write_table("verdicts", lambda: verdicts(cache.spark, *files))
 
 
 class OrphanTables(NamedTuple):
@@ -227,8 +239,8 @@ class OrphanTables(NamedTuple):
     id_generators: DataFrame
 
 
-def _land_orphans(
-    landing: Landing,
+def _write_orphans(
+    cache: TableCache,
     metadata: ClusterMetadata,
     difference: ScanDifference,
     indexes: Indexes,
@@ -248,31 +260,31 @@ def _land_orphans(
             difference.moved,
             metadata.source.scan_time,
             {name: indexes.newest(name) for name in indexes.in_databases if name in comparison.states},
-            None if "doubtful_ids" in landing.empty else difference.doubtful_ids,
+            difference.doubtful_ids,
             metadata.first.ledgers,
         )
 
-    orphan_rows = landing.land("orphans", found)
-    number = landing.run.count("tables/orphans")
-    many = number >= settings.vanished_ledgers
-    lately = listed_lately(metadata, before) if number >= _fewest_orphans(settings) else Lately()
+    orphan_rows = cache.write_table("orphans", found)
+    number = cache.run.count("tables/orphans")
+    has_many_orphans = number >= settings.vanished_ledgers
+    recent_listing = listed_lately(metadata, before) if number >= _fewest_orphans(settings) else Lately()
     owned = named_ledgers(ownership) if ownership is not None and number else None
-    holding_rows = landing.land(
-        "holdings", lambda: holdings(counts, orphan_rows, before.orphans(landing), lately, owned)
+    holding_rows = cache.write_table(
+        "holdings", lambda: holdings(counts, orphan_rows, before.orphans(cache), recent_listing, owned)
     )
-    vanished = landing.land_some(
-        many,
+    vanished = cache.write_or_empty(
+        has_many_orphans,
         "vanished_ranges",
         VANISHED_RANGES,
-        lambda: vanished_ranges(indexes.rows, orphan_rows, lately, settings),
+        lambda: vanished_ranges(indexes.rows, orphan_rows, recent_listing, settings),
     )
     ids = metadata.ids_drawn()
-    undrawn = landing.land_some(
-        bool(ids) and "orphans" not in landing.empty, "undrawn", UNDRAWN,
+    undrawn = cache.write_or_empty(
+        bool(ids) and number > 0, "undrawn", UNDRAWN,
         lambda: find_undrawn(orphan_rows, metadata.first.ledgers, ids),
     )  # fmt: skip
     source = metadata.source
-    generators = landing.land_some(
+    generators = cache.write_or_empty(
         bool(ids), "id_generators", ID_GENERATORS,
         lambda: id_generators(
             metadata.first.ledgers, undrawn, ids, source.layout, metadata.second.nodes.scan_time
@@ -287,8 +299,8 @@ def _fewest_orphans(settings: CheckSettings) -> int:
     return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, default)
 
 
-def _land_contents(
-    landing: Landing,
+def _write_contents(
+    cache: TableCache,
     ledgers: DataFrame,
     indexes: Indexes,
     comparison: SideComparison,
@@ -300,19 +312,19 @@ def _land_contents(
     Only bookies that differ from the metadata are compared with other bookies.
     """
     rows = [asdict(directory) for directory in indexes.bookies.attribution.directories]
-    directories = landing.rows("directories", rows, DIRECTORIES)
+    directories = cache.write_rows("directories", rows, DIRECTORIES)
 
     def table() -> DataFrame:
         # An entry log that is not there says nothing of whose index it is.
         pairs = comparison.unequal.where("gone is null")
         lost_replicas = comparison.unequal.where("gone is not null").select(*REPLICA)
         lacking = lacking_replicas(comparison.judged, bookies).join(lost_replicas, [*REPLICA], "left_anti")
-        doubtful = {row["bookie_id"] for row in bookies_in_doubt(pairs, lacking).collect()}
-        bookie_ids = sorted(doubtful | set(indexes.overlapping))
+        doubted_bookies = {row["bookie_id"] for row in bookies_in_doubt(pairs, lacking).collect()}
+        bookie_ids = sorted(doubted_bookies | set(indexes.overlapping))
         large = LargeTables(comparison.ledgers, comparison.indexes.rows, counts, *_by_directories(rows))
         return contents(indexes.rows, ledgers, pairs, lacking, directories, bookies, bookie_ids, large)
 
-    landing.land("contents", table)
+    cache.write_table("contents", table)
 
 
 def _by_directories(directories: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
@@ -342,7 +354,7 @@ def _cluster_facts(
         keeps_marks=source.store.keeps_marks,
         instance_id_missing=metadata.instance_id_missing(),
         bare=metadata.bare(),
-        lists_no_ledger="ledgers" in metadata.source.landing.empty and metadata.is_used(),
+        lists_no_ledger=not metadata.source.cache.count("ledgers") and metadata.is_used(),
         bookies_listed=metadata.bookies_listed(),
         orphans_known=before.hour_ago.finished if before.hour_ago else None,
         unclear_bookies=frozenset(metadata.unclear_bookies()),
@@ -357,11 +369,12 @@ def _cluster_facts(
     )
 
 
-def _tables_without_rows(landing: Landing, bookies: list[dict[str, Any]]) -> frozenset[str]:
-    """Return the tables that are known to be empty. ``bookies`` are the rows of the table ``bookies``."""
-    empty = {*landing.empty, *(OPTIONAL - landing.landed.keys())}  # until they were read
-    if "marks" in empty:
-        empty |= {"locks", "empty_directories"}  # which are made of it
+def _tables_without_rows(
+    cache: TableCache, frames: Mapping[str, DataFrame], bookies: list[dict[str, Any]]
+) -> frozenset[str]:
+    """Return the names of tables and properties without rows. ``bookies`` are the rows of that table."""
+    unread_tables = OPTIONAL - cache.frames.keys()
+    empty = {*cache.known_empty, *names_without_rows(frames), *unread_tables}
     if not any(row["named"] and not row["registered"] for row in bookies):
         empty.add("unregistered")
     return frozenset(empty)

@@ -30,7 +30,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyarrow import fs
 
-from auditor.audit.landing import Landing
+from auditor.audit.run_store import RunStore
 from auditor.errors import RunError, UsageError
 from auditor.model.history import RunSummary
 from auditor.model.options import LAST
@@ -40,8 +40,10 @@ from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster, siblings
 from auditor.sources.bookies.availability import SCHEMA
+from auditor.sources.bookies.earlier_rows import Earlier
 from auditor.sources.bookies.owners import AttributedBookie
-from auditor.sources.bookies.parts import Earlier, IndexPart
+from auditor.sources.bookies.parts import IndexPart
+from auditor.sources.bookies.reusable_parts import ReusablePart
 from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import absolute, open_earlier_file, run_files
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, find_ledgers
@@ -56,23 +58,23 @@ def writer() -> dict[str, Any]:
     return {"version": program_version(), "schemas": hashlib.sha256(to_json().encode()).hexdigest()}
 
 
-def note_indexes(landing: Landing, bookies: Mapping[str, AttributedBookie]) -> None:
+def note_indexes(run_store: RunStore, bookies: Mapping[str, AttributedBookie]) -> None:
     """Save the bookies' directories in the manifest before the table ``availability`` is read.
 
     Nothing is saved if the table already exists.
     """
-    if not landing.run.exists(f"tables/availability/{WHOLE}"):
+    if not run_store.directory.exists(f"tables/availability/{WHOLE}"):
         read = {name: bookie_facts(bookie) for name, bookie in bookies.items() if bookie.index_directories}
-        _note(landing, "availability", {"began": now_ms(), "bookies": read})
+        _note(run_store, "availability", {"began": now_ms(), "bookies": read})
 
 
-def note_ledgers(landing: Landing, scope: str, history: History | None, notes: Sequence[str]) -> None:
+def note_ledgers(run_store: RunStore, scope: str, history: History | None, notes: Sequence[str]) -> None:
     """Save the etcd and its revision in the manifest before the table ``ledgers`` is read.
 
     ``history`` is None if the revision is unknown.
     """
-    moment = None if history is None else list(history)
-    _note(landing, "ledgers", {"scope": scope, "history": moment, "notes": list(notes)})
+    history_point = None if history is None else list(history)
+    _note(run_store, "ledgers", {"scope": scope, "history": history_point, "notes": list(notes)})
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
@@ -83,16 +85,16 @@ def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
     }
 
 
-def note_files(landing: Landing, table: str = "availability") -> None:
+def note_files(run_store: RunStore, table: str = "availability") -> None:
     """Save the files of a written table in the manifest, if the manifest has facts about the table."""
-    facts = reusable_facts(landing, table)
+    facts = reusable_facts(run_store, table)
     if facts and "files" not in facts:
-        _note(landing, table, {**facts, "files": files_of(f"{landing.run.path}/tables/{table}")})
+        _note(run_store, table, {**facts, "files": files_of(f"{run_store.directory.path}/tables/{table}")})
 
 
-def reusable_facts(landing: Landing, table: str) -> dict[str, Any]:
+def reusable_facts(run_store: RunStore, table: str) -> dict[str, Any]:
     """Return the facts that this run saved about a table, or an empty dict."""
-    facts: dict[str, Any] = landing.run.read_manifest().get(REUSABLE, {}).get(table, {})
+    facts: dict[str, Any] = run_store.directory.read_manifest().get(REUSABLE, {}).get(table, {})
     return facts
 
 
@@ -110,10 +112,10 @@ def files_of(table: str) -> dict[str, int]:
     return {info.base_name: info.size for info in infos if info.base_name.endswith(".parquet")}
 
 
-def _note(landing: Landing, table: str, facts: dict[str, Any]) -> None:
-    manifest = landing.run.read_manifest()
-    reusable = {**manifest.get(REUSABLE, {}), **writer(), table: facts}
-    landing.run.add_to_manifest({REUSABLE: reusable})
+def _note(run_store: RunStore, table: str, facts: dict[str, Any]) -> None:
+    manifest = run_store.directory.read_manifest()
+    reusable_facts_by_table = {**manifest.get(REUSABLE, {}), **writer(), table: facts}
+    run_store.directory.add_to_manifest({REUSABLE: reusable_facts_by_table})
 
 
 _TAKEN_TABLES = ("availability", "ledgers")
@@ -138,13 +140,13 @@ class _File(NamedTuple):
 
 
 class IndexPlan(NamedTuple):
-    """The parts of the indexes to read, each with the files of its earlier rows if these may be reused.
+    """The parts of the indexes to read from the disk, and those with rows of the earlier run.
 
-    ``takes`` is whether any part may reuse rows. ``notes`` say why parts may not.
+    ``notes`` say why bookies have no reusable parts.
     """
 
     parts: Sequence[IndexPart]
-    takes: bool = False
+    reusable: Sequence[ReusablePart] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -167,17 +169,17 @@ class EarlierRun:
         return (self.path or "").rstrip("/").rpartition("/")[2]
 
     def plan(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> IndexPlan:
-        """Return these parts of the indexes, each with the rows of the earlier run that it may reuse."""
+        """Return these parts of the indexes, divided by whether the earlier run's rows may be reused."""
         if not self.usable:
             return IndexPlan(parts)
         table = f"{self.path}/tables/availability"
         try:
             facts = self.facts["availability"]
-            then, began = facts["bookies"], int(facts["began"])
+            earlier_facts, start_time = facts["bookies"], int(facts["began"])
             changed = {
                 name: why
                 for name, bookie in bookies.items()
-                if (why := _why_not_reusable(then.get(name), bookie))
+                if (why := _why_not_reusable(earlier_facts.get(name), bookie))
             }
             files = _whole(table, facts["files"])
         except RunError as error:
@@ -185,17 +187,17 @@ class EarlierRun:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             why = f"its manifest does not say what it read: {type(error).__name__}: {error}"
             return self.plan_without(parts, why)
-        planned = [
-            part
-            if part.bookie_id in changed
-            else replace(part, earlier=_earlier(table, files, part.bookie_id, began))
+        reusable_facts_by_table = [
+            ReusablePart(part, _earlier_rows(table, files, part.bookie_id, start_time))
             for part in parts
+            if part.bookie_id not in changed
         ]
-        return IndexPlan(planned, True, _bookie_notes(changed))
+        changed_parts = [part for part in parts if part.bookie_id in changed]
+        return IndexPlan(changed_parts, reusable_facts_by_table, _bookie_notes(changed))
 
     def plan_without(self, parts: Sequence[IndexPart], why: str) -> IndexPlan:
         """Return these parts without reuse. The report shows the reason ``why``."""
-        return IndexPlan(parts, False, (f"no index was taken from {self.name}: {why}",))
+        return IndexPlan(parts, notes=(f"no index was taken from {self.name}: {why}",))
 
     def ledgers(self, scope: str, history: History) -> EarlierLedgers | None:
         """Return the earlier rows of ledgers for an etcd that now has ``history``. None if not ``usable``.
@@ -230,16 +232,16 @@ def earlier_ledgers(table: str, facts: Any, scope: str, history: History) -> Ear
         RunError: no row can be reused. The message says why.
     """
     try:
-        cluster, revision, ahead = facts["history"]
-        then = History(int(cluster), int(revision), (int(ahead[0]), int(ahead[1])))
+        cluster, revision, is_ahead = facts["history"]
+        earlier_history = History(int(cluster), int(revision), (int(is_ahead[0]), int(is_ahead[1])))
         same_scope, files = facts["scope"] == scope, dict(facts["files"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         why = f"its manifest does not say when they were read: {type(error).__name__}: {error}"
         raise RunError(why) from error
-    if not same_scope or then.cluster != history.cluster:
+    if not same_scope or earlier_history.cluster != history.cluster:
         raise RunError("it read another etcd, or another scope of it")
-    if not history.continues(then):
-        raise RunError(f"etcd was restored since it was read at revision {then.revision}")
+    if not history.continues(earlier_history):
+        raise RunError(f"etcd was restored since it was read at revision {earlier_history.revision}")
     _check_files(table, files)
     return find_ledgers(table, list(files))
 
@@ -254,7 +256,7 @@ def check_since(option: str | None) -> None:
         RunReader(option)
 
 
-def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> EarlierRun:
+def find_earlier_run(option: str | None, run_store: RunStore, cluster: Cluster) -> EarlierRun:
     """Return the earlier run that ``option`` (``--since``) selects. A resumed run keeps its choice.
 
     Raises:
@@ -263,7 +265,9 @@ def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> 
     """
     if option is None:
         return EarlierRun(None)
-    path = landing.pin_fact("since", _last(landing.run.path, cluster) if option == LAST else option)
+    path = run_store.pin_fact(
+        "since", _newest_run(run_store.directory.path, cluster) if option == LAST else option
+    )
     if path is None:
         why = "all data was read: no complete run of this cluster is beside this one"
         return EarlierRun(None, notes=(why,))
@@ -289,7 +293,7 @@ def _unusable(path: str, why: str) -> EarlierRun:
     return replace(run, notes=(f"nothing was taken from {run.name}: {why}",))
 
 
-def _last(out: str, cluster: Cluster) -> str | None:
+def _newest_run(out: str, cluster: Cluster) -> str | None:
     """Return the newest run beside ``out`` with unchanged tables, or else the newest complete run.
 
     A run with unchanged tables need not be complete. Data that it could not read has no rows to reuse, and is
@@ -300,8 +304,8 @@ def _last(out: str, cluster: Cluster) -> str | None:
         for path, summary in siblings(out, cluster, renew_index=True)
         if isinstance(summary, RunSummary) and path != out
     )
-    whole = (path for _, path, _ in reversed(runs) if _tables_whole(path))
-    return next(whole, next((path for _, path, complete in reversed(runs) if complete), None))
+    whole_runs = (path for _, path, _ in reversed(runs) if _tables_whole(path))
+    return next(whole_runs, next((path for _, path, complete in reversed(runs) if complete), None))
 
 
 def _tables_whole(path: str) -> bool:
@@ -310,40 +314,42 @@ def _tables_whole(path: str) -> bool:
         facts = RunDirectory(path).read_manifest().get(REUSABLE, {})
         if {name: facts.get(name) for name in writer()} != writer():
             return False
-        noted = {name: facts[name]["files"] for name in _TAKEN_TABLES if "files" in facts.get(name, {})}
-        return bool(noted) and all(files_of(f"{path}/tables/{name}") == noted[name] for name in noted)
+        noted_files = {name: facts[name]["files"] for name in _TAKEN_TABLES if "files" in facts.get(name, {})}
+        return bool(noted_files) and all(
+            files_of(f"{path}/tables/{name}") == noted_files[name] for name in noted_files
+        )
     except (OSError, ValueError, AttributeError, TypeError, RunError):
         return False
 
 
-def _why_not_reusable(then: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
+def _why_not_reusable(earlier_facts: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
     """Return why no index of a bookie may be reused. None if it may be."""
     if not bookie.index_directories:
         return None  # nothing to read
-    if then is None:
+    if earlier_facts is None:
         return "that run did not read it"
     facts = bookie_facts(bookie)
-    if then["directories"] != facts["directories"]:
+    if earlier_facts["directories"] != facts["directories"]:
         return "its index directories or their VERSION changed"
-    before, after = then["index_time"], facts["index_time"]
-    if before is not None and (after is None or after < before):
+    earlier_time, current_time = earlier_facts["index_time"], facts["index_time"]
+    if earlier_time is not None and (current_time is None or current_time < earlier_time):
         return "its index is older than it was: a disk was restored"
     return None
 
 
-def _whole(table: str, noted: Mapping[str, int]) -> list[_File]:
-    """Return the files of a table. ``noted`` has the size of each file when it was written.
+def _whole(table: str, noted_files: Mapping[str, int]) -> list[_File]:
+    """Return the files of a table. ``noted_files`` has the size of each file when it was written.
 
     Raises:
         RunError: files are missing or changed, or one of them cannot be opened.
     """
-    _check_files(table, noted)
+    _check_files(table, noted_files)
     with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
-        return list(pool.map(lambda name: _file(table, name), sorted(noted)))
+        return list(pool.map(lambda name: _file(table, name), sorted(noted_files)))
 
 
-def _check_files(table: str, noted: Mapping[str, int]) -> None:
-    if files_of(table) != dict(noted):
+def _check_files(table: str, noted_files: Mapping[str, int]) -> None:
+    if files_of(table) != dict(noted_files):
         raise RunError(f"{table}: its files are no longer those that were written")
 
 
@@ -355,12 +361,12 @@ def _file(table: str, name: str) -> _File:
     highest: list[str] = []
     with open_earlier_file(table, name, SCHEMA) as file:
         for batch in file.iter_batches(columns=["bookie_id"], use_threads=False):
-            extremes = pc.min_max(batch["bookie_id"]).as_py()
-            if extremes["min"] is not None:
-                lowest.append(extremes["min"])
-                highest.append(extremes["max"])
+            bookie_id_range = pc.min_max(batch["bookie_id"]).as_py()
+            if bookie_id_range["min"] is not None:
+                lowest.append(bookie_id_range["min"])
+                highest.append(bookie_id_range["max"])
     return _File(name, min(lowest, default=None), max(highest, default=None))
 
 
-def _earlier(table: str, files: Sequence[_File], bookie_id: str, began: int) -> Earlier:
-    return Earlier(table, tuple(file.name for file in files if file.may_have(bookie_id)), began)
+def _earlier_rows(table: str, files: Sequence[_File], bookie_id: str, start_time: int) -> Earlier:
+    return Earlier(table, tuple(file.name for file in files if file.may_have(bookie_id)), start_time)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from auditor.audit.bookies import ClusterBookies
-from auditor.audit.landing import STEPS, Landing
+from auditor.audit.table_cache import SCRATCH, TableCache
 from auditor.checks.needs import ENTRIES_WHOLE
 from auditor.model.amounts import first_names, plural
 from auditor.model.options import AuditOptions
@@ -67,8 +67,10 @@ def whole_entries(
 ) -> DataFrame:
     """Return a frame of the sampled entries of these index parts. Tasks read them when the frame is used."""
     sample = EntrySample(options.digest_entries, options.digest_percent, options.digest_budget * 1_000_000)
-    read = WholeEntryReader(indexes, ledger_directories, sample, credentials_file(options.credentials))
-    return PartTable.of(spark, WHOLE_ENTRIES, read, indexes).frame()
+    whole_entry_reader = WholeEntryReader(
+        indexes, ledger_directories, sample, credentials_file(options.credentials)
+    )
+    return PartTable.of(spark, WHOLE_ENTRIES, whole_entry_reader, indexes).frame()
 
 
 def entries_whole(tables: Tables) -> dict[str, int]:
@@ -90,8 +92,8 @@ def digest_remarks(digests: DataFrame, collected: Sequence[str] = ()) -> list[Re
         (row["state"], row["reason"]): row["entries"]
         for row in digests.groupBy("state", "reason").agg(F.sum("entries").alias("entries")).collect()
     }
-    checked = sum(count for (state, _), count in counts.items() if state != DigestState.NOT_CHECKED)
-    text = f"digests: {plural(checked, 'copy')} of sampled entries compared with their digests"
+    checked_count = sum(count for (state, _), count in counts.items() if state != DigestState.NOT_CHECKED)
+    text = f"digests: {plural(checked_count, 'copy')} of sampled entries compared with their digests"
     remarks = [remark(RemarkKind.DIGESTS, text)]
     unchecked = [
         f"{counts[DigestState.NOT_CHECKED, reason]:,} {why}"
@@ -129,7 +131,7 @@ class EntryLogScan(NamedTuple):
 
 
 def read_entry_logs(
-    landing: Landing, bookies: ClusterBookies, ledgers: DataFrame, options: AuditOptions
+    cache: TableCache, bookies: ClusterBookies, ledgers: DataFrame, options: AuditOptions
 ) -> EntryLogScan | None:
     """Read the index locations, the logs and the files beside them. Return None without --entry-logs.
 
@@ -137,7 +139,7 @@ def read_entry_logs(
     """
     if not options.entry_logs:
         return None
-    spark = landing.spark
+    spark = cache.spark
     part_count = spark.sparkContext.defaultParallelism * options.parts_per_core
     indexed = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
     indexes = index_parts.plan_parts(
@@ -147,31 +149,33 @@ def read_entry_logs(
     directories = _Directories(bookies)
 
     def locations() -> DataFrame:
-        on_disk = PartTable.of(spark, LOCATION_ROWS, partial(read_locations, homes), indexes).frame()
+        disk_locations = PartTable.of(spark, LOCATION_ROWS, partial(read_locations, homes), indexes).frame()
         owners = bookies.settled.owner_of_piece
         rows = collected_rows(spark, "locations", LOCATIONS, directories.collections, owners)
-        return on_disk if rows is None else on_disk.unionByName(rows.select(*LOCATION_ROWS.names))
+        return (
+            disk_locations if rows is None else disk_locations.unionByName(rows.select(*LOCATION_ROWS.names))
+        )
 
     def entry_logs() -> DataFrame:
         parts = slice_parts(directories.log_parts(options.deep), part_count)
-        on_disk = PartTable.of(spark, ENTRY_LOGS, read_logs_of, parts).frame()
-        return directories.with_collected(on_disk, "entry_logs", LOGS, ENTRY_LOGS)
+        disk_locations = PartTable.of(spark, ENTRY_LOGS, read_logs_of, parts).frame()
+        return directories.with_collected(disk_locations, "entry_logs", LOGS, ENTRY_LOGS)
 
-    where = landing.land("locations", locations)
-    logs = landing.land("entry_logs", entry_logs)
-    disks = landing.land("disks", lambda: directories.disks(spark))
+    where = cache.write_table("locations", locations)
+    logs = cache.write_table("entry_logs", entry_logs)
+    disks = cache.write_table("disks", lambda: directories.disks(spark))
     sampled = whole_entries(spark, indexes, homes, options) if options.deep else None
     collected = sorted({owner.bookie_id for owner in bookies.settled.owner_of_piece.values()})
-    wrong = entries_in_no_log(where, ledgers)
+    entries_not_in_log = entries_in_no_log(where, ledgers)
     # As many as there are bookies.
-    lacking = {row["bookie_id"] for row in wrong.select("bookie_id").distinct().collect()}
+    lacking = {row["bookie_id"] for row in entries_not_in_log.select("bookie_id").distinct().collect()}
     parts = [part for part in indexes if part.bookie_id in lacking]
-    again = None
+    second_reading = None
     if parts:
         reread = PartTable.of(spark, LOCATION_ROWS, partial(read_locations, homes), parts)
-        again = landing.land("locations_again", reread.frame, f"tables/{STEPS}")
-    lost_entries = landing.land_some(
-        bool(lacking), "gone_entries", GONE_ENTRIES, lambda: gone_entries(wrong, again)
+        second_reading = cache.write_table("locations_again", reread.frame, f"tables/{SCRATCH}")
+    lost_entries = cache.write_or_empty(
+        bool(lacking), "gone_entries", GONE_ENTRIES, lambda: gone_entries(entries_not_in_log, second_reading)
     )
     return EntryLogScan(logs, where, disks, sampled, collected, lost_entries)
 
@@ -185,16 +189,17 @@ class _Directories:
             name: any(directory.storage == ROCKSDB for directory in bookie.index_directories)
             for name, bookie in bookies.attributed.bookies.items()
         }
-        current = {directory.found.path: directory.found for directory in bookies.attributed.found}
+        directory_by_path = {directory.found.path: directory.found for directory in bookies.attributed.found}
         self._current = [
             (row, found_directory)
             for row in bookies.attributed.directories
-            if (found_directory := current.get(row.path)) is not None and found_directory.has_current
+            if (found_directory := directory_by_path.get(row.path)) is not None
+            and found_directory.has_current
         ]
-        places = {
+        place_by_path = {
             name: place for name, place in bookies.collected.directories.items() if place.trouble is None
         }
-        self._collected = places
+        self._collected = place_by_path
         self.collections: list[tuple[Collection, CollectionManifest]] = [
             collection
             for collection in bookies.collected.whole
@@ -239,23 +244,25 @@ class _Directories:
         return self.with_collected(sizes.select(*DISK_ROWS.names), "disks", DISKS, DISK_ROWS)
 
     def with_collected(
-        self, on_disk: DataFrame, table: str, collected: pa.Schema, schema: pa.Schema
+        self, disk_locations: DataFrame, table: str, collected: pa.Schema, schema: pa.Schema
     ) -> DataFrame:
-        """Return the rows of a table from disk (``on_disk``) and collections.
+        """Return the rows of a table from disk (``disk_locations``) and collections.
 
         Each directory whose collection lacks the table has a row that says so.
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        rows = on_disk.select(*schema.names)
+        rows = disk_locations.select(*schema.names)
         if owners := list(self._owners()):
             from_collections = rows_of_directories(
-                on_disk.sparkSession, table, collected, self.collections, owners
+                disk_locations.sparkSession, table, collected, self.collections, owners
             )
             rows = rows.unionByName(from_collections.select(*schema.names))
         if lacking := list(self._lacking(table)):
-            unread = pa.Table.from_pylist(lacking, schema=schema)
-            rows = rows.unionByName(on_disk.sparkSession.createDataFrame(unread, from_arrow_schema(schema)))
+            unread_rows = pa.Table.from_pylist(lacking, schema=schema)
+            rows = rows.unionByName(
+                disk_locations.sparkSession.createDataFrame(unread_rows, from_arrow_schema(schema))
+            )
         return rows
 
     def _owners(self) -> Iterator[DirectoryOwner]:
@@ -275,5 +282,5 @@ class _Directories:
             if table != "entry_logs":
                 yield {"bookie_id": row.owner, "directory": row.path, "reason": reason}
             elif row.role in HAVE_LOGS:
-                unlisted = unlisted_row(row.path, OSError(reason))
-                yield {"bookie_id": row.owner, "logger": self._logger(row), **unlisted}
+                unlisted_log = unlisted_row(row.path, OSError(reason))
+                yield {"bookie_id": row.owner, "logger": self._logger(row), **unlisted_log}

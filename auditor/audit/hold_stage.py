@@ -43,7 +43,7 @@ from auditor.actions.memory import (
     with_memory,
 )
 from auditor.audit.changes import RunChanges, RunsBefore
-from auditor.audit.landing import Landing
+from auditor.audit.table_cache import TableCache
 from auditor.audit.unread_parts import (
     bookies_with_unread_index,
     bookies_with_unread_logs,
@@ -64,6 +64,7 @@ from auditor.runs.reader import RunReader
 from auditor.simulate.exposure import find_exposures, find_joint_holders
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
+from auditor.spark.table_queries import TableQuery, collect_query
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.holds import HOLDS
@@ -86,8 +87,8 @@ class RunScope(NamedTuple):
     unheld: tuple[str, ...] = ()
 
 
-def land_holds(
-    landing: Landing,
+def write_holds(
+    cache: TableCache,
     findings: DataFrame,
     changes: RunChanges,
     tables: Tables,
@@ -97,7 +98,7 @@ def land_holds(
     """Write the table ``holds``. Return its counts, and the ordered list of actions.
 
     Args:
-        landing: The writer of the run, which has written ``findings`` and ``changes``.
+        cache: The writer of the run, which has written ``findings`` and ``changes``.
         findings: The table ``findings``.
         changes: The changes of findings since the run before, and the suppressed findings.
         tables: The tables that checks query.
@@ -109,68 +110,73 @@ def land_holds(
         counts[count.id] += count.findings
     missing = _is_anything_missing(counts, tables, scope.unheld)
     run = before.previous.run
-    earlier = None
+    earlier_holds = None
     if run is not None and RunDirectory(run.path).exists(f"{HOLDS_PART}/{WHOLE}"):
-        earlier = landing.spark.read.parquet(f"{run.path}/{HOLDS_PART}")
+        earlier_holds = cache.spark.read.parquet(f"{run.path}/{HOLDS_PART}")
     # What an earlier run did not look for is not known to be absent: it counts as no run with holds.
     was_unheld = run is not None and bool(RunReader(run.path).report.run.unheld)
 
     def make() -> DataFrame:
         unlocated = unlocated_ledgers(findings, tables).count() if counts["owner-dangling"] else 0
-        facts = _rows_of_facts(landing, tables, missing, scope.owners_read, unlocated)
-        parts = [arrow_frame(landing.spark, pa.Table.from_pylist(facts, _NEW))]
+        facts = _rows_of_facts(cache, tables, missing, scope.owners_read, unlocated)
+        parts = [arrow_frame(cache.spark, pa.Table.from_pylist(facts, _NEW))]
         parts += holds_of_findings(findings, changes.changes, tables, counts)
         if (unreachable := unreachable_ledgers(tables)) is not None:
             parts.append(unreachable)
-        unseen: list[Any] = []
-        unread_records = None if earlier is None else holders_of_unread_records(tables)
-        doubted = doubted_by_cookies(tables.roster.every_cookie)
-        if earlier is not None:
-            doubted |= doubted_by_answers(tables, earlier) | doubted_by_foresight(
+        unseen_parts: list[Any] = []
+        unread_records = None if earlier_holds is None else holders_of_unread_records(tables)
+        doubted_bookies = doubted_by_cookies(tables.roster.every_cookie)
+        if earlier_holds is not None:
+            doubted_bookies |= doubted_by_answers(tables, earlier_holds) | doubted_by_foresight(
                 tables, unread_records or ()
             )
-            unseen = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
-        holders = None if earlier is None else holders_of_weak_ledgers(tables)
-        weak = frozenset() if holders is None else frozenset(row["bookie_id"] for row in holders.collect())
+            unseen_parts = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
+        holders = [] if earlier_holds is None else collect_query(holders_of_weak_ledgers, tables)
+        bookies_at_risk = frozenset(row["bookie_id"] for row in holders)
         sight = Seen(
             metadata_whole=scope.metadata_whole,
             registrations_whole=tables.cluster.bookies_listed,
             bookies_read=read_bookies(tables) - bookies_with_unread_index(tables),
-            needed=needed_bookies(facts) | weak,
+            needed=needed_bookies(facts) | bookies_at_risk,
             anything_missing=missing,
-            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen) | doubted,
+            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen_parts) | doubted_bookies,
             found=frozenset(id for id, count in counts.items() if count),
             lost_reasons=changes.lost,
             lost_carried=changes.lost_carried,
             unread_records=unread_records,
-            unread_logs=frozenset() if earlier is None else unread_log_holds(tables, earlier),
+            unread_logs=frozenset() if earlier_holds is None else unread_log_holds(tables, earlier_holds),
         )
-        undecided = None if earlier is None else undecided_ledgers(tables)
-        rows = with_memory(union_frames(parts), earlier, changes.changes, sight, changes.finished, undecided)
+        undecided = None if earlier_holds is None else undecided_ledgers(tables)
+        rows = with_memory(
+            union_frames(parts), earlier_holds, changes.changes, sight, changes.finished, undecided
+        )
         return rows.orderBy("object", "key", "reason")
 
-    holds = landing.land("holds", make)
-    urgent = F.col("urgency").isin(*map(str, MUST_HOLD)) & ~F.col("accepted")
-    [row] = holds.agg(F.count("*"), F.count_if(urgent), F.count_if("carried")).collect()
-    has_earlier = earlier is not None and not was_unheld and not before.of_future(changes.finished)
+    holds = cache.write_table("holds", make)
+    is_urgent = F.col("urgency").isin(*map(str, MUST_HOLD)) & ~F.col("accepted")
+    [row] = holds.agg(F.count("*"), F.count_if(is_urgent), F.count_if("carried")).collect()
+    has_earlier = earlier_holds is not None and not was_unheld and not before.of_future(changes.finished)
     facts = HoldFacts(
         total=row[0],
         urgent=row[1],
         carried=row[2],
         earlier_run=run.name if run is not None and has_earlier else None,
     )
-    return facts, _list_actions(landing, findings, changes, facts, scope, tables)
+    return facts, _list_actions(cache, findings, changes, facts, scope, tables)
 
 
 def _rows_of_facts(
-    landing: Landing, tables: Tables, missing: bool, owners_read: bool, unlocated: int
+    cache: TableCache, tables: Tables, missing: bool, owners_read: bool, unlocated: int
 ) -> list[dict[str, Any]]:
     """Return the holds from facts on bookies, entry logs and sources. There are at most a few per object."""
 
-    def rows_of(query: DataFrame | None) -> list[Any]:
-        return [] if query is None else [row.asDict() for row in query.orderBy(query.columns[0]).collect()]
+    def rows_of(query: TableQuery[Tables]) -> list[Any]:
+        in_order = TableQuery[Tables](
+            query.asks, lambda asked_tables: query(asked_tables).orderBy("bookie_id")
+        )
+        return [row.asDict() for row in collect_query(in_order, tables)]
 
-    exposures = find_exposures(landing.run, tables.cluster.bookies_listed)
+    exposures = find_exposures(cache.run, tables.cluster.bookies_listed)
     old_sources = [
         OldSource(bookie_source(name), f"{name}: {reason}")
         for name, reason in sorted(tables.cluster.unproved_bookies.items())
@@ -179,10 +185,10 @@ def _rows_of_facts(
         *exposure_rows(exposures),
         *unread_disk_rows(tables, missing),
         *unread_log_rows(tables, unlocated, bookies_with_unread_logs(tables) if unlocated else ()),
-        *damaged_database_rows(rows_of(damaged_databases(tables))),
-        *foreign_copy_rows(rows_of(foreign_copies(tables))),
-        *rows_past_end(rows_of(copies_past_end(tables))),
-        *unindexed_byte_rows(rows_of(unindexed_bytes(tables))),
+        *damaged_database_rows(rows_of(damaged_databases)),
+        *foreign_copy_rows(rows_of(foreign_copies)),
+        *rows_past_end(rows_of(copies_past_end)),
+        *unindexed_byte_rows(rows_of(unindexed_bytes)),
         *rows_of_old_sources(old_sources),
         *unread_owner_rows(owners_read),
     ]
@@ -210,14 +216,14 @@ def permitted_ledgers(
     )
     held_ledgers = holds.where(F.col("object") == HoldObject.LEDGER)
     held_ledgers = held_ledgers.select(*LEDGER, F.explode("forbids").alias("kind")).distinct()
-    free = rows.join(held_ledgers, [*LEDGER, "kind"], "left_anti")
+    permitted_rows = rows.join(held_ledgers, [*LEDGER, "kind"], "left_anti")
     first = F.min(F.struct(*LEDGER)).alias("first")
-    counted = free.groupBy("id").agg(F.count("*").alias("count"), first).collect()
-    return {row["id"]: PermittedLedgers(row["count"], *row["first"]) for row in counted}
+    count_rows = permitted_rows.groupBy("id").agg(F.count("*").alias("count"), first).collect()
+    return {row["id"]: PermittedLedgers(row["count"], *row["first"]) for row in count_rows}
 
 
 def _list_actions(
-    landing: Landing,
+    cache: TableCache,
     findings: DataFrame,
     changes: RunChanges,
     facts: HoldFacts,
@@ -226,7 +232,7 @@ def _list_actions(
 ) -> ActionList:
     """Return the ordered list of actions of the run. The table ``holds`` must be written."""
     book = HoldBook(
-        landing.run.batches,
+        cache.run.batches,
         exists=True,
         as_of=scope.as_of,
         newest_time=scope.newest,
@@ -235,14 +241,14 @@ def _list_actions(
         now=changes.finished,
         unheld=kinds_without_holds(scope.unheld),
     )
-    permitted = permitted_ledgers(findings, changes, landing.landed["holds"])
-    listed = tables.cluster.bookies_listed
+    permitted = permitted_ledgers(findings, changes, cache.frames["holds"])
+    are_bookies_listed = tables.cluster.bookies_listed
     return build_action_list(
         HoldsOfRun(book),
         changes.found(),
         permitted,
         _writable(tables),
-        lambda bookies: find_joint_holders(landing.run, listed, bookies),
+        lambda bookies: find_joint_holders(cache.run, are_bookies_listed, bookies),
     )
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 
 from auditor.audit import journal_scan
 from auditor.audit.bookies import ClusterBookies
-from auditor.audit.earlier_run import EarlierRun, note_files, note_indexes
-from auditor.audit.journal_scan import COPIED_BYTES, Tails, indexes_fit
-from auditor.audit.landing import Landing
+from auditor.audit.earlier_run import EarlierRun, IndexPlan, note_files, note_indexes
+from auditor.audit.journal_scan import Tails
 from auditor.audit.metadata_scan import FirstScan
+from auditor.audit.table_cache import TableCache
 from auditor.errors import RunError
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.run_facts import Remark, RemarkKind, ReuseCount, remark
@@ -25,11 +26,11 @@ from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, copied_bytes, shares
 from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.part_rows import read_part
+from auditor.sources.bookies.reusable_parts import read_reusable_part
 from auditor.sources.clock import now_ms
 from auditor.spark import functions as F
-from auditor.spark.batches import read_few
-from auditor.spark.part_tables import PartTable
-from auditor.spark.query_plans import aggregate_many
+from auditor.spark.part_tables import PartTable, ReadCost
+from auditor.spark.table_queries import aggregate_many
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.accounts import combine_pieces
 from auditor.tables.index_counts import (
@@ -107,7 +108,9 @@ class Indexes:
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None, None
-        return journal_scan.tail_state(bookie, self.tails.by_bookie.get(bookie_id), self._running(bookie_id))
+        return journal_scan.tail_state(
+            bookie, self.tails.by_bookie.get(bookie_id), self._is_running(bookie_id)
+        )
 
     def date_bookie(self, bookie_id: str) -> DatedIndex | None:
         """Return the lower bound of the bookie's index time, and its basis. None if it is unknown."""
@@ -116,8 +119,8 @@ class Indexes:
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None
-        tail, running = self.tails.by_bookie.get(bookie_id), self._running(bookie_id)
-        return journal_scan.date_bookie(bookie, tail, running, self._latest)
+        tail, is_running = self.tails.by_bookie.get(bookie_id), self._is_running(bookie_id)
+        return journal_scan.date_bookie(bookie, tail, is_running, self._latest_time)
 
     def index_time(self, bookie_id: str) -> int | None:
         """Return the lower bound of the bookie's index time, in ms. None if it is unknown."""
@@ -125,7 +128,7 @@ class Indexes:
         return None if date is None else date.at
 
     @property
-    def _latest(self) -> int:
+    def _latest_time(self) -> int:
         """Upper bound of all times in a bookie's data, in ms.
 
         Bookies are read after the first scan of the metadata, whose time is by the store's own clock if the
@@ -163,8 +166,8 @@ class Indexes:
 
     def refused_replays(self) -> dict[str, Refusal]:
         """Return the bookies that would not start because they cannot replay their journals."""
-        running = {name for name in self.tails.by_bookie if self._running(name)}
-        return journal_scan.refused_replays(self.tails.by_bookie, running)
+        running_bookies = {name for name in self.tails.by_bookie if self._is_running(name)}
+        return journal_scan.refused_replays(self.tails.by_bookie, running_bookies)
 
     def remarks(self) -> list[Remark]:
         """Return remarks for the report about the bookie sources."""
@@ -193,23 +196,22 @@ class Indexes:
             if tail_read == TailRead.UNREAD
         ]
 
-    def _running(self, bookie_id: str) -> bool:
+    def _is_running(self, bookie_id: str) -> bool:
         return self.live and bookie_id in self.bookies.registered
 
 
 def read_indexes(
-    landing: Landing, first: FirstScan, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
+    cache: TableCache, first: FirstScan, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
 ) -> Indexes:
     """Read all indexes, then the journals from their marks on, and write both.
 
     Indexes that have not changed since the run ``earlier`` are taken from that run.
     """
-    bookies, rows, notes = _availability(landing, bookies, earlier, options)
-    tails = journal_scan.land_tails(
-        landing, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.settled
+    bookies, rows, notes = _availability(cache, bookies, earlier, options)
+    tails = journal_scan.write_tails(
+        cache, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.settled
     )
-    tasks = landing.tasks_of(landing.size("tables/availability"))
-    counts = index_counts(tasks, landing.files("availability"))
+    counts = index_counts(cache.execution, cache.files("availability"))
     shapes, overlapping = _shapes(counts), _overlapping(bookies, counts)
     pieces = combine_pieces(replicas_in_pieces(rows, shapes, overlapping)) if overlapping else None
     index_time = options.index_time
@@ -240,39 +242,39 @@ def gap_reasons(availability: DataFrame) -> dict[str, str]:
 
 
 def _availability(
-    landing: Landing, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
+    cache: TableCache, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
 ) -> tuple[ClusterBookies, DataFrame, tuple[str, ...]]:
     """Write the table ``availability``: the entries on each bookie with a readable directory.
 
     Return the bookies that were read, the table, and notes on indexes that were not reused.
     """
     indexed = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
-    part_count = landing.spark.sparkContext.defaultParallelism * options.parts_per_core
+    part_count = cache.spark.sparkContext.defaultParallelism * options.parts_per_core
     parts = index_parts.plan_parts(
         [(bookie.bookie_id, bookie.index_directories) for bookie in indexed],
         part_count,
         threads=options.threads,
     )
-    note_indexes(landing, bookies.attribution.bookies)
+    note_indexes(cache.run_store, bookies.attribution.bookies)
     plan = earlier.plan(parts, bookies.attribution.bookies)
     try:
-        bookies, rows = _land_indexes(landing, bookies, part_count, plan.parts)
+        bookies, rows = _write_indexes(cache, bookies, part_count, plan)
     except RunError as error:
-        if not plan.takes:
+        if not plan.reusable:
             raise
         # An earlier run's table turned out to be damaged while it was read: this one does without it.
         notes = plan.notes
         plan = earlier.plan_without(parts, str(error))
         plan = plan._replace(notes=(*notes, *plan.notes))
-        bookies, rows = _land_indexes(landing, bookies, part_count, plan.parts)
-    note_files(landing)
+        bookies, rows = _write_indexes(cache, bookies, part_count, plan)
+    note_files(cache.run_store)
     return bookies, rows, plan.notes
 
 
-def _land_indexes(
-    landing: Landing, bookies: ClusterBookies, part_count: int, parts: Sequence[index_parts.IndexPart]
+def _write_indexes(
+    cache: TableCache, bookies: ClusterBookies, part_count: int, plan: IndexPlan
 ) -> tuple[ClusterBookies, DataFrame]:
-    """Write the table ``availability`` from the given parts and all collections.
+    """Write the table ``availability`` from the planned parts and all collections.
 
     Damaged collections are left out of the table and of the returned bookies.
     """
@@ -280,13 +282,15 @@ def _land_indexes(
     from pyspark.errors import PySparkException
 
     try:
-        return bookies, landing.land("availability", partial(_read, landing, bookies, part_count, parts))
+        return bookies, cache.write_table("availability", partial(_read, cache, bookies, part_count, plan))
     except (Py4JError, PySparkException, OSError, pa.ArrowException):
-        damaged = _damaged_collections(landing.spark, bookies)
+        damaged = _damaged_collections(cache.spark, bookies)
         if not damaged:
             raise
-        undamaged = bookies.without(damaged)
-        return undamaged, landing.land("availability", partial(_read, landing, undamaged, part_count, parts))
+        undamaged_bookies = bookies.without(damaged)
+        return undamaged_bookies, cache.write_table(
+            "availability", partial(_read, cache, undamaged_bookies, part_count, plan)
+        )
 
 
 DAMAGED = "its table availability is damaged and cannot be read completely"
@@ -312,15 +316,36 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
     return reasons
 
 
-def _read(
-    landing: Landing, bookies: ClusterBookies, part_count: int, parts: Sequence[index_parts.IndexPart]
-) -> pa.Table | PartTable:
-    table = PartTable.of(landing.spark, SCHEMA, read_part, parts)
-    fits = indexes_fit(parts, bookies.replicas)
+def _read(cache: TableCache, bookies: ClusterBookies, part_count: int, plan: IndexPlan) -> PartTable:
+    all_parts = [*plan.parts, *(reusable.part for reusable in plan.reusable)]
+    cost = index_cost(all_parts, bookies.replicas)
+    table = PartTable.of(cache.spark, SCHEMA, read_part, plan.parts, cost)
+    table = table.with_parts(((read_reusable_part, part) for part in plan.reusable), ReadCost())
     whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
-    copied = CopiedRows(owners)
-    with_copies = table.with_parts((copied.read, share) for share in shares(whole, owners, part_count))
-    return read_few(with_copies) if fits and copied_bytes(whole) <= COPIED_BYTES else with_copies
+    copied_rows = CopiedRows(owners)
+    copied_parts = ((copied_rows.read, share) for share in shares(whole, owners, part_count))
+    return table.with_parts(copied_parts, ReadCost(copied_bytes(whole) * _COPIED_BYTE_SECONDS))
+
+
+_INDEX_FILE_SECONDS = 20e-6
+"""Approximate time to read an index file from the cache, in seconds."""
+_COPIED_BYTE_SECONDS = 22e-9
+"""Approximate time to copy a byte of a collected table, in seconds."""
+
+
+def index_cost(parts: Iterable[index_parts.IndexPart], replicas: int) -> ReadCost:
+    """Return the estimated time in which one process reads the indexes of all parts.
+
+    ``replicas`` is the number of replicas that the metadata puts on these bookies. It approximates the number
+    of index files: counting the files takes half as long as reading them.
+    """
+    directories = {(directory.path, part.storage) for part in parts for directory in part.directories}
+    has_files = any(storage != index_parts.ROCKSDB for _, storage in directories)
+    databases = [path for path, storage in sorted(directories) if storage == index_parts.ROCKSDB]
+    return ReadCost(
+        _INDEX_FILE_SECONDS * replicas if has_files else 0,
+        tuple(str(Path(path, "current", name)) for path in databases for name in ("ledgers", "locations")),
+    )
 
 
 def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[str]:
@@ -329,20 +354,20 @@ def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[
     The index of such a bookie came in several pieces, or one of its databases has a ledger that belongs to
     another of its databases.
     """
-    several = any(
+    has_several_shapes = any(
         directory.storage == index_parts.ROCKSDB and directory.of > 1
         for bookie in bookies.attribution.bookies.values()
         for directory in bookie.index_directories
     )
-    if not several and not bookies.collected.whole:
+    if not has_several_shapes and not bookies.collected.whole:
         return sorted(bookies.settled.overlapping)
-    odd = {
+    misplaced_counts = {
         count.bookie_id
         for count in counts
         if count.state in (IndexState.UNREADABLE, IndexState.WRONG_DIRECTORY)
         and count.storage == index_parts.ROCKSDB
     }
-    return sorted(odd.union(bookies.settled.overlapping))
+    return sorted(misplaced_counts.union(bookies.settled.overlapping))
 
 
 def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:

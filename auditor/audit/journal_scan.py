@@ -3,21 +3,17 @@
 The marks are read before the indexes. A flush in between may move entries from the journal into an index that
 was already read. The journal still has these entries after the earlier mark.
 
-If the files are small, one process reads them, because Spark tasks would take longer to start. The entries
-after a bookie's mark are called the tail of its journal.
+The entries after a bookie's mark are called the tail of its journal.
 """
 
-import os
-import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
-from auditor.audit.landing import Landing
+from auditor.audit.run_store import RunStore
+from auditor.audit.table_cache import TableCache
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.model.amounts import and_more, plural
 from auditor.model.columns import REPLICA
@@ -30,70 +26,10 @@ from auditor.sources.bookies.collections.tables import collected_tails
 from auditor.sources.bookies.journal.tails import SCHEMA, TailPart, from_json, read_tail, to_json
 from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.owners import AttributedBookie
-from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.spark import functions as F
-from auditor.spark.batches import as_frame, read_few
-from auditor.spark.part_tables import PartTable
+from auditor.spark.batches import Rows
+from auditor.spark.part_tables import PartTable, ReadCost
 from auditor.spark.types import DataFrame
-
-HERE_S = 1.5
-"""Longest time in seconds in which one process reads data, because Spark tasks take as long to start."""
-COPIED_BYTES = 64 << 20
-"""Largest size of collected tables that one process copies, in bytes."""
-LOOK_S = 0.5
-"""Longest time for adding up file sizes, in seconds.
-
-If it takes longer, the disk is slow or its cache is empty, and tasks read the files.
-"""
-_INDEX_FILE_S, _FILE_S, _BYTE_S = 20e-6, 15e-6, 1 / 130e6
-"""Approximate seconds to read an index file, another file, and one byte of the latter, if cached."""
-
-
-def indexes_fit(parts: Iterable[IndexPart], replicas: int, most_s: float = HERE_S) -> bool:
-    """Return whether one process reads the indexes of all parts before tasks would start.
-
-    ``replicas`` is the number of replicas that the metadata puts on these bookies. It approximates the number
-    of index files: counting the files takes half as long as reading them.
-    """
-    directories = {(directory.path, part.storage) for part in parts for directory in part.directories}
-    files = any(storage != ROCKSDB for _, storage in directories)
-    databases = [path for path, storage in sorted(directories) if storage == ROCKSDB]
-    places = (Path(path, "current", name) for path in databases for name in ("ledgers", "locations"))
-    return _fit(places, most_s - (_INDEX_FILE_S * replicas if files else 0))
-
-
-def journals_fit(parts: Iterable[TailPart], most_s: float = HERE_S) -> bool:
-    """Return whether one process reads whole journals, without regard to marks, before tasks would start."""
-    places = (Path(directory.path, "current") for part in parts for directory in part.directories)
-    return _fit(places, most_s)
-
-
-def _fit(directories: Iterable[Path], most_s: float) -> bool:
-    """Return whether reading the files below these directories takes at most ``most_s`` seconds.
-
-    It stops adding up file sizes once the limit is exceeded.
-    """
-    seconds_left, begun = most_s, time.monotonic()
-    if seconds_left < 0:
-        return False
-    for directory in directories:
-        stack = [str(directory)]
-        while stack:
-            if time.monotonic() - begun > LOOK_S:
-                return False
-            try:
-                with os.scandir(stack.pop()) as entries:
-                    for entry in entries:
-                        if entry.is_dir(follow_symlinks=False):
-                            stack.append(entry.path)
-                            continue
-                        seconds_left -= _FILE_S + entry.stat().st_blocks * 512 * _BYTE_S
-                        if seconds_left < 0:
-                            return False
-            except OSError:
-                continue
-    return True
-
 
 TABLE = "journal_tails"
 
@@ -146,46 +82,53 @@ class Tails:
 
 
 def plan_tails(
-    landing: Landing, bookies: Mapping[str, AttributedBookie], settled: SettledPlaces
+    run_store: RunStore, bookies: Mapping[str, AttributedBookie], settled_places: SettledPlaces
 ) -> list[TailPart]:
     """Return the parts of journals on disk to read, from their current marks.
 
     A resumed run keeps the marks of its first attempt, because its index may be as old as that attempt.
     """
-    pieces = {owner.bookie_id for owner in settled.owner_of_piece.values()}
+    pieces = {owner.bookie_id for owner in settled_places.owner_of_piece.values()}
     parts = [
         TailPart(name, bookie.journals.directories, bookie.journals.trouble)
         for name, bookie in bookies.items()
         if bookie.index_directories and name not in pieces
     ]
-    return from_json(landing.pin_fact("journals", to_json(parts)))
+    return from_json(run_store.pin_fact("journals", to_json(parts)))
 
 
-def land_tails(
-    landing: Landing,
+def journal_cost(parts: Iterable[TailPart]) -> ReadCost:
+    """Return the estimated time in which one process reads whole journals, without regard to marks."""
+    directories = (directory.path for part in parts for directory in part.directories)
+    return ReadCost(directories=tuple(str(Path(path, "current")) for path in directories))
+
+
+def write_tails(
+    cache: TableCache,
     parts: Sequence[TailPart],
     bookies: Mapping[str, AttributedBookie],
     collected: CollectedPlaces,
-    settled: SettledPlaces,
+    settled_places: SettledPlaces,
 ) -> Tails:
     """Read the journals after the indexes. The result covers every bookie whose index was read."""
-    spark = landing.spark
+    spark = cache.spark
 
-    def read() -> pa.Table | PartTable | DataFrame:
-        table = PartTable.of(spark, SCHEMA, read_tail, parts)
-        rows = read_few(table) if journals_fit(parts) else table
-        whole = [collection for collection in collected.whole if TABLE in collection[1].tables]
-        return (
-            as_frame(spark, rows).unionByName(collected_tails(spark, whole, single_pieces)) if whole else rows
+    def read() -> Rows:
+        table = PartTable.of(spark, SCHEMA, read_tail, parts, journal_cost(parts))
+        whole_collections = [collection for collection in collected.whole if TABLE in collection[1].tables]
+        if not whole_collections:
+            return table
+        return cache.execution.frame(table).unionByName(
+            collected_tails(spark, whole_collections, single_pieces)
         )
 
-    pieces = Counter(owner.bookie_id for owner in settled.owner_of_piece.values())
+    pieces = Counter(owner.bookie_id for owner in settled_places.owner_of_piece.values())
     single_pieces = {
         piece: owner
-        for piece, owner in settled.owner_of_piece.items()
+        for piece, owner in settled_places.owner_of_piece.items()
         if pieces[owner.bookie_id] == 1 and not bookies[owner.bookie_id].index_directories
     }
-    table = landing.land(TABLE, read)
+    table = cache.write_table(TABLE, read)
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in table.where("ledger_id is null").drop("groups").collect():
         rows.setdefault(row["bookie_id"], []).append(row.asDict())
@@ -195,16 +138,20 @@ def land_tails(
     from_pieces = {name: _collected_tail(bookies[name], rows.get(name, [])) for name in pieces}
     for name in pieces.keys() - {owner.bookie_id for owner in single_pieces.values()}:
         from_pieces[name] = Tail(SEVERAL, 0, None)
-    wrong = [name for name, tail in from_pieces.items() if tail.reason == OTHER_MARK]
-    return Tails(_beside(landing, table, wrong), {**on_disk, **from_pieces}, frozenset(wrong))
+    mismatched_bookies = [name for name, tail in from_pieces.items() if tail.reason == OTHER_MARK]
+    return Tails(
+        _beside(cache, table, mismatched_bookies), {**on_disk, **from_pieces}, frozenset(mismatched_bookies)
+    )
 
 
-def _beside(landing: Landing, table: DataFrame, wrong: Sequence[str]) -> DataFrame | None:
-    of_ledgers = table.where("ledger_id is not null").where(~F.col("bookie_id").isin(list(wrong)))
+def _beside(cache: TableCache, table: DataFrame, mismatched_bookies: Sequence[str]) -> DataFrame | None:
+    of_ledgers = table.where("ledger_id is not null").where(
+        ~F.col("bookie_id").isin(list(mismatched_bookies))
+    )
     pairs = of_ledgers.select(*REPLICA, "groups")
     if pairs.isEmpty():
         return None
-    return F.broadcast(pairs) if landing.size(f"tables/{TABLE}") <= BROADCAST_BYTES else pairs
+    return cache.execution.broadcast(pairs, cache.files(TABLE), BROADCAST_BYTES)
 
 
 def _tail(rows: Sequence[dict[str, Any]]) -> Tail:
@@ -236,16 +183,18 @@ def _collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) ->
     if bookie.journals.trouble is not None:
         return tail._replace(reason=bookie.journals.trouble, lost=(), failed=())
     marks = {(directory.mark_file_id, directory.mark_offset) for directory in bookie.journals.directories}
-    same = {(row["mark_file_id"], row["mark_offset"]) for row in rows} == marks
-    if not same:
+    has_same_mark = {(row["mark_file_id"], row["mark_offset"]) for row in rows} == marks
+    if not has_same_mark:
         return tail._replace(reason=tail.reason or OTHER_MARK, lost=(), failed=())
     return tail
 
 
 def _gap_reason(row: Mapping[str, Any]) -> str:
-    position = "" if row["offset"] is None else f" (at byte {row['offset']})"
+    position_text = "" if row["offset"] is None else f" (at byte {row['offset']})"
     return (
-        f"{row['reason']}{position}" if row["path"] is None else f"{row['path']}: {row['reason']}{position}"
+        f"{row['reason']}{position_text}"
+        if row["path"] is None
+        else f"{row['path']}: {row['reason']}{position_text}"
     )
 
 
@@ -259,8 +208,8 @@ def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tu
     if tail.reason is None:
         return TailRead.READ, None
     # DIRTY is what a running bookie has, and those before 4.15 do not: who is registered may be running.
-    stopped = bookie.journals.stopped is not None and not running
-    return (TailRead.STOPPED if stopped else TailRead.UNREAD), tail.reason
+    is_stopped = bookie.journals.stopped is not None and not running
+    return (TailRead.STOPPED if is_stopped else TailRead.UNREAD), tail.reason
 
 
 def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, latest: int) -> DatedIndex | None:
@@ -306,9 +255,9 @@ def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict
         return refusals
     for name, tail in tails.items():
         if tail.lost:
-            moved = name in running and any(journal.newer for journal in tail.lost)
+            has_moved = name in running and any(journal.newer for journal in tail.lost)
             files = [(journal.path, LastMark(journal.file_id, 0).file_name) for journal in tail.lost]
-            refusals[name] = missing_journals(files, tail.files > 0 and not moved)
+            refusals[name] = missing_journals(files, tail.files > 0 and not has_moved)
         elif tail.failed:
             refusals[name] = failed_replay(tail.failed, name not in running)
     return refusals
@@ -323,7 +272,9 @@ def unread_remark(reasons: Sequence[tuple[str, str | None]]) -> list[Remark]:
         return []
     text = f"{plural(len(reasons), 'journal')} incomplete: losses after the last mark are suspect"
     return [
-        remark(RemarkKind.JOURNAL_INCOMPLETE, text, *_first([f"{name} ({why})" for name, why in reasons]))
+        remark(
+            RemarkKind.JOURNAL_INCOMPLETE, text, *_first_names([f"{name} ({why})" for name, why in reasons])
+        )
     ]
 
 
@@ -337,10 +288,10 @@ def unmarked_remark(directories: Sequence[str]) -> list[Remark]:
         return []
     marks = plural(len(directories), "lastMark")
     text = f"{marks} cannot be read: journals are read from another mark, or in full"
-    return [remark(RemarkKind.MARK_UNREADABLE, text, *_first(directories))]
+    return [remark(RemarkKind.MARK_UNREADABLE, text, *_first_names(directories))]
 
 
-def _first(names: Sequence[str]) -> list[str]:
+def _first_names(names: Sequence[str]) -> list[str]:
     return [*names[:_BOOKIES_NAMED], *and_more(len(names) - _BOOKIES_NAMED)]
 
 
@@ -352,5 +303,7 @@ def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:
     """
     if tails.rows is None:
         return indexes
-    unserved = indexes.where(f"state = '{IndexState.NOT_INDEXED}'").join(tails.rows, [*REPLICA], "left_anti")
-    return indexes.where(f"state <> '{IndexState.NOT_INDEXED}'").unionByName(unserved)
+    unserved_rows = indexes.where(f"state = '{IndexState.NOT_INDEXED}'").join(
+        tails.rows, [*REPLICA], "left_anti"
+    )
+    return indexes.where(f"state <> '{IndexState.NOT_INDEXED}'").unionByName(unserved_rows)

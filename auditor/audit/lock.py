@@ -94,7 +94,7 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def holder(metadata: str, out: str) -> Holder | None:
+def holder(metadata: str | MetadataUri, out: str) -> Holder | None:
     """Return the current holder of the lock. None if there is none or it cannot be seen. It makes no file.
 
     >>> holder("zk://h1:2181/ledgers", "/no/such/place/today") is None

@@ -31,8 +31,7 @@ from auditor.sources.metadata.spark_source import LedgerAgainSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore
 from auditor.sources.metadata.uri import OXIA
 from auditor.spark import functions as F
-from auditor.spark.batches import arrow_frame
-from auditor.spark.part_tables import PartTable
+from auditor.spark.batches import Rows, arrow_frame
 from auditor.spark.types import DataFrame
 from auditor.tables.cluster_state import CLUSTER, Ids, cluster_state, ids_drawn, is_bare, unlisted_bookies
 from auditor.tables.registry import (
@@ -66,8 +65,8 @@ class SecondScan:
 def watch_ledgers(source: MetadataSource) -> None:
     """Start watching the ledgers before the first scan, if the store supports it."""
     # A table that is there was read before this moment, and nobody knows what has moved since.
-    landed = source.landing.run.exists(f"tables/ledgers/{WHOLE}")
-    if isinstance(source.store, WatchableStore) and not landed:
+    is_written = source.cache.run.exists(f"tables/ledgers/{WHOLE}")
+    if isinstance(source.store, WatchableStore) and not is_written:
         source.store.watch_ledgers()
 
 
@@ -76,16 +75,16 @@ def scan_second(first: FirstScan) -> SecondScan:
     source = first.source
     if not source.live:
         return _with_marks(first, first.nodes)
-    nodes, again = source.store.cluster(), _Rescan(first)
+    nodes, rescan = source.store.cluster(), _Rescan(first)
     try:
-        landed = scan_ledgers(source, "ledgers_again", nodes, again.rows)
-    except RunError as error:
-        if not again.takes:
+        scan = scan_ledgers(source, "ledgers_again", nodes, rescan.rows)
+    except (RunError, StoreError) as error:
+        if not rescan.takes:
             raise
-        # What the first scan wrote turned out to be damaged during the scan: this one does without it.
-        again.take_nothing(error)
-        landed = scan_ledgers(source, "ledgers_again", nodes, again.rows)
-    return _with_marks(first, landed.nodes, landed.rows, landed.restarts, again.notes)
+        # The first scan's table is damaged, or the store could not list the changes: read all ledgers.
+        rescan.take_nothing(error)
+        scan = scan_ledgers(source, "ledgers_again", nodes, rescan.rows)
+    return _with_marks(first, scan.nodes, scan.rows, scan.restarts, rescan.notes)
 
 
 def scan_marks(first: FirstScan) -> SecondScan:
@@ -105,11 +104,11 @@ class _Rescan:
         self.takes = False
         self.notes: tuple[str, ...] = ()
 
-    def rows(self, nodes: ClusterNodes) -> pa.Table | PartTable | DataFrame:
+    def rows(self, nodes: ClusterNodes) -> Rows:
         """Return the table ``ledgers_again``. It includes all changes until the call, so call it late."""
         if not self.notes:
             try:
-                if (rows := self._moved(nodes)) is not None:
+                if (rows := self._moved_ledgers(nodes)) is not None:
                     self.takes = True
                     return rows
             except (RunError, StoreError) as error:
@@ -121,7 +120,7 @@ class _Rescan:
         self.takes = False
         self.notes = (f"the second scan read all ledgers: {why}",)
 
-    def _moved(self, nodes: ClusterNodes) -> pa.Table | PartTable | DataFrame | None:
+    def _moved_ledgers(self, nodes: ClusterNodes) -> Rows | None:
         source = self._first.source
         if isinstance(source.store, WatchableStore):
             return _moved_rows(self._first, _moved_paths(self._first, source.store), nodes)
@@ -136,7 +135,7 @@ def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
     Raises:
         RunError, StoreError: the first scan cannot be used for that. The message says why.
     """
-    table, facts = source.landing.where("tables/ledgers"), reusable_facts(source.landing, "ledgers")
+    table, facts = source.cache.where("tables/ledgers"), reusable_facts(source.cache.run_store, "ledgers")
     return earlier_ledgers(table, facts, source.store.root, store.history()).to_json()
 
 
@@ -160,7 +159,7 @@ def _moved_rows(first: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -
     rows = first.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:
         return rows
-    moved = arrow_frame(first.source.landing.spark, pa.table({"path": pa.array(paths, pa.string())}))
+    moved = arrow_frame(first.source.cache.spark, pa.table({"path": pa.array(paths, pa.string())}))
     unmoved = rows.join(F.broadcast(moved), "path", "left_anti").select(*names)
     return unmoved.unionByName(first.source.rows_at(LedgerAgainSource, paths, nodes))
 
@@ -174,9 +173,9 @@ def _with_marks(
 ) -> SecondScan:
     """Read under-replication marks and locks last, because they show which repairs run at this moment."""
     source = first.source
-    marks = source.landing.land("marks", lambda: source.table(MarkSource, nodes))
-    may_be_whole = source.store.keeps_marks and first.cut is None
-    listed = may_be_whole and marks.where("kind = 'gap'").isEmpty()
+    marks = source.cache.write_table("marks", lambda: source.table(MarkSource, nodes))
+    can_be_complete = source.store.keeps_marks and first.cut is None
+    listed = can_be_complete and marks.where("kind = 'gap'").isEmpty()
     return SecondScan(nodes, ledgers, marks, listed, restarts, notes)
 
 
@@ -219,8 +218,8 @@ class ClusterMetadata:
 
     def instance_id_missing(self) -> bool:
         """Return whether the cluster certainly has no INSTANCEID."""
-        looks = (self.first.nodes, self.second.nodes)
-        return self.first.cut is None and all(map(instance_id_missing, looks))
+        both_scans = (self.first.nodes, self.second.nodes)
+        return self.first.cut is None and all(map(instance_id_missing, both_scans))
 
     def bookies_listed(self) -> bool:
         """Return whether all cookies and registrations were read. If not, an absent one is unknown."""
@@ -228,14 +227,14 @@ class ClusterMetadata:
 
     def bookies_seen(self) -> BookiesListed:
         """Return the cookies and registrations that could not be read, and why, for the report."""
-        hidden = self._hidden_bookies()
-        why = None if hidden is None else ": ".join(hidden)
+        hidden_place = self._hidden_bookies()
+        why = None if hidden_place is None else ": ".join(hidden_place)
         return {"hidden": why, "unclear": sorted(self.unclear_bookies())}
 
     def unclear_bookies(self) -> dict[str, str]:
         """Return the bookies whose cookie or registration could not be read, each with its path."""
-        unclear = ((self._bookie_of(path), path) for path, _ in self.gaps())
-        return {name: path for name, path in unclear if name is not None}
+        unclear_bookies = ((self._bookie_of(path), path) for path, _ in self.gaps())
+        return {name: path for name, path in unclear_bookies if name is not None}
 
     def ids_drawn(self) -> tuple[Ids, ...]:
         """Return the id ranges of the ledger id generators, each with its next id, by the last scan."""
@@ -247,7 +246,7 @@ class ClusterMetadata:
         A Pulsar store that lists ledgers may have neither. Pulsar's driver writes no LAYOUT, and creates the
         id generator as a container node. ZooKeeper deletes a container node when it is empty.
         """
-        if self.source.pulsar_layout and "ledgers" not in self.source.landing.empty:
+        if self.source.pulsar_layout and self.source.cache.count("ledgers"):
             return False
         return self.first.cut is None and is_bare(self.first.nodes) and is_bare(self.second.nodes)
 
@@ -270,8 +269,8 @@ class ClusterMetadata:
     def gaps(self) -> list[tuple[str, str]]:
         """Return the cluster's own znodes that could not be read, each with its reason."""
         first = self.first.nodes
-        cut = [(self.source.store.root, first.cut)] if first.cut else []
-        return sorted({*first.gaps, *self.second.nodes.gaps, *cut})
+        cut_places = [(self.source.store.root, first.cut)] if first.cut else []
+        return sorted({*first.gaps, *self.second.nodes.gaps, *cut_places})
 
     def positions(self) -> list[str]:
         """Return the store's position at each scan: ZooKeeper zxids, etcd revisions or Oxia versions."""
@@ -281,7 +280,7 @@ class ClusterMetadata:
     def remarks(self) -> list[Remark]:
         """Return remarks for the report about how the metadata was read."""
         first, second = self.first.nodes, self.second.nodes
-        remarks = [remark_with_reason(RemarkKind.RESUMED, note) for note in self.source.landing.notes]
+        remarks = [remark_with_reason(RemarkKind.RESUMED, note) for note in self.source.cache.run_store.notes]
         if "LAYOUT" not in first.nodes and not self.source.pulsar_layout:
             remarks.append(remark(RemarkKind.LAYOUT_ASSUMED, self.source.layout_note))
         if not self.source.live:
@@ -289,8 +288,8 @@ class ClusterMetadata:
                 remark(RemarkKind.SAVED, "saved metadata: changes during the audit cannot be seen")
             )
         if restarts := self.first.restarts + self.second.restarts:
-            lost = "shards changed" if self.source.uri.scheme == OXIA else "etcd compacted a revision"
-            text = f"{lost} during the scan: {restarts} scans restarted"
+            loss_text = "shards changed" if self.source.uri.scheme == OXIA else "etcd compacted a revision"
+            text = f"{loss_text} during the scan: {restarts} scans restarted"
             remarks.append(remark(RemarkKind.SCAN_RESTARTED, text))
         remarks += [remark_with_reason(RemarkKind.SECOND_SCAN_WHOLE, note) for note in self.second.notes]
         of_store = RemarkKind.SCAN_RESTARTED if self.source.live else RemarkKind.SAVED_FILE
@@ -301,8 +300,8 @@ class ClusterMetadata:
 
     def cluster_rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table ``cluster``: facts of the store about the whole cluster."""
-        hidden = unlisted_bookies(self._hidden_bookies(), self.unclear_bookies())
-        return [*cluster_state(self.second.nodes), *hidden]
+        unlisted_rows = unlisted_bookies(self._hidden_bookies(), self.unclear_bookies())
+        return [*cluster_state(self.second.nodes), *unlisted_rows]
 
     def registration_rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table ``registrations``: the registered bookies."""
@@ -321,10 +320,10 @@ class ClusterMetadata:
         """
         root = self.source.store.root
         lists = [f"{root}/{name}" for name in _LISTS]
-        below = tuple(f"{place}/" for place in lists)
+        list_prefixes = tuple(f"{place}/" for place in lists)
         for path, reason in self.gaps():
-            among = path in (root, *lists) or path.startswith(below)
-            if among and self._bookie_of(path) is None:
+            is_in_list = path in (root, *lists) or path.startswith(list_prefixes)
+            if is_in_list and self._bookie_of(path) is None:
                 return path, reason
         return None
 
@@ -347,35 +346,33 @@ class ScanDifference(NamedTuple):
     """Sentence that says that the ledgers are not at the paths of the store's LAYOUT. None if they are."""
 
 
-def land_difference(metadata: ClusterMetadata) -> ScanDifference:
+def write_difference(metadata: ClusterMetadata) -> ScanDifference:
     """Compare both scans, and write the tables ``doubtful_ids`` and ``moved``."""
-    first, again, landing = metadata.first, metadata.second.ledgers, metadata.source.landing
+    first, again, cache = metadata.first, metadata.second.ledgers, metadata.source.cache
     names = ("ledgers",) if again is None else ("ledgers", "ledgers_again")
-    statuses = [landing.values(name, "status") for name in names]
-    misplaced = statuses[0] is None or LedgerStatus.MISPLACED in statuses[0]
-    elsewhere = whole_tree_elsewhere(first.ledgers, metadata.source.layout_note) if misplaced else None
-    reason_for_all = first.cut or elsewhere
-    none_doubtful = first.cut is None and all(
-        values is not None and values.isdisjoint(LEAVE_IDS_OPEN) for values in statuses
-    )
-    doubtful = landing.land_some(
-        not none_doubtful,
+    statuses = [cache.values(name, "status") for name in names]
+    misplaced = LedgerStatus.MISPLACED in statuses[0]
+    tree_elsewhere = whole_tree_elsewhere(first.ledgers, metadata.source.layout_note) if misplaced else None
+    reason_for_all = first.cut or tree_elsewhere
+    may_miss_ids = first.cut is not None or not frozenset().union(*statuses).isdisjoint(LEAVE_IDS_OPEN)
+    doubtful = cache.write_or_empty(
+        may_miss_ids,
         "doubtful_ids",
         DOUBTFUL_IDS,
         lambda: doubtful_ids(first.ledgers, again, reason_for_all),
     )
     if again is None:
-        return ScanDifference(None, doubtful, elsewhere)
-    moves = landing.land("moved", lambda: find_moves(first.ledgers, again, doubtful))
-    return ScanDifference(moves, doubtful, elsewhere)
+        return ScanDifference(None, doubtful, tree_elsewhere)
+    moves = cache.write_table("moved", lambda: find_moves(first.ledgers, again, doubtful))
+    return ScanDifference(moves, doubtful, tree_elsewhere)
 
 
-def land_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:
+def write_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:
     """Write the tables about the cluster itself, and return them by name. They are small."""
-    landing = metadata.source.landing
+    cache = metadata.source.cache
     cookies = [cookie.row() for cookie in metadata.cookies()]
     return {
-        "cookies": landing.rows("cookies", cookies, COOKIES),
-        "registrations": landing.rows("registrations", metadata.registration_rows(), REGISTRATIONS),
-        "cluster": landing.rows("cluster", metadata.cluster_rows(), CLUSTER),
+        "cookies": cache.write_rows("cookies", cookies, COOKIES),
+        "registrations": cache.write_rows("registrations", metadata.registration_rows(), REGISTRATIONS),
+        "cluster": cache.write_rows("cluster", metadata.cluster_rows(), CLUSTER),
     }

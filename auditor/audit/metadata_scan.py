@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from auditor.audit.earlier_run import EarlierRun, note_files, note_ledgers, reusable_facts
-from auditor.audit.landing import Landing
+from auditor.audit.table_cache import TableCache
 from auditor.errors import RunError, StoreError
 from auditor.model.amounts import plural
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind
@@ -28,8 +26,8 @@ from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore
 from auditor.sources.metadata.stores import choose_layout, open_store, source_options, store_options
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.spark import functions as F
-from auditor.spark.batches import as_frame, read_source
-from auditor.spark.part_tables import PartTable
+from auditor.spark.batches import Rows
+from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.types import DataFrame
 from auditor.tables.registry import instance_id
 from auditor.tables.scans import IN_ANOTHER_LAYOUT, WIDE, lost_elsewhere, unseen_ranges
@@ -48,7 +46,7 @@ class MetadataSource:
     whether the store has no LAYOUT because Pulsar's driver made it (`has_pulsar_layout`).
     """
 
-    landing: Landing
+    cache: TableCache
     options: AuditOptions
     uri: MetadataUri
     store: MetadataStore
@@ -71,28 +69,28 @@ class MetadataSource:
 
     def table(
         self, source: type[StoreSource], nodes: ClusterNodes, *, earlier: str | None = None
-    ) -> pa.Table | PartTable:
-        """Read a table of the store, if possible as it was at the time of ``nodes`` (`read_source`).
+    ) -> PartTable:
+        """Return a table of the store, if possible as it was at the time of ``nodes``.
 
         ``earlier`` describes an earlier read of the table, in the form of `StoreSource`. None to read all
         rows.
         """
-        spark = self.landing.spark
+        spark = self.cache.spark
         parameters = {"metadata": self.uri.text, "layout": self.layout.value, "earlier": earlier}
         table_source = source(source_options(spark, self.options, parameters, nodes))
         # A saved store is open, and a large file is passed over once.
         parts = None if self.live else table_source.reader(table_source.schema()).partitions_of(self.store)
-        return read_source(spark, table_source, parts)
+        return part_table(spark, table_source, parts)
 
     def rows_at(self, source: type[StoreSource], paths: Sequence[str], nodes: ClusterNodes) -> DataFrame:
         """Return the rows of a table at exactly these paths, from a `WatchableStore`."""
         assert isinstance(self.store, WatchableStore)
-        spark = self.landing.spark
+        spark = self.cache.spark
         table_source = source(source_options(spark, self.options, {"metadata": self.uri.text}, nodes))
         part_count = min(spark.sparkContext.defaultParallelism, -(-len(paths) // _PATHS_A_TASK))
         reader = table_source.reader(table_source.schema())
         parts = reader.shares(self.store.parts_of(paths, part_count), self.layout)
-        return as_frame(spark, read_source(spark, table_source, parts))
+        return self.cache.execution.frame(part_table(spark, table_source, parts))
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ class FirstScan:
 
 
 @contextmanager
-def open_metadata(landing: Landing, uri: MetadataUri, options: AuditOptions) -> Iterator[MetadataSource]:
+def open_metadata(cache: TableCache, uri: MetadataUri, options: AuditOptions) -> Iterator[MetadataSource]:
     """Open a metadata store while the block runs, and find its ledger layout.
 
     Raises:
@@ -125,13 +123,13 @@ def open_metadata(landing: Landing, uri: MetadataUri, options: AuditOptions) -> 
     """
     # Closed whatever comes: a live store that nobody holds would go on connecting.
     with closing(open_store(uri, store_options(options))) as store:
-        landing.progress.stage("opening the metadata")
+        cache.progress.stage("opening the metadata")
         nodes = store.cluster()
         layout, layout_note = choose_layout(store, nodes)
-        observed = landing.pin_fact("scan_time", nodes.scan_time)
+        pinned_scan_time = cache.run_store.pin_fact("scan_time", nodes.scan_time)
         option_time = options.scan_time
         yield MetadataSource(
-            landing,
+            cache,
             options,
             uri,
             store,
@@ -140,7 +138,7 @@ def open_metadata(landing: Landing, uri: MetadataUri, options: AuditOptions) -> 
             layout_note,
             has_pulsar_layout(store, nodes),
             instance_id(nodes),
-            observed if option_time is None else parse_moment(option_time),
+            pinned_scan_time if option_time is None else parse_moment(option_time),
         )
 
 
@@ -152,15 +150,15 @@ def scan_first(source: MetadataSource, earlier: EarlierRun) -> FirstScan:
     read = partial(_ledgers, source, earlier)
     may_take = earlier.usable and isinstance(source.store, ComparableStore)
     try:
-        landed = scan_ledgers(source, "ledgers", source.nodes, read)
+        scan = scan_ledgers(source, "ledgers", source.nodes, read)
     except RunError as error:
         if not may_take:
             raise
         # The earlier table turned out to be damaged while it was read: this scan does without it.
-        landed = scan_ledgers(source, "ledgers", source.nodes, partial(read, unusable=str(error)))
-    note_files(source.landing, "ledgers")
-    notes = tuple(reusable_facts(source.landing, "ledgers").get("notes", ()))
-    return FirstScan(source, landed.nodes, landed.rows, landed.restarts, notes)
+        scan = scan_ledgers(source, "ledgers", source.nodes, partial(read, unusable=str(error)))
+    note_files(source.cache.run_store, "ledgers")
+    notes = tuple(reusable_facts(source.cache.run_store, "ledgers").get("notes", ()))
+    return FirstScan(source, scan.nodes, scan.rows, scan.restarts, notes)
 
 
 class LedgerScan(NamedTuple):
@@ -173,8 +171,8 @@ class LedgerScan(NamedTuple):
 
 def _ledgers(
     source: MetadataSource, earlier: EarlierRun, nodes: ClusterNodes, unusable: str | None = None
-) -> pa.Table | PartTable:
-    """Read all ledgers. If ``unusable`` gives a reason, reuse no rows of the earlier run."""
+) -> PartTable:
+    """Return all ledgers. If ``unusable`` gives a reason, reuse no rows of the earlier run."""
     store = source.store
     if not isinstance(store, ComparableStore):
         return source.table(LedgerSource, nodes)
@@ -186,7 +184,7 @@ def _ledgers(
         unusable = str(error)  # if the store is at fault, it is for reading to find out
     has_note = unusable is not None and earlier.path is not None
     notes = [f"no ledger was taken from {earlier.name}: {unusable}"] if has_note else []
-    note_ledgers(source.landing, store.root, history, notes)
+    note_ledgers(source.cache.run_store, store.root, history, notes)
     if earlier_ledgers is None:
         return source.table(LedgerSource, nodes)
     return source.table(LedgerSource, nodes, earlier=earlier_ledgers.to_json())
@@ -196,17 +194,17 @@ def scan_ledgers(
     source: MetadataSource,
     name: str,
     nodes: ClusterNodes,
-    read: Callable[[ClusterNodes], pa.Table | PartTable | DataFrame],
+    read: Callable[[ClusterNodes], Rows],
 ) -> LedgerScan:
     """Write all ledgers as of one time. If the store can no longer read at that time, use a newer time."""
     for restarts in range(RESTARTS):
         try:
-            return LedgerScan(source.landing.land(name, partial(read, nodes)), nodes, restarts)
+            return LedgerScan(source.cache.write_table(name, partial(read, nodes)), nodes, restarts)
         except StoreError:
             if not source.store.moment_lost():
                 raise
             nodes = source.store.cluster()
-    return LedgerScan(source.landing.land(name, partial(read, nodes)), nodes, RESTARTS)
+    return LedgerScan(source.cache.write_table(name, partial(read, nodes)), nodes, RESTARTS)
 
 
 REASONS = 5
@@ -226,30 +224,34 @@ def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
 
     Runs up to two queries.
     """
-    once = unseen_ranges(doubtful)
-    width = F.col("high").cast(WIDE) - F.col("low") + 1
+    distinct_ranges = unseen_ranges(doubtful)
+    range_width = F.col("high").cast(WIDE) - F.col("low") + 1
     is_any = F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
-    row = once.agg(F.sum(width).alias("ids"), F.max(is_any).alias("every")).first()
+    row = distinct_ranges.agg(F.sum(range_width).alias("ids"), F.max(is_any).alias("every")).first()
     if row is None or row["ids"] is None:
         return None
     # The widest ranges say most of what is not known.
-    widest = once.orderBy(width.desc(), "why").limit(REASONS).select("why").collect()
-    return InDoubt(ids=None if row["every"] else str(row["ids"]), reasons=[gap["why"] for gap in widest])
+    widest_ranges = distinct_ranges.orderBy(range_width.desc(), "why").limit(REASONS).select("why").collect()
+    return InDoubt(
+        ids=None if row["every"] else str(row["ids"]), reasons=[gap["why"] for gap in widest_ranges]
+    )
 
 
-def whole_tree_elsewhere(ledgers: DataFrame, says: str) -> str | None:
+def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
     """Return a sentence if a whole ledger tree is at paths of other layouts, else None.
 
-    A tree has at least half of the ledgers, or more than `MOST_ELSEWHERE`. ``says`` names the source of the
-    store's layout. Runs a query or two.
+    A tree has at least half of the ledgers, or more than `MOST_ELSEWHERE`. ``layout_note`` names the source
+    of the store's layout. Runs a query or two.
     """
     if ledgers.where(IN_ANOTHER_LAYOUT).isEmpty():
         return None
     layouts = F.array_sort(F.collect_set(F.expr(_LAYOUT))).alias("layouts")
-    own = ledgers.where(F.col("status").isin(*LISTED)).agg(F.count("*").alias("own"))
-    [row] = lost_elsewhere(ledgers).agg(F.count("*").alias("lost"), layouts).crossJoin(own).collect()
+    listed_count = ledgers.where(F.col("status").isin(*LISTED)).agg(F.count("*").alias("own"))
+    [row] = lost_elsewhere(ledgers).agg(F.count("*").alias("lost"), layouts).crossJoin(listed_count).collect()
     if not row["lost"] or (row["lost"] < row["own"] and row["lost"] <= MOST_ELSEWHERE):
         return None
-    lie = plural(row["lost"], "ledger is", "ledgers are")
+    ledgers_text = plural(row["lost"], "ledger is", "ledgers are")
     layout_names = " and ".join(row["layouts"])
-    return f"{says}, but {lie} at paths of layout {layout_names}, and {row['own']:,} at its own"
+    return (
+        f"{layout_note}, but {ledgers_text} at paths of layout {layout_names}, and {row['own']:,} at its own"
+    )

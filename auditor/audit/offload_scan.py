@@ -10,13 +10,14 @@ inventory.
 
 from pathlib import Path
 
-from auditor.audit.landing import Landing
 from auditor.audit.owner_scan import Owners
+from auditor.audit.table_cache import TableCache
 from auditor.errors import UsageError
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.spark import functions as F
+from auditor.spark.table_queries import aggregate_many
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables import Tables
 from auditor.tables.offload_objects import offload_objects
@@ -52,9 +53,9 @@ def listing_rows(spark: SparkSession, path: str) -> DataFrame:
             rows = spark.read.csv(where)
             if len(rows.columns) < _INVENTORY - 1:
                 raise UsageError(f"--offload-listing {path}: it has one column; names and sizes are needed")
-            first = 1 if len(rows.columns) >= _INVENTORY else 0
-            rows = rows.toDF(*(f"_{place}" for place in range(len(rows.columns))))
-            rows = rows.withColumnsRenamed({f"_{first}": "name", f"_{first + 1}": "size"})
+            first_column = 1 if len(rows.columns) >= _INVENTORY else 0
+            rows = rows.toDF(*(f"_{column_number}" for column_number in range(len(rows.columns))))
+            rows = rows.withColumnsRenamed({f"_{first_column}": "name", f"_{first_column + 1}": "size"})
     else:
         rows = spark.read.parquet(where)
     name, size = _column_of(rows, NAMES), _column_of(rows, SIZES)
@@ -71,7 +72,7 @@ def _column_of(rows: DataFrame, names: tuple[str, ...]) -> str | None:
     return next((name for name in rows.columns if name.strip().lower() in names), None)
 
 
-def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: AuditOptions) -> Tables:
+def with_offloads(cache: TableCache, owners: Owners, tables: Tables, options: AuditOptions) -> Tables:
     """Return ``tables`` with the offloaded objects. Without an inventory, return ``tables`` unchanged.
 
     Raises:
@@ -83,17 +84,18 @@ def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: Aud
     if rows is None:
         raise UsageError(f"--offload-listing {listing}: no owners were found; name their store with --owners")
     grace_ms = round(options.owner_grace * 1000)
-    objects = landing.land(
-        "offload_objects", lambda: offload_objects(listing_rows(landing.spark, listing), rows, grace_ms)
+    objects = cache.write_table(
+        "offload_objects", lambda: offload_objects(listing_rows(cache.spark, listing), rows, grace_ms)
     )
-    return tables.add(landing.empty, offload_objects=objects)
+    return tables.add(offload_objects=objects)
 
 
 def offload_remarks(tables: Tables) -> list[Remark]:
     """Return a remark if a topic has offloaded ledgers and no inventory was given."""
-    if "offload_objects" in tables.frames or "ownership" in tables.known_empty:
+    if "offload_objects" in tables.frames:
         return []
-    offloaded = tables.ownership.where("offload in ('complete', 'deleted') and not borrowed").count()
+    is_offloaded = "offload in ('complete', 'deleted') and not borrowed"
+    [offloaded] = aggregate_many({"owners": (tables.ownership, [f"count_if({is_offloaded})"])})["owners"]
     if not offloaded:
         return []
     text = f"{plural(offloaded, 'offloaded ledger')}: their objects were not checked; pass --offload-listing"

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 
-import pyarrow as pa
-
 from auditor.audit.changes import RunsBefore
 from auditor.audit.cursor_scan import newest_compactions, resolve_references
 from auditor.audit.index_scan import Indexes
@@ -42,8 +40,7 @@ from auditor.sources.owners.applications import (
 )
 from auditor.sources.owners.spark_source import OwnerSource
 from auditor.spark import functions as F
-from auditor.spark.batches import read_source
-from auditor.spark.part_tables import PartTable
+from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.types import DataFrame
 from auditor.tables.owner_stores import (
     OWNER_STORES,
@@ -114,38 +111,33 @@ def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
     if not stores:
         return Owners((), None, is_own, notes)
     try:
-        rows = source.landing.land("owners", partial(_read, source, stores, options))
+        rows = source.cache.write_table("owners", partial(_read, source, stores, options))
     except StoreError as error:
         if not is_own:
             raise
-        source.landing.run.remove("tables/owners")
+        source.cache.run.remove("tables/owners")
         why = f"owners could not be read from {stores[0].text}: {error}"
         return Owners((), None, True, (*notes, why))
     if not is_own:
-        _require_owners(source, stores, rows)
+        _require_owners(source, stores)
     return Owners(stores, rows, is_own, notes)
 
 
-def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri], rows: DataFrame) -> None:
+def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri]) -> None:
     """Raise StoreError if a store that ``--owners`` names has no row."""
-    if "owners" in source.landing.empty:
-        store_names = set()
-    elif len(stores) == 1:
-        return
-    else:
-        store_names = {row["store"] for row in rows.select("store").distinct().collect()}
+    store_names = source.cache.values("owners", "store")
     for store in stores:
         if store.text not in store_names:
-            tree = APPLICATIONS[store.application].trees[0]
+            first_tree = APPLICATIONS[store.application].trees[0]
             raise StoreError(
                 f"--owners {store.text}: no data of {store.application} is there; add the chroot above "
-                f"{tree} to the URI"
+                f"{first_tree} to the URI"
             )
 
 
 def resolve_cursors(owners: Owners, first: FirstScan, indexes: Indexes) -> Owners:
     """Add the ledgers that only entries of cursor ledgers name (`auditor.audit.cursor_scan`)."""
-    run = first.source.landing.run
+    run = first.source.cache.run
     if owners.rows is None or run.exists(f"tables/ownership/{WHOLE}"):
         return owners
     return replace(
@@ -166,29 +158,31 @@ def shared_references(owners: DataFrame, lists: DataFrame | None) -> StoreRefere
     is_own = (F.col("status") == "ok") & F.col("ledger_id").isNotNull()
     references = owners.where(is_own & ~F.coalesce("borrowed", F.lit(False)))
     references = references.select("store", "path", "ledger_id").distinct()
-    firsts = references.groupBy("store").agg(F.min("ledger_id").alias("first")).collect()
-    first = {row["store"]: row["first"] for row in firsts}
-    twins: list[tuple[str, str]] = []
+    first_ledger_rows = references.groupBy("store").agg(F.min("ledger_id").alias("first")).collect()
+    first = {row["store"]: row["first"] for row in first_ledger_rows}
+    stores_of_same_identity: list[tuple[str, str]] = []
     if len(first) > 1:
         pairs = references.join(references.withColumnRenamed("store", "other"), ["path", "ledger_id"])
         pairs = pairs.where("store < other").select("store", "other").distinct()
-        twins = [(row["store"], row["other"]) for row in pairs.collect()]
+        stores_of_same_identity = [(row["store"], row["other"]) for row in pairs.collect()]
     if lists is None or "store" not in lists.columns:  # of an earlier release
-        return StoreReferences(first, twins, {})
+        return StoreReferences(first, stores_of_same_identity, {})
     earlier_references = lists.where(
         "path is not null and store is not null and not coalesce(borrowed, false)"
     )
-    then = earlier_references.select(F.col("store").alias("then"), "path", "ledger_id").distinct()
-    counts = references.join(then, ["path", "ledger_id"]).groupBy("store", "then").count().collect()
-    return StoreReferences(first, twins, {(row["store"], row["then"]): row["count"] for row in counts})
+    earlier_rows = earlier_references.select(F.col("store").alias("then"), "path", "ledger_id").distinct()
+    counts = references.join(earlier_rows, ["path", "ledger_id"]).groupBy("store", "then").count().collect()
+    return StoreReferences(
+        first, stores_of_same_identity, {(row["store"], row["then"]): row["count"] for row in counts}
+    )
 
 
 def match_owner_stores(owners: Owners, source: MetadataSource, before: RunsBefore) -> Owners:
     """Find out which stores of owners are the same, in this run and in the earlier one."""
     if owners.rows is None:
         return owners
-    run = before.with_table(source.landing, "ownership", source.scan_time)
-    lists = None if run is None else before.table(source.landing, "ownership", source.scan_time)
+    run = before.with_table(source.cache.run_store, "ownership", source.scan_time)
+    lists = None if run is None else before.table(source.cache, "ownership", source.scan_time)
     earlier: dict[str, str | None] = {}
     if run is not None and RunDirectory(run.path).exists(f"tables/owner_stores/{WHOLE}"):
         rows = RunDirectory(run.path).read("tables/owner_stores").to_pylist()
@@ -204,15 +198,15 @@ def _with_current_stores(lists: DataFrame | None, owners: Owners) -> DataFrame |
     # As many as there are stores.
     names = [row["store"] for row in lists.select("store").distinct().collect() if row["store"] is not None]
     stores = [store for store in owners.names if store not in owners.matches.same]
-    current = {name: current_store(name, stores, owners.matches.current) for name in names}
-    changed = {name: store for name, store in current.items() if name != store}
-    if not changed:
+    store_by_name = {name: current_store(name, stores, owners.matches.current) for name in names}
+    renamed_stores = {name: store for name, store in store_by_name.items() if name != store}
+    if not renamed_stores:
         return lists
-    pairs = [F.lit(part) for pair in changed.items() for part in pair]
+    pairs = [F.lit(part) for pair in renamed_stores.items() for part in pair]
     return lists.withColumn("store", F.coalesce(F.create_map(*pairs)[F.col("store")], F.col("store")))
 
 
-def land_ownership(
+def write_ownership(
     owners: Owners,
     metadata: ClusterMetadata,
     difference: ScanDifference,
@@ -221,51 +215,51 @@ def land_ownership(
 ) -> DataFrame | None:
     """Join owners with both scans, and write the table ``ownership``. Returns None if there are no owners."""
     source, rows = metadata.source, owners.rows
-    landing = source.landing
+    cache = source.cache
     if rows is None:
         return None
     grace_ms = round(options.owner_grace * 1000)
-    earlier = before.with_owners(landing, source.scan_time - max(grace_ms, ROLLOVER_MS))
-    newest = _with_current_stores(before.table(landing, "ownership", source.scan_time), owners)
+    earlier = before.with_owners(cache.run_store, source.scan_time - max(grace_ms, ROLLOVER_MS))
+    newest_rows = _with_current_stores(before.table(cache, "ownership", source.scan_time), owners)
     moments = Moments(
         source.scan_time,
         grace_ms,
         {store.text: store.chroot for store in owners.stores},
         _zxid(metadata.first) if owners.own else None,
         metadata.first.nodes.scan_time if _read_apart(source, owners) else None,
-        next(filter(None, (_apart(owners, store, source) for store in owners.stores)), None),
+        next(filter(None, (_difference_reason(owners, store, source) for store in owners.stores)), None),
     )
 
     def table() -> DataFrame:
-        ours = landing.spark.read.parquet(f"{earlier.path}/tables/ownership") if earlier else None
+        earlier_ownership = cache.spark.read.parquet(f"{earlier.path}/tables/ownership") if earlier else None
         of_scans = (metadata.first.ledgers, rows, difference.moved, difference.doubtful_ids)
-        return ownership(*of_scans, ours, newest, owners.applications, moments)
+        return ownership(*of_scans, earlier_ownership, newest_rows, owners.applications, moments)
 
-    return landing.land("ownership", table)
+    return cache.write_table("ownership", table)
 
 
-def land_owner_stores(
+def write_owner_stores(
     owners: Owners, ownership: DataFrame | None, source: MetadataSource, options: AuditOptions
 ) -> list[SourceScope]:
     """Write the table ``owner_stores``, and return the proved scope of each store. Empty if none was read."""
-    landing, rows = source.landing, []
+    cache, rows = source.cache, []
     if (
         ownership is not None
         and owners.rows is not None
-        and not landing.run.exists(f"tables/owner_stores/{WHOLE}")
+        and not cache.run.exists(f"tables/owner_stores/{WHOLE}")
     ):
         counts = _count(owners, owners.rows, ownership, source.scan_time)
         as_of = {
             store.text: source.scan_time
-            if _apart(owners, store, source) is None
+            if _difference_reason(owners, store, source) is None
             else counts.facts[store.text].newest
             for store in owners.stores
             if store.text in counts.facts
         }
         rows = owner_store_rows(counts, owners.names, declared_stores(options), as_of)
-    landing.rows("owner_stores", rows, OWNER_STORES)
+    cache.write_rows("owner_stores", rows, OWNER_STORES)
     names = [field.name for field in fields(SourceScope)]
-    stores = landing.run.read("tables/owner_stores", names).to_pylist()
+    stores = cache.run.read("tables/owner_stores", names).to_pylist()
     return [SourceScope(**store) for store in stores]
 
 
@@ -305,11 +299,11 @@ def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
 
     ``rows`` are the rows of the table ``ownership``.
     """
-    unread = [remark_with_reason(RemarkKind.OWNERS_UNREAD, note) for note in owners.notes]
+    unread_remarks = [remark_with_reason(RemarkKind.OWNERS_UNREAD, note) for note in owners.notes]
     if not owners.stores:
-        return unread
-    open_ones = rows.where(rows.standing.isin(*_OPEN)).groupBy("standing").count().collect()
-    counts = {row["standing"]: row["count"] for row in open_ones}
+        return unread_remarks
+    open_rows = rows.where(rows.standing.isin(*_OPEN)).groupBy("standing").count().collect()
+    counts = {row["standing"]: row["count"] for row in open_rows}
     parts = [
         f"{plural(counts[name], 'ledger', 'ledgers')} {words}"
         for name, words in _OPEN.items()
@@ -317,7 +311,7 @@ def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
     ]
     text = f"{plural(sum(counts.values()), 'ledger')}: owner unknown, not counted as unowned"
     open_remarks = [remark(RemarkKind.OWNERS, text, *parts)] if parts else []
-    return [*unread, remark(RemarkKind.OWNERS, "owners were read", *owners.names), *open_remarks]
+    return [*unread_remarks, remark(RemarkKind.OWNERS, "owners were read", *owners.names), *open_remarks]
 
 
 def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str, ...]]:
@@ -333,10 +327,10 @@ def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str,
     return (), notes
 
 
-def _read(source: MetadataSource, stores: Sequence[OwnersUri], options: AuditOptions) -> pa.Table | PartTable:
-    spark = source.landing.spark
+def _read(source: MetadataSource, stores: Sequence[OwnersUri], options: AuditOptions) -> PartTable:
+    spark = source.cache.spark
     parameters = {"owners": OWNERS_SEPARATOR.join(store.text for store in stores)}
-    return read_source(spark, OwnerSource(source_options(spark, options, parameters)))
+    return part_table(spark, OwnerSource(source_options(spark, options, parameters)))
 
 
 def _zxid(first: FirstScan) -> int | None:
@@ -353,10 +347,10 @@ def _read_apart(source: MetadataSource, owners: Owners) -> bool:
     return source.live and (not owners.own or source.uri.scheme == OXIA)
 
 
-def _apart(owners: Owners, uri: OwnersUri, source: MetadataSource) -> str | None:
+def _difference_reason(owners: Owners, uri: OwnersUri, source: MetadataSource) -> str | None:
     """Return why owners and ledgers may be of different times. None if they are of the same time."""
-    tree = APPLICATIONS[uri.application].trees[0]
-    if owners.own or (source.live and is_live(uri.tree(tree))):
+    first_tree = APPLICATIONS[uri.application].trees[0]
+    if owners.own or (source.live and is_live(uri.tree(first_tree))):
         return None
     if uri.store.partition("?")[0] == source.uri.text.partition("?")[0]:
         return None  # one file, or one server's files

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from auditor.audit.landing import Landing
+from auditor.audit.table_cache import TableCache
 from auditor.checks.ledger_queries import rule_sentence
 from auditor.codecs.bookie import java_properties
 from auditor.codecs.pulsar import bookie_racks
@@ -51,9 +51,9 @@ def check_placement(options: AuditOptions) -> PlacementSettings:
     if options.racks is not None:
         read_racks(options.racks)
     settings_differences(options, pulsar=False)
-    chosen = options.placement
-    if chosen is not None:
-        return chosen_settings(chosen)
+    placement_option = options.placement
+    if placement_option is not None:
+        return chosen_settings(placement_option)
     if options.bookie_conf is not None:
         properties = read_properties("--bookie-conf", options.bookie_conf)
         if {*properties} & {*KEYS, *POLICY_KEYS}:
@@ -81,8 +81,8 @@ def chosen_settings(text: str) -> PlacementSettings:
     properties: dict[str, str] = {}
     key = ""
     for part in parts:
-        name, equals, value = part.partition("=")
-        if not equals and key:
+        name, separator, value = part.partition("=")
+        if not separator and key:
             properties[key] += f",{part}"  # a list, as isolationBookieGroups
             continue
         key = name.strip()
@@ -102,18 +102,18 @@ def settings_differences(options: AuditOptions, *, pulsar: bool) -> tuple[str, .
     placement = options.placement
     if placement is None or placement.split(",")[0] in [*Policy] or options.bookie_conf is None:
         return ()
-    broker = read_properties("--placement", placement)
+    broker_properties = read_properties("--placement", placement)
     bookie = read_properties("--bookie-conf", options.bookie_conf)
-    return tuple(_differences(broker, bookie, options, pulsar))
+    return tuple(_differences(broker_properties, bookie, options, pulsar))
 
 
 def _differences(
-    broker: Mapping[str, str], bookie: Mapping[str, str], options: AuditOptions, pulsar: bool
+    broker_properties: Mapping[str, str], bookie: Mapping[str, str], options: AuditOptions, pulsar: bool
 ) -> Iterator[str]:
     broker_settings, bookie_settings = (
         _settings(properties, f"{option} {path}")
         for option, path, properties in (
-            ("--placement", options.placement, broker),
+            ("--placement", options.placement, broker_properties),
             ("--bookie-conf", options.bookie_conf, bookie),
         )
     )
@@ -130,10 +130,10 @@ def _differences(
     if pulsar and not resolver.endswith(PULSAR_RESOLVER):
         yield f"{RESOLVER} is {resolver or 'not set'}, which does not read Pulsar's mapping"
     uri = bookie.get("metadataServiceUri", "").strip()
-    store = broker.get("metadataStoreUrl", "").strip()
+    store = broker_properties.get("metadataStoreUrl", "").strip()
     if store and not store.startswith(_KINDS):
         store = f"zk:{store}"
-    bookie_side, broker_side = _place(uri), _place(f"{METADATA_STORE}{store}")
+    bookie_side, broker_side = _mapping_place(uri), _mapping_place(f"{METADATA_STORE}{store}")
     if bookie_side and broker_side and bookie_side != broker_side:
         yield f"it looks for the mapping in {redact(uri)}, they in {redact(store)}"
     if pulsar and uri and not uri.startswith(METADATA_STORE):
@@ -144,7 +144,7 @@ _KINDS = ("zk:", "etcd:", "oxia:", "rocksdb:", "memory:")
 """Prefixes of the URLs of Pulsar's metadata stores. Other URLs are ZooKeeper hosts."""
 
 
-def _place(uri: str) -> tuple[str, frozenset[str], str] | None:
+def _mapping_place(uri: str) -> tuple[str, frozenset[str], str] | None:
     """Return kind, hosts and parent path of the store that has the mapping. None if it is unknown."""
     try:
         parsed = parse_metadata_uri(uri)
@@ -206,11 +206,11 @@ def _hidden_mapping(where: str) -> Remark:
 
 
 def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions) -> Placement:
-    settings, chosen = check_placement(options), options.placement is not None
+    settings, placement_option = check_placement(options), options.placement is not None
     if options.racks is not None:
-        return Placement(settings, read_racks(options.racks), f"--racks {options.racks}", chosen)
+        return Placement(settings, read_racks(options.racks), f"--racks {options.racks}", placement_option)
     if options.rack_script is not None:
-        return Placement(settings, None, f"--rack-script {options.rack_script}", chosen)
+        return Placement(settings, None, f"--rack-script {options.rack_script}", placement_option)
     path = f"{store.root.rpartition('/')[0]}/{PULSAR_MAPPING}"
     where = f"{path} of {uri.text}"
     try:
@@ -220,16 +220,16 @@ def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions)
         unread = remark(
             RemarkKind.LOCATIONS_UNREAD, "the racks of Pulsar could not be read", f"{where}: {error}"
         )
-        return Placement(settings, {}, None, chosen, (unread,))
+        return Placement(settings, {}, None, placement_option, (unread,))
     if entries:
-        return Placement(settings, of_pulsar(entries, where), where, chosen)
+        return Placement(settings, of_pulsar(entries, where), where, placement_option)
     # At the top nothing is hidden; below a chroot the brokers' own root may be another one.
-    hidden = path != f"/{PULSAR_MAPPING}"
-    return Placement(settings, {}, None, chosen, (_hidden_mapping(where),) if hidden else ())
+    is_hidden = path != f"/{PULSAR_MAPPING}"
+    return Placement(settings, {}, None, placement_option, (_hidden_mapping(where),) if is_hidden else ())
 
 
-def land_locations(
-    landing: Landing,
+def write_locations(
+    cache: TableCache,
     placement: Placement,
     bookies: Sequence[Mapping[str, Any]],
     registrations: Sequence[Mapping[str, Any]],
@@ -247,11 +247,11 @@ def land_locations(
         mapping = ask_script(options.rack_script, [host for host in hosts.values() if host])
     locations = locate_all({row["bookie_id"]: hosts.get(row["bookie_id"]) for row in bookies}, mapping)
     # Pulsar's policy counts all that its groups name, bookies that went long ago too.
-    used = {id(location) for location in locations.values()}
+    used_locations = {id(location) for location in locations.values()}
     locations |= {
         name: replace(location, path=None)
         for name, location in mapping.items()
-        if location.groups and id(location) not in used
+        if location.groups and id(location) not in used_locations
     }
     rows = [
         {
@@ -263,10 +263,10 @@ def land_locations(
         }
         for bookie, location in locations.items()
     ]
-    landing.rows("bookie_locations", rows, BOOKIE_LOCATIONS)
+    cache.write_rows("bookie_locations", rows, BOOKIE_LOCATIONS)
 
 
-def with_placement(landing: Landing, tables: Tables) -> Tables:
+def with_placement(cache: TableCache, tables: Tables) -> Tables:
     """Return ``tables`` with the table ``placement``. Return them unchanged without a policy to judge by.
 
     The table is also left out if no bookie has a location, because every ledger would break the policy. The
@@ -279,10 +279,8 @@ def with_placement(landing: Landing, tables: Tables) -> Tables:
     modes = {row["bookie_id"]: row["registered"] for row in roster.bookies if row["registered"]}
     writable = [name for name, mode in modes.items() if mode != "readonly"]
     judge = PlacementJudge.of(settings, roster.locations, names, writable, modes)
-    rows = landing.land(
-        "placement", lambda: landing.read_small(placement(landing.spark, landing.files("ledgers"), judge))
-    )
-    return tables.add(landing.empty, placement=rows)
+    rows = cache.write_table("placement", lambda: placement(cache.spark, cache.files("ledgers"), judge))
+    return tables.add(placement=rows)
 
 
 def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> list[Remark]:
@@ -290,9 +288,9 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
     if facts is None:
         return list(placement.remarks)
     number = facts["located"] + facts["unlocated"]
-    located = f"locations of {facts['located']} of {number} bookies are from {facts['mapping_origin']}"
+    located_text = f"locations of {facts['located']} of {number} bookies are from {facts['mapping_origin']}"
     policy = f"policy {rule_sentence(placement.settings)}, from {facts['policy_origin']}"
-    mapping = located if facts["mapping_origin"] else "no mapping was found"
+    mapping = located_text if facts["mapping_origin"] else "no mapping was found"
     policy_remark = remark(RemarkKind.PLACEMENT, "placement is judged", policy, mapping)
     return [*placement.remarks, policy_remark, *_groups_remarks(placement.settings, facts)]
 
@@ -303,11 +301,11 @@ def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Itera
         words = f"{settings.groups.words}, from {settings.origin}"
         yield remark(RemarkKind.PLACEMENT, "isolation groups are in force", words)
     if facts["own_groups"]:
-        own = plural(facts["own_groups"], "ledger")
-        text = f"{own} with a placement policy of its own" if facts["own_groups"] == 1 else ""
+        own_text = plural(facts["own_groups"], "ledger")
+        text = f"{own_text} with a placement policy of its own" if facts["own_groups"] == 1 else ""
         yield remark(
             RemarkKind.PLACEMENT,
-            text or f"{own} with placement policies of their own",
+            text or f"{own_text} with placement policies of their own",
             f"{KEY} in custom metadata",
         )
 

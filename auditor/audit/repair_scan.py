@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata
+from auditor.audit.table_cache import TableCache
 from auditor.model.history import RunSummary
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.repair import DAY_MS, RepairState
@@ -18,7 +18,7 @@ from auditor.model.states import DECODED, Reach
 from auditor.simulate.reachability import reachability_rows
 from auditor.spark import functions as F
 from auditor.spark.batches import from_files
-from auditor.spark.query_plans import aggregate_many
+from auditor.spark.table_queries import aggregate_many, derived
 from auditor.spark.types import DataFrame
 from auditor.tables import Roster
 from auditor.tables.cluster_state import autorecovery_facts
@@ -28,16 +28,18 @@ _RECENT_MS = 7 * DAY_MS
 """Age in ms up to which a closed ledger shows an ensemble size in use. Open ledgers always do."""
 
 
-def land_reachability(landing: Landing, roster: Roster) -> DataFrame:
+def write_reachability(cache: TableCache, roster: Roster) -> DataFrame:
     """Write the ledgers that registered bookies cannot fully serve. Empty if no bookie is proved down."""
-    down = [row["bookie_id"] for row in roster.unregistered if row["depending"]]
+    down_bookies = [row["bookie_id"] for row in roster.unregistered if row["depending"]]
     bookies = sorted(row["bookie_id"] for row in roster.bookies)
-    read = partial(reachability_rows, run=landing.run.path, bookies=bookies, down_bookies=frozenset(down))
-    return landing.land_some(
-        bool(down) and _knows_registrations(roster),
+    read = partial(
+        reachability_rows, run=cache.run.path, bookies=bookies, down_bookies=frozenset(down_bookies)
+    )
+    return cache.write_or_empty(
+        bool(down_bookies) and _knows_registrations(roster),
         "reachability",
         REACHABILITY,
-        lambda: from_files(landing.spark, REACHABILITY, landing.files("ledgers"), read),
+        lambda: from_files(cache.spark, REACHABILITY, cache.files("ledgers"), read),
     )
 
 
@@ -59,7 +61,7 @@ class QueueTables(NamedTuple):
 
 
 def with_repair_state(
-    landing: Landing,
+    cache: TableCache,
     metadata: ClusterMetadata,
     roster: Roster,
     tables: QueueTables,
@@ -70,22 +72,26 @@ def with_repair_state(
     ``previous`` is the run before. Marks made since that run are counted. None if there is no earlier run.
     """
     cluster, bookies = roster.cluster, roster.bookies
-    knows = _knows_registrations(roster)
-    down = sorted(row["bookie_id"] for row in roster.unregistered if row["depending"]) if knows else []
+    knows_registrations = _knows_registrations(roster)
+    down_bookies = (
+        sorted(row["bookie_id"] for row in roster.unregistered if row["depending"])
+        if knows_registrations
+        else []
+    )
     registered = [row["registered"] for row in bookies if row["registered"] is not None]
     writable = sum(mode != "readonly" for mode in registered)
     # A cluster with as many writable bookies as ensembles name can place any ensemble that it has placed.
-    asks_sizes = knows and writable < sum(bool(row["named"]) for row in bookies)
-    questions = _questions(landing, tables, down, previous.scan_time if previous else None)
+    asks_sizes = knows_registrations and writable < sum(bool(row["named"]) for row in bookies)
+    questions = _questions(tables, down_bookies, previous.scan_time if previous else None)
     if asks_sizes:
         questions["ensembles"] = _ensemble_question(tables.ledgers, cluster.scan_time)
     state = RepairState(
-        **_autorecovery(metadata, roster, knows),
+        **_autorecovery(metadata, roster, knows_registrations),
         registered=len(registered),
         writable=writable,
-        knows_registrations=knows,
-        down=tuple(down),
-        **_numbers(aggregate_many(questions) if questions else {}),
+        knows_registrations=knows_registrations,
+        down=tuple(down_bookies),
+        **_numbers(aggregate_many(questions)),
     )
     return replace(roster, cluster=replace(cluster, repair=state))
 
@@ -100,72 +106,67 @@ def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations
         return {}
     scans = (metadata.first.nodes, metadata.second.nodes)
     # A vote of an id without a cookie is that of an AutoRecovery process without a bookie.
-    down = {row["bookie_id"] for row in roster.clear_bookies if row["has_cookie"] and not row["registered"]}
-    return autorecovery_facts(scans, cluster.scan_time, down)
+    down_bookies = {
+        row["bookie_id"] for row in roster.clear_bookies if row["has_cookie"] and not row["registered"]
+    }
+    return autorecovery_facts(scans, cluster.scan_time, down_bookies)
 
 
 _Questions = dict[str, tuple[DataFrame, list[str]]]
 
 
-def _questions(
-    landing: Landing, tables: QueueTables, down: Collection[str], previous_scan: int | None
-) -> _Questions:
-    """Return the queries on tables with rows. Empty if no ledger is marked and all bookies are up."""
-    questions: _Questions = {}
-    none_marked = "marks" in landing.empty
-    if not none_marked:
-        later = "0" if previous_scan is None else f"count_if(coalesce(ctime, mtime) > {previous_scan})"
-        marked = tables.marks.where("not misplaced")
-        questions["queue"] = (marked, ["count(*)", "min(coalesce(ctime, mtime))", later])
-        questions["locks"] = (tables.locks, ["count(*)"])
-    if down:
-        questions |= _waiting_questions(tables.ledgers, tables.marks, down, none_marked)
-    if "reachability" not in landing.empty:
-        counts = [f"count_if(reach = '{reach}')" for reach in Reach]
-        questions["reach"] = (tables.reachability, counts)
+def _questions(tables: QueueTables, down_bookies: Collection[str], previous_scan: int | None) -> _Questions:
+    """Return the queries for the numbers of `RepairState`, by name."""
+    later_count_sql = "0" if previous_scan is None else f"count_if(coalesce(ctime, mtime) > {previous_scan})"
+    marked_ledgers = derived(tables.marks.where("not misplaced"), tables.marks)
+    questions: _Questions = {
+        "queue": (marked_ledgers, ["count(*)", "min(coalesce(ctime, mtime))", later_count_sql]),
+        "locks": (tables.locks, ["count(*)"]),
+        "reach": (tables.reachability, [f"count_if(reach = '{reach_class}')" for reach_class in Reach]),
+    }
+    if down_bookies:
+        questions |= _waiting_questions(tables.ledgers, marked_ledgers, down_bookies)
     return questions
 
 
 def _waiting_questions(
-    ledgers: DataFrame, marks: DataFrame, down: Collection[str], none_marked: bool
+    ledgers: DataFrame, marked_ledgers: DataFrame, down_bookies: Collection[str]
 ) -> _Questions:
     """Return queries for ledgers that depend on a down bookie, and for further ledgers with a mark."""
-    ids = F.array(*map(F.lit, sorted(down)))
+    ids = F.array(*map(F.lit, sorted(down_bookies)))
     on_down = F.exists("replicas", lambda copy: copy["depends"] & F.array_contains(ids, copy["bookie_id"]))
     keys = ["scope_id", "ledger_id"]
-    depending = ledgers.where(F.col("status").isin(*DECODED)).where(on_down).select(*keys)
-    questions: _Questions = {"depending": (depending, ["count(*)"])}
-    if not none_marked:
-        marked = marks.where("not misplaced and ledger_id is not null").select(*keys)
-        # Marks are few beside ledgers: those of other ledgers are what has to be added.
-        questions["marked_only"] = (marked.join(depending, keys, "left_anti"), ["count(*)"])
-    return questions
+    depending_ledgers = ledgers.where(F.col("status").isin(*DECODED)).where(on_down).select(*keys)
+    # Marks are few beside ledgers: those of other ledgers are what has to be added.
+    marked_ids = marked_ledgers.where("ledger_id is not null").select(*keys)
+    marked_only = derived(marked_ids.join(depending_ledgers, keys, "left_anti"), marked_ledgers)
+    return {"depending": (depending_ledgers, ["count(*)"]), "marked_only": (marked_only, ["count(*)"])}
 
 
 def _ensemble_question(ledgers: DataFrame, scan_time: int) -> tuple[DataFrame, list[str]]:
-    sized = ledgers.where(
+    sized_ledgers = ledgers.where(
         F.col("status").isin(*DECODED) & ~F.col("undecidable") & (F.col("ensemble_size") > 0)
     )
     in_use = f"(state != '{LedgerState.CLOSED}' OR ctime > {scan_time - _RECENT_MS})"
-    return sized, [
+    return sized_ledgers, [
         f"coalesce(min(CASE WHEN {in_use} THEN ensemble_size END), min(ensemble_size))",
         f"coalesce(max(CASE WHEN {in_use} THEN ensemble_size END), max(ensemble_size))",
     ]
 
 
 def _numbers(counts: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    queued, oldest, queued_since = counts.get("queue", (0, 0, 0))
-    [depending] = counts.get("depending", (0,))
-    [marked_only] = counts.get("marked_only", (queued if not depending else 0,))
+    queued, oldest, queued_since = counts["queue"]
+    [depending_count] = counts.get("depending", (0,))
+    [marked_only] = counts.get("marked_only", (queued if not depending_count else 0,))
     smallest, largest = counts.get("ensembles", (0, 0))
-    unavailable, unrecoverable, single_copy = counts.get("reach", (0, 0, 0))
+    unavailable, unrecoverable, single_copy = counts["reach"]
     return {
         "queued": queued,
         "oldest": oldest or None,
         "queued_since": queued_since,
-        "locked": counts.get("locks", (0,))[0],
-        "depending": depending,
-        "waiting": depending + marked_only,
+        "locked": counts["locks"][0],
+        "depending": depending_count,
+        "waiting": depending_count + marked_only,
         "smallest_ensemble": smallest,
         "largest_ensemble": largest,
         "unavailable": unavailable,

@@ -36,7 +36,7 @@ def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
         if moment > audit_time + MAX_SOURCE_AGE_MS
     }
     reasons |= {
-        name: f"its collection was made {format_time(moment)}, {_before(moment, scan_time)}"
+        name: f"its collection was made {format_time(moment)}, {_describe_age(moment, scan_time)}"
         for name, moment in collection_times(indexes.bookies).items()
         if moment + MAX_SOURCE_AGE_MS < scan_time
     }
@@ -49,13 +49,13 @@ def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
     for name, ledgers in _count_later_ledgers(first, indexes, last_writes).items():
         last_write = last_writes[name]
         reasons[name] = (
-            f"its newest file is of {format_time(last_write)}, {_before(last_write, scan_time)}; "
+            f"its newest file is of {format_time(last_write)}, {_describe_age(last_write, scan_time)}; "
             f"its index lacks {plural(ledgers, 'ledger')} of which it took entries later"
         )
     return reasons
 
 
-def _before(time: int, scan_time: int) -> str:
+def _describe_age(time: int, scan_time: int) -> str:
     return f"{duration((scan_time - time) / 1000)} before the metadata"
 
 
@@ -78,12 +78,12 @@ def find_foreign_sources(first: FirstScan, bookies: ClusterBookies) -> dict[str,
     The store may then have been formatted while the bookies ran.
     """
     bookie_ids = [name for name, bookie in bookies.attribution.bookies.items() if bookie.found]
-    own = {
+    own_instance_bookies = {
         cookie.bookie_id
         for cookie in store_cookies(first.nodes)
         if cookie.cookie is not None and cookie.cookie.instance_id == first.source.instance_id
     }
-    if len(bookie_ids) < 2 or not {*bookie_ids} <= {*bookies.foreign} & own:
+    if len(bookie_ids) < 2 or not {*bookie_ids} <= {*bookies.foreign} & own_instance_bookies:
         return {}
     reason = "the directories of all bookies that were found carry another cluster's instance id"
     return dict.fromkeys(bookie_ids, reason)
@@ -99,11 +99,11 @@ def _count_later_ledgers(
     """
     if not last_writes:
         return {}
-    after = {name: last_write + MAX_SOURCE_AGE_MS for name, last_write in last_writes.items()}
-    limits = [F.lit(part) for pair in after.items() for part in pair]
+    latest_allowed_times = {name: last_write + MAX_SOURCE_AGE_MS for name, last_write in last_writes.items()}
+    limits = [F.lit(part) for pair in latest_allowed_times.items() for part in pair]
     replica, limit = F.col("replica"), F.create_map(*limits)[F.col("bookie_id")]
-    later = (
-        first.ledgers.where((F.col("ctime") > min(after.values())) & ~F.col("undecidable"))
+    later_ledgers = (
+        first.ledgers.where((F.col("ctime") > min(latest_allowed_times.values())) & ~F.col("undecidable"))
         .where(F.col("status") == LedgerStatus.OK)
         .select(*LEDGER, "ctime", F.explode("replicas").alias("replica"))
         .where(F.length(replica["groups"]) > 0)
@@ -112,7 +112,7 @@ def _count_later_ledgers(
     )
     indexed = indexes.rows.where(F.col("state").isin(*ON_DISK)).select(*REPLICA, F.lit(True).alias("indexed"))
     counts = (
-        later.join(indexed.distinct(), [*REPLICA], "left")
+        later_ledgers.join(indexed.distinct(), [*REPLICA], "left")
         .groupBy("bookie_id")
         .agg(F.count("*").alias("ledgers"), F.count("indexed").alias("indexed"))
         .where("indexed = 0")

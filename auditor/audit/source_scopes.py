@@ -12,10 +12,10 @@ from typing import Any
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.changes import RunsBefore
 from auditor.audit.index_scan import Indexes
-from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata
 from auditor.audit.owner_scan import named_ledgers
 from auditor.audit.source_age import collection_times
+from auditor.audit.table_cache import TableCache
 from auditor.checks.gc_guards import large_orphan_share
 from auditor.model.amounts import first_names, format_time, plural
 from auditor.model.check_settings import CheckSettings
@@ -33,8 +33,8 @@ EVERY_BOOKIE = "every bookie that exists"
 NOTHING = "nothing"
 
 
-def land_sources(
-    landing: Landing,
+def write_sources(
+    cache: TableCache,
     metadata: ClusterMetadata,
     indexes: Indexes,
     tables: Tables,
@@ -44,7 +44,7 @@ def land_sources(
     """Write the table ``sources`` once per run, and return its rows.
 
     Args:
-        landing: Writer of the run.
+        cache: Writer of the run.
         metadata: Both scans.
         indexes: The data read from bookies.
         tables: The tables that checks query.
@@ -58,8 +58,8 @@ def land_sources(
         *(_bookie_scope(row, metadata, indexes, tables) for row in bookies if row["named"] or row["found"]),
         *owners,
     ]
-    landing.rows("sources", rows_of_scopes(scopes), SOURCES)
-    landing.run.add_to_manifest({DATA_AS_OF: oldest_as_of(scopes)})
+    cache.write_rows("sources", rows_of_scopes(scopes), SOURCES)
+    cache.run.add_to_manifest({DATA_AS_OF: oldest_as_of(scopes)})
     return scopes
 
 
@@ -68,7 +68,7 @@ def _as_of(metadata: ClusterMetadata, time: int | None) -> int | None:
 
     None if ``time`` is None.
     """
-    resumed = metadata.source.landing.resumed
+    resumed = metadata.source.cache.run_store.resumed
     return time if time is None or resumed is None else min(time, resumed)
 
 
@@ -77,14 +77,14 @@ def _metadata_scope(
 ) -> SourceScope:
     source = metadata.source
     cluster_name = source.instance_id or "without an instance id"
-    claimed = f"every ledger of cluster {cluster_name}"
+    claimed_scope = f"every ledger of cluster {cluster_name}"
     faults = [*_metadata_faults(metadata, bookies, tables), *_losses(metadata, tables, before)]
     proofs = ["listed without a gap", "bookies carry its instance id", "its id generator is beyond every id"]
     return SourceScope(
         source.uri.text,
         SourceKind.METADATA,
-        claimed,
-        "the ledgers that it lists" if faults else claimed,
+        claimed_scope,
+        "the ledgers that it lists" if faults else claimed_scope,
         "their records were read" if faults else ", ".join(proofs),
         _as_of(metadata, source.scan_time),
         "; ".join(faults) or None,
@@ -94,7 +94,7 @@ def _metadata_scope(
 def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables) -> Iterator[str]:
     """Return reasons why the metadata may be incomplete. Unknown facts count as reasons."""
     source = metadata.source
-    if metadata.gaps() or "doubtful_ids" not in source.landing.empty:
+    if metadata.gaps() or source.cache.count("doubtful_ids"):
         yield "not all of it could be read"
     yield from _instance_faults(source.instance_id, bookies)
     generators = tables.id_generators.agg(
@@ -114,10 +114,10 @@ def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables:
 def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> Iterator[str]:
     """Return a reason if parts of the ledger tree shrank since the last run and owners do not explain it."""
     source = metadata.source
-    earlier = before.with_ledgers(source.landing, source.scan_time)
+    earlier = before.with_ledgers(source.cache.run_store, source.scan_time)
     if earlier is None:
         return
-    ledgers = source.landing.spark.read.parquet(f"{earlier.path}/tables/ledgers")
+    ledgers = source.cache.spark.read.parquet(f"{earlier.path}/tables/ledgers")
     shrunken = shrunken_leaves(
         ledgers, metadata.first.ledgers, 100 // PROOF.large_orphan_share_percent, PROOF.least_unexplained
     )
@@ -134,7 +134,7 @@ def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> It
 def _owners_agree(tables: Tables) -> bool:
     """Return whether owners were read without a gap and name no ledger that the metadata lacks."""
     ownership = tables.ownership
-    if "ownership" in tables.known_empty or named_ledgers(ownership) is None:
+    if named_ledgers(ownership) is None:
         return False
     return ownership.where("standing = 'dangling'").isEmpty()
 
@@ -142,13 +142,13 @@ def _owners_agree(tables: Tables) -> bool:
 def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterator[str]:
     """Return reasons why instance ids do not prove that bookies and metadata belong together."""
     directories = bookies.attribution.directories
-    carried = {directory.instance_id for directory in directories if directory.instance_id is not None}
+    instance_ids = {directory.instance_id for directory in directories if directory.instance_id is not None}
     if instance_id is None:
         yield "it has no instance id"
-    elif not carried:
+    elif not instance_ids:
         yield "the instance id was not compared: no cookie on a bookie's disks was read"
-    elif carried != {instance_id}:
-        yield f"bookies carry instance id {first_names(sorted(carried - {instance_id}), NAMES_SHOWN)}"
+    elif instance_ids != {instance_id}:
+        yield f"bookies carry instance id {first_names(sorted(instance_ids - {instance_id}), NAMES_SHOWN)}"
 
 
 def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
@@ -156,14 +156,16 @@ def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
     time = _as_of(metadata, metadata.source.scan_time)
     gaps = [(path, reason) for path, reason in metadata.gaps()]
     root = metadata.source.store.root
-    whole = [f"{path}: {reason}" for path, reason in gaps if path == root]
+    root_faults = [f"{path}: {reason}" for path, reason in gaps if path == root]
     for name, places in (("cookies", ("cookies",)), ("registrations", ("available", "bookies"))):
-        below = tuple(f"{root}/{place}" for place in places)
-        hidden = whole + [f"{path}: {reason}" for path, reason in gaps if path.startswith(below)]
-        yield _listing(name, time, hidden[0] if hidden else None)
-    hidden_ids = "doubtful_ids" not in metadata.source.landing.empty
-    why = "a part of the ledgers could not be read" if hidden_ids else None
-    yield _listing("ensembles", time, why)
+        path_prefixes = tuple(f"{root}/{place}" for place in places)
+        hidden_faults = root_faults + [
+            f"{path}: {reason}" for path, reason in gaps if path.startswith(path_prefixes)
+        ]
+        yield _listing(name, time, hidden_faults[0] if hidden_faults else None)
+    hidden_ids = metadata.source.cache.count("doubtful_ids")
+    scope_fault = "a part of the ledgers could not be read" if hidden_ids else None
+    yield _listing("ensembles", time, scope_fault)
 
 
 def _listing(name: str, time: int | None, reason: str | None) -> SourceScope:
@@ -177,17 +179,25 @@ def _bookie_scope(
     row: Mapping[str, Any], metadata: ClusterMetadata, indexes: Indexes, tables: Tables
 ) -> SourceScope:
     name = row["bookie_id"]
-    claimed = "every ledger on it"
+    claimed_scope = "every ledger on it"
     reason = tables.cluster.unproved_bookies.get(name) or row["reason"]
     if row["read"] == BookieRead.UNREAD:
-        return SourceScope(name, SourceKind.BOOKIE, claimed, NOTHING, "", None, reason or "not read")
+        return SourceScope(name, SourceKind.BOOKIE, claimed_scope, NOTHING, "", None, reason or "not read")
     time = _as_of(metadata, _bookie_time(name, row, metadata, indexes))
     if row["read"] == BookieRead.PARTIAL or row["suspect"]:
         proof = "entries in its index exist"
-        why = reason or "one of its directories is in another bookie's place"
-        return SourceScope(name, SourceKind.BOOKIE, claimed, "the ledgers in its index", proof, time, why)
+        scope_fault = reason or "one of its directories is in another bookie's place"
+        return SourceScope(
+            name, SourceKind.BOOKIE, claimed_scope, "the ledgers in its index", proof, time, scope_fault
+        )
     return SourceScope(
-        name, SourceKind.BOOKIE, claimed, claimed, "all its index directories were read", time, None
+        name,
+        SourceKind.BOOKIE,
+        claimed_scope,
+        claimed_scope,
+        "all its index directories were read",
+        time,
+        None,
     )
 
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from auditor.audit.changes import RunsBefore
 from auditor.audit.entry_log_scan import EntryLogScan, digest_remarks
-from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata
 from auditor.audit.placement_scan import read_properties
+from auditor.audit.table_cache import TableCache
 from auditor.checks.gc_guards import doubted_orphans
 from auditor.errors import UsageError
 from auditor.model.amounts import plural
@@ -26,7 +26,7 @@ from auditor.model.states import LISTED, CacheState, EntryLogState, LedgerStatus
 from auditor.sources.bookies.collections.places import IN_COLLECTION
 from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.spark import functions as F
-from auditor.spark.query_plans import aggregate_many
+from auditor.spark.table_queries import TableQuery, aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.cluster_state import Ids
@@ -40,7 +40,7 @@ from auditor.tables.space import each_file_once, misplaced_locations, space
 
 
 def with_space(
-    landing: Landing,
+    cache: TableCache,
     scan: EntryLogScan,
     availability: DataFrame,
     tables: Tables,
@@ -53,14 +53,14 @@ def with_space(
     """
     settings = collector_settings(conf)
     times = [(row["path"], row["index_time"]) for row in tables.roster.directories]
-    marked = landing.spark.createDataFrame(times, "path string, index_time long")
-    unlocated = landing.land(
+    marked_directories = cache.spark.createDataFrame(times, "path string, index_time long")
+    unlocated = cache.write_table(
         "log_entries",
         lambda: log_entries(
             scan.entry_logs, scan.locations, tables.ledgers, tables.judged, scan.gone_entries
         ),
     )
-    of_bytes = landing.land(
+    of_bytes = cache.write_table(
         "space",
         lambda: space(
             scan.entry_logs,
@@ -71,7 +71,7 @@ def with_space(
             tables.over_replicated,
             tables.judged,
             tables.bookies,
-            marked,
+            marked_directories,
             unlocated,
             tables.ownership,
             None if settings.source is None else settings.log_per_ledger,
@@ -79,10 +79,10 @@ def with_space(
     )
     sampled = None
     if (entries := scan.whole_entries) is not None:
-        sampled = landing.land("digests", lambda: digests(entries, tables.ledgers))
+        sampled = cache.write_table("digests", lambda: digests(entries, tables.ledgers))
     scan_time = tables.cluster.scan_time
-    earlier = before.table(landing, "misplaced", scan_time)
-    wrong = landing.land(
+    earlier = before.table(cache, "misplaced", scan_time)
+    misplaced_rows = cache.write_table(
         "misplaced",
         lambda: misplaced_locations(
             scan.locations, availability, tables.orphans, sampled, scan_time, earlier
@@ -95,25 +95,27 @@ def with_space(
         "locations": scan.locations,
         "gone_entries": scan.gone_entries,
         "disks": scan.disks,
-        "misplaced": wrong,
+        "misplaced": misplaced_rows,
     }
-    return tables.add(landing.empty, **read, **({} if sampled is None else {"digests": sampled}))
+    return tables.add(**read, **({} if sampled is None else {"digests": sampled}))
 
 
 def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
     """Return remarks on the classified bytes, the sampled entries and the unreadable files."""
     counts = _count_bytes(tables.space, scan.entry_logs, scan.locations)
     files, bytes, maps, verified, cached, cache_unread = counts["files"]
-    [classed_bytes], [unread], (located, probed) = counts["space"], counts["unread"], counts["pairs"]
+    [classed_bytes], [unread], (located, probed_count) = counts["space"], counts["unread"], counts["pairs"]
     all_bytes = f"all of {'its' if files == 1 else 'their'} {bytes:,} bytes are"
-    extent = all_bytes if classed_bytes == bytes else f"{bytes - classed_bytes:,} of {bytes:,} bytes are NOT"
+    extent_text = (
+        all_bytes if classed_bytes == bytes else f"{bytes - classed_bytes:,} of {bytes:,} bytes are NOT"
+    )
     remarks = [
         remark(
             RemarkKind.SPACE if classed_bytes == bytes else RemarkKind.SPACE_UNREAD,
-            f"entry logs: {plural(files, 'file', 'files')}, {extent} in the table space",
+            f"entry logs: {plural(files, 'file', 'files')}, {extent_text} in the table space",
             "each byte is in one class",
             f"{verified:,} of {plural(maps, 'ledgers map')} compared with the log's entries",
-            f"{probed:,} of {located:,} pairs of ledger and log compared with an entry there",
+            f"{probed_count:,} of {located:,} pairs of ledger and log compared with an entry there",
         )
     ]
     if cached:
@@ -189,28 +191,27 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
 
     ``conf`` is the bookies' configuration file, or None. ``before`` are the earlier runs.
     """
-    landing, layout = metadata.source.landing, metadata.source.layout
+    cache, layout = metadata.source.cache, metadata.source.layout
     collector = Collector(collector_settings(conf), layout, _listing(metadata), tables.roster.aliases)
     scan_time = tables.cluster.scan_time
-    may_have_rows = (
-        not {"orphans", "over_replicated"} <= tables.known_empty or collector.listing.seen is not None
-    )
-    # What an earlier run saw going says too, where nothing is left of it, that a collection came since.
-    has_logs = "space" in tables.frames
-    earlier_rows = before.table(landing, "gc_foresight", scan_time) if may_have_rows or has_logs else None
-    rows = landing.land_some(
-        may_have_rows, "gc_foresight", GC_FORESIGHT, lambda: foresight(collector, tables, earlier_rows)
-    )
-    tables = replace(tables, collector=collector.settings)
-    if not has_logs:
-        return tables.add(landing.empty, gc_foresight=rows)
-    earlier = before.table(landing, "log_foresight", scan_time)
-    passed = None if earlier_rows is None else collected_since(earlier_rows, tables.availability)
+
+    def of_tables(asked_tables: Tables) -> DataFrame:
+        return foresight(collector, asked_tables, before.table(cache, "gc_foresight", scan_time))
+
+    asks = None if collector.listing.seen is not None else ("orphans", "over_replicated")
+    rows = cache.write_query("gc_foresight", GC_FORESIGHT, TableQuery(asks, of_tables), tables)
+    tables = replace(tables, collector=collector.settings).add(gc_foresight=rows)
+    if "space" not in tables.frames:
+        return tables
+    # If nothing is left of what an earlier run saw going, that run also shows that a collection came since.
+    earlier_rows = before.table(cache, "gc_foresight", scan_time)
+    earlier = before.table(cache, "log_foresight", scan_time)
+    collections_since = None if earlier_rows is None else collected_since(earlier_rows, tables.availability)
     # With a saved store directories are copies, but for those that were collected: only there bytes that are
     # free are the bookies'.
     collected = tables.disks.where(F.col("directory").contains(IN_COLLECTION))
     disks = tables.disks if metadata.source.live else collected
-    logs = landing.land(
+    logs = cache.write_table(
         "log_foresight",
         lambda: log_foresight(
             tables.space,
@@ -221,11 +222,10 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
             earlier,
             disks,
             tables.availability,
-            passed,
+            collections_since,
         ),
     )
-    # What logs do to ledgers that the index lacks is asked of the same check as gc_foresight.
-    return tables.add(landing.empty - {"gc_foresight"}, gc_foresight=rows, log_foresight=logs)
+    return tables.add(log_foresight=logs)
 
 
 def foresight_remarks(tables: Tables) -> list[Remark]:
@@ -266,45 +266,45 @@ def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> Lately:
     source, nodes = metadata.source, metadata.first.nodes.nodes
     conf = source.options.bookie_conf
     since = source.scan_time - (USUAL_INTERVAL_MS if conf is None else collector_settings(conf).wait_ms)
-    ids, drawn = metadata.ids_drawn(), None
+    ids, drawn_ids = metadata.ids_drawn(), None
     if len(ids) == 1 and "idgen" in nodes and source.store.keeps_times and metadata.first.cut is None:
-        drawn = drawn_since(metadata.first.ledgers, ids[0], nodes["idgen"].ctime, since)
-    return Lately(before.ledgers_listed(source.landing, since, source.scan_time), drawn)
+        drawn_ids = drawn_since(metadata.first.ledgers, ids[0], nodes["idgen"].ctime, since)
+    return Lately(before.ledgers_listed(source.cache, since, source.scan_time), drawn_ids)
 
 
-def drawn_since(ledgers: DataFrame, ids: Ids, begun: int, since: int) -> tuple[int, int] | None:
+def drawn_since(ledgers: DataFrame, ids: Ids, generator_ctime: int, since: int) -> tuple[int, int] | None:
     """Return the first id that the generator gave out after ``since``, and its next id. None if unknown.
 
     The first id is the lowest above all ids of ledgers from before ``since``. It is 0 if the generator itself
-    is newer than ``since``. ``begun`` is the time of the generator. Both times are in ms. A store that lists
-    an id beyond the generator is not trusted: an application chose its ids, or its tree is a copy with new
-    znodes and an old generator.
+    is newer than ``since``. ``generator_ctime`` is the time of the generator. Both times are in ms. A store
+    that lists an id beyond the generator is not trusted: an application chose its ids, or its tree is a copy
+    with new znodes and an old generator.
     """
-    own = F.when(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0), F.col("ledger_id"))
+    scope_0_id = F.when(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0), F.col("ledger_id"))
     row = ledgers.agg(
-        F.max(own).alias("highest"),
-        F.max(F.when(F.col("ctime") < since, own)).alias("old"),
+        F.max(scope_0_id).alias("highest"),
+        F.max(F.when(F.col("ctime") < since, scope_0_id)).alias("old"),
         F.count_if(F.col("status") == LedgerStatus.GAP.value).alias("gaps"),
     ).first()
     assert row is not None
     if row["gaps"] or row["highest"] is None or row["highest"] >= ids.next:
         return None
-    if row["old"] is None and begun >= since:
+    if row["old"] is None and generator_ctime >= since:
         return 0, ids.next
-    above = -1 if row["old"] is None else row["old"]
-    minimum = ledgers.agg(F.min(F.when(own > above, own)).alias("first")).first()
+    highest_earlier_id = -1 if row["old"] is None else row["old"]
+    minimum = ledgers.agg(F.min(F.when(scope_0_id > highest_earlier_id, scope_0_id)).alias("first")).first()
     assert minimum is not None
     return None if minimum["first"] is None else (minimum["first"], ids.next)
 
 
 def _listing(metadata: ClusterMetadata) -> ServerListing:
     """Return the ledgers that garbage collectors will list next, by the last scan."""
-    source, again = metadata.source, metadata.second.ledgers
-    scan = metadata.first.ledgers if again is None else again
+    source, second_ledgers = metadata.source, metadata.second.ledgers
+    scan = metadata.first.ledgers if second_ledgers is None else second_ledgers
     if odd(scan).isEmpty():
         return ServerListing()
     listed_places = places(scan, source.layout, source.store.root)
-    landed = source.landing.land("gc_ranges", lambda: ranges(listed_places), "tables/checks")
-    end = outcome(landed).first()
+    range_rows = source.cache.write_table("gc_ranges", lambda: ranges(listed_places), "tables/checks")
+    end = outcome(range_rows).first()
     assert end is not None
-    return ServerListing(listed_ids(listed_places, landed), end["reach"], end["overflows"])
+    return ServerListing(listed_ids(listed_places, range_rows), end["reach"], end["overflows"])

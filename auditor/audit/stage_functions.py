@@ -19,29 +19,28 @@ from auditor.audit.comparison import (
 from auditor.audit.derived_tables import derive_tables, with_declared
 from auditor.audit.earlier_run import EarlierRun, find_earlier_run
 from auditor.audit.entry_log_scan import EntryLogScan, read_entry_logs
-from auditor.audit.hold_stage import RunScope, land_holds
+from auditor.audit.hold_stage import RunScope, write_holds
 from auditor.audit.index_scan import Indexes, read_indexes
-from auditor.audit.landing import Landing, drop_few_rows
 from auditor.audit.metadata import (
     ClusterMetadata,
     ScanDifference,
-    land_difference,
     scan_second,
     watch_ledgers,
+    write_difference,
 )
 from auditor.audit.metadata_scan import FirstScan, MetadataSource, scan_first
 from auditor.audit.offload_scan import with_offloads
 from auditor.audit.owner_scan import (
     Owners,
-    land_owner_stores,
-    land_ownership,
     match_owner_stores,
     read_owners,
     resolve_cursors,
+    write_owner_stores,
+    write_ownership,
 )
 from auditor.audit.placement_scan import Placement, read_placement, with_placement
 from auditor.audit.source_age import find_old_sources
-from auditor.audit.source_scopes import land_sources
+from auditor.audit.source_scopes import write_sources
 from auditor.audit.space_scan import with_foresight, with_space
 from auditor.audit.summary import (
     Audited,
@@ -53,6 +52,7 @@ from auditor.audit.summary import (
     sight_of,
     summarise,
 )
+from auditor.audit.table_cache import TableCache, drop_scratch_tables
 from auditor.checks.configuration import CheckConfiguration
 from auditor.findings.causes import Claim
 from auditor.model.action_facts import HoldFacts
@@ -72,9 +72,9 @@ class MetadataRead(NamedTuple):
     first: FirstScan
 
 
-def scan_metadata(landing: Landing, source: MetadataSource, options: AuditOptions) -> MetadataRead:
+def scan_metadata(cache: TableCache, source: MetadataSource, options: AuditOptions) -> MetadataRead:
     """Scan the metadata (M0)."""
-    earlier = find_earlier_run(options.since, landing, source.cluster)
+    earlier = find_earlier_run(options.since, cache.run_store, source.cluster)
     watch_ledgers(source)
     return MetadataRead(earlier, scan_first(source, earlier))
 
@@ -99,7 +99,7 @@ class IndexesRead(NamedTuple):
 
 
 def read_all_bookies(
-    landing: Landing,
+    cache: TableCache,
     first: FirstScan,
     bookie_sources: Sequence[str],
     earlier: EarlierRun,
@@ -107,8 +107,8 @@ def read_all_bookies(
     options: AuditOptions,
 ) -> IndexesRead:
     """Read last mark, index and journal of every bookie."""
-    bookies = find_bookies(landing, first, bookie_sources)
-    indexes = read_indexes(landing, first, bookies, earlier, options)
+    bookies = find_bookies(cache, first, bookie_sources)
+    indexes = read_indexes(cache, first, bookies, earlier, options)
     indexes = replace(indexes, old=find_old_sources(first, indexes))
     return IndexesRead(indexes, resolve_cursors(owner_lists, first, indexes))
 
@@ -121,11 +121,11 @@ class EntryLogsRead(NamedTuple):
 
 
 def scan_entry_logs(
-    landing: Landing, first: FirstScan, indexes: Indexes, options: AuditOptions
+    cache: TableCache, first: FirstScan, indexes: Indexes, options: AuditOptions
 ) -> EntryLogsRead:
     """Read the entry logs with ``--entry-logs``."""
-    entry_logs = read_entry_logs(landing, indexes.bookies, first.ledgers, options)
-    return EntryLogsRead(entry_logs, entry_logs is not None and "gone_entries" not in landing.empty)
+    entry_logs = read_entry_logs(cache, indexes.bookies, first.ledgers, options)
+    return EntryLogsRead(entry_logs, cache.count("gone_entries") > 0)
 
 
 class SecondScanRead(NamedTuple):
@@ -138,7 +138,7 @@ class SecondScanRead(NamedTuple):
 def scan_again(first: FirstScan) -> SecondScanRead:
     """Scan the metadata again (M1), after all requests to bookies."""
     metadata = ClusterMetadata(first, scan_second(first))
-    return SecondScanRead(metadata, land_difference(metadata))
+    return SecondScanRead(metadata, write_difference(metadata))
 
 
 class DerivedTables(NamedTuple):
@@ -151,7 +151,7 @@ class DerivedTables(NamedTuple):
 
 
 def derive_for_checks(
-    landing: Landing,
+    cache: TableCache,
     source: MetadataSource,
     metadata: ClusterMetadata,
     difference: ScanDifference,
@@ -165,20 +165,20 @@ def derive_for_checks(
     options: AuditOptions,
 ) -> DerivedTables:
     """Choose the earlier runs, and make all tables that checks read."""
-    before = find_runs_before(landing, source.cluster, source.live, source.scan_time)
+    before = find_runs_before(cache.run_store, source.cluster, source.live, source.scan_time)
     owners = match_owner_stores(resolved_owners, source, before)
-    ownership = land_ownership(owners, metadata, difference, before, options)
-    owner_stores = land_owner_stores(owners, ownership, source, options)
+    ownership = write_ownership(owners, metadata, difference, before, options)
+    owner_stores = write_owner_stores(owners, ownership, source, options)
     tables = derive_tables(
-        landing, metadata, difference, indexes, answers, comparison, ownership, before, placement,
+        cache, metadata, difference, indexes, answers, comparison, ownership, before, placement,
         configuration.settings,
     )  # fmt: skip
     if entry_logs is not None:
-        tables = with_space(landing, entry_logs, indexes.rows, tables, before, options.bookie_conf)
+        tables = with_space(cache, entry_logs, indexes.rows, tables, before, options.bookie_conf)
     tables = with_foresight(metadata, tables, before, options.bookie_conf)
-    tables = with_placement(landing, tables)
-    tables = with_declared(landing, with_offloads(landing, owners, tables, options))
-    sources = land_sources(landing, metadata, indexes, tables, before, owner_stores)
+    tables = with_placement(cache, tables)
+    tables = with_declared(cache, with_offloads(cache, owners, tables, options))
+    sources = write_sources(cache, metadata, indexes, tables, before, owner_stores)
     return DerivedTables(before, owners, tables, sources)
 
 
@@ -191,20 +191,24 @@ class CheckedTables(NamedTuple):
 
 
 def check_tables(
-    landing: Landing,
+    cache: TableCache,
     metadata: ClusterMetadata,
     difference: ScanDifference,
     tables: Tables,
     configuration: CheckConfiguration,
 ) -> CheckedTables:
     """Run every check, and count the metadata that could not be read."""
-    holes = landing.run_in_background(partial(find_holes, metadata, difference.doubtful_ids))
-    unconfirmed, claims = run_checks(landing, tables, configuration.not_run)
-    return CheckedTables(unconfirmed, claims, holes())
+    (unconfirmed, claims), holes = cache.execution.run_concurrently(
+        [
+            partial(run_checks, cache, tables, configuration.not_run),
+            partial(find_holes, metadata, difference.doubtful_ids),
+        ]
+    )
+    return CheckedTables(unconfirmed, claims, holes)
 
 
 def compare_runs(
-    landing: Landing,
+    cache: TableCache,
     source: MetadataSource,
     metadata: ClusterMetadata,
     indexes: Indexes,
@@ -222,7 +226,7 @@ def compare_runs(
     sight = sight_of(metadata, indexes, tables, owners, bookies_asked, configuration.not_run)
     not_seen = {*configuration.not_run, *checks_without_sight(sight)}
     return compare_with_previous(
-        landing, findings, tables, source.cluster, before.previous, any(holes), options, now_ms(), not_seen,
+        cache, findings, tables, source.cluster, before.previous, any(holes), options, now_ms(), not_seen,
         inputs_of(sight, tables, has_gone),
     )  # fmt: skip
 
@@ -236,7 +240,7 @@ class HoldsMade(NamedTuple):
 
 
 def make_holds(
-    landing: Landing,
+    cache: TableCache,
     source: MetadataSource,
     metadata: ClusterMetadata,
     indexes: Indexes,
@@ -253,18 +257,20 @@ def make_holds(
     options: AuditOptions,
 ) -> HoldsMade:
     """Derive holds and actions, and count what the report has of large tables."""
-    numbers = landing.run_in_background(
-        partial(count_for_report, tables, metadata, indexes, answers, findings, claims, options.samples)
-    )
     as_of = oldest_as_of(sources) or source.scan_time
     newest = newest_as_of(sources, source.scan_time)
     scope = RunScope(not any(holes), owners.rows is not None, as_of, newest, configuration.unheld)
-    holds, actions = land_holds(landing, findings, changes, tables, before, scope)
-    return HoldsMade(holds, actions, numbers())
+    (holds, actions), numbers = cache.execution.run_concurrently(
+        [
+            partial(write_holds, cache, findings, changes, tables, before, scope),
+            partial(count_for_report, tables, metadata, indexes, answers, findings, claims, options.samples),
+        ]
+    )
+    return HoldsMade(holds, actions, numbers)
 
 
 def write_report(
-    landing: Landing,
+    cache: TableCache,
     started: int,
     configuration: CheckConfiguration,
     options: AuditOptions,
@@ -292,7 +298,7 @@ def write_report(
             holds=holds, actions=actions, numbers=numbers,
         )
     )  # fmt: skip
-    landing.run.remove("tables/checks")
-    drop_few_rows(landing)
-    landing.finish(report)
+    cache.run.remove("tables/checks")
+    drop_scratch_tables(cache)
+    cache.run_store.finish(report)
     return report

@@ -56,7 +56,7 @@ from auditor.runs.run_inputs import owner_identities
 from auditor.simulate.levels import near_loss
 from auditor.sources.bookies.rpc.listings import ASKABLE_ROWS
 from auditor.spark import functions as F
-from auditor.spark.query_plans import aggregate_many
+from auditor.spark.table_queries import aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.placement import locations_of
@@ -151,10 +151,10 @@ def summarise(audited: Audited) -> Report:
             *foresight_remarks(tables),
             *changes.remarks(),
             *_end_unknown(metadata.first, changes.tally()),
-            *_near_loss(source.landing.run, locations, tables.cluster.repair, bool(indexes.bookies.sources)),
+            *_near_loss(source.cache.run, locations, tables.cluster.repair, bool(indexes.bookies.sources)),
             *(remark_with_reason(RemarkKind.REUSE, note) for note in earlier.notes if not earlier.path),
         ],
-        resumed=source.landing.resumed,
+        resumed=source.cache.run_store.resumed,
         tally=changes.tally(),
         impact=audited.numbers.impact,
         changes=changes.change_counts(),
@@ -228,12 +228,12 @@ def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[Remark]:
     """Return a remark if confirmed findings depend on records that a possibly truncated dump lacks."""
     if first.nodes.proves_absence or first.cut:
         return []  # what may be missing of a dump that is known to be cut is said otherwise
-    resting = sum(
+    resting_count = sum(
         row["count"] for row in tally if row["id"] in ON_ABSENCE and row["confidence"] == Confidence.CONFIRMED
     )
-    if not resting:
+    if not resting_count:
         return []
-    resting_findings = plural(resting, "finding depends", "findings depend")
+    resting_findings = plural(resting_count, "finding depends", "findings depend")
     text = f"the dump may be cut: {resting_findings} on records that are missing"
     return [remark(RemarkKind.END_UNKNOWN, text, "make it with bkaudit dump, which marks the end")]
 
@@ -242,9 +242,9 @@ def _counts(
     tables: Tables, metadata: ClusterMetadata, indexes: Indexes, answers: BookieAnswers | None
 ) -> dict[str, tuple[int, ...]]:
     """Return the counts of large tables that a report contains, by query name."""
-    decided = "count_if(class = potential_class and class != 'undecided')"
+    decided_sql = "count_if(class = potential_class and class != 'undecided')"
     queries: dict[str, tuple[DataFrame, Sequence[str]]] = {
-        "verdicts": (tables.verdicts, ("count(*)", decided)),
+        "verdicts": (tables.verdicts, ("count(*)", decided_sql)),
         "judged": (tables.judged, ("sum(size(unknown))",)),
         "ledgers": (tables.ledgers.where("status != 'gap'"), REUSED_AND_READ),
         "open": (tables.ledgers, (f"count_if({NOTHING_JUDGED})",)),
@@ -252,8 +252,8 @@ def _counts(
     }
     if not indexes.whole:
         queries["availability"] = (tables.availability, ("count_if(path is not null)",))
-    if (again := metadata.second.ledgers) is not None:
-        queries["ledgers_again"] = (again.where("status != 'gap'"), REUSED_AND_READ)
+    if (second_ledgers := metadata.second.ledgers) is not None:
+        queries["ledgers_again"] = (second_ledgers.where("status != 'gap'"), REUSED_AND_READ)
     if tables.cluster.placement is not None:
         queries[OWN_GROUPS] = (tables.ledgers, (f"count_if(map_contains_key(custom_metadata, '{KEY}'))",))
     if answers:
@@ -264,15 +264,15 @@ def _counts(
 
 def _coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage:
     rows = tables.bookies.where("named or found").orderBy("bookie_id").collect()
-    unread = tuple(row["bookie_id"] for row in rows if row["read"] != BookieRead.READ)
+    unread_bookies = tuple(row["bookie_id"] for row in rows if row["read"] != BookieRead.READ)
     expected = sum(row["replicas"] for row in rows)
     [unknown] = counts["judged"]
-    total, decided = counts["verdicts"]
+    total, decided_count = counts["verdicts"]
     [unjudged] = counts["open"]
     # No copy of what is not judged is missing or unknown: each of these ledgers counts as decided so far.
     return Coverage(
-        DecidedCount(total, decided - unjudged, unjudged),
-        BookiesRead(len(rows), len(rows) - len(unread), unread),
+        DecidedCount(total, decided_count - unjudged, unjudged),
+        BookiesRead(len(rows), len(rows) - len(unread_bookies), unread_bookies),
         Replicas(expected, expected - unknown),
     )
 
@@ -304,8 +304,8 @@ class Holes(NamedTuple):
 
 def find_holes(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> Holes:
     """Return the metadata that could not be read. Objects not found there may still exist."""
-    none_doubtful = "doubtful_ids" in metadata.source.landing.empty
-    return Holes(_gaps(metadata), None if none_doubtful else count_ids_in_doubt(doubtful_ids))
+    in_doubt = count_ids_in_doubt(doubtful_ids) if metadata.source.cache.count("doubtful_ids") else None
+    return Holes(_gaps(metadata), in_doubt)
 
 
 def _gaps(metadata: ClusterMetadata) -> list[str]:
@@ -319,8 +319,7 @@ def _gaps(metadata: ClusterMetadata) -> list[str]:
     for name, column, gap, table in tables:
         if table is None:
             continue
-        values = metadata.source.landing.values(name, column)
-        if values is None or gap in values:
+        if gap in metadata.source.cache.values(name, column):
             gaps = table.where(F.col(column) == gap).select("path", "damage")
             rows += gaps.limit(GAPS_SHOWN).collect()
     gaps_with_reasons = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}
@@ -332,14 +331,14 @@ def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
 
     A ledger with several findings of one severity counts once.
     """
-    about = findings.where("ledger_id is not null").select("severity", *LEDGER)
-    concerned = about.distinct()
+    finding_ledgers = findings.where("ledger_id is not null").select("severity", *LEDGER)
+    concerned_ledgers = finding_ledgers.distinct()
     # Two znodes may say that they are one ledger; a damaged record may say any length.
-    with_length = ledgers.where("length > 0").join(about.select(*LEDGER), [*LEDGER], "left_semi")
+    with_length = ledgers.where("length > 0").join(finding_ledgers.select(*LEDGER), [*LEDGER], "left_semi")
     lengths = with_length.groupBy(*LEDGER).agg(F.max("length").alias("length"))
     bytes = F.coalesce(F.sum(F.col("length").cast("decimal(20,0)")), F.lit(0))
     rows = (
-        concerned.join(lengths, [*LEDGER], "left")
+        concerned_ledgers.join(lengths, [*LEDGER], "left")
         .groupBy("severity")
         .agg(F.count("*").alias("ledgers"), bytes.alias("bytes"))
         .collect()
@@ -350,8 +349,8 @@ def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
 
 def _samples(findings: DataFrame, samples: int) -> tuple[Finding, ...]:
     """Return the first ``samples`` findings of each check id."""
-    place = F.row_number().over(F.Window.partitionBy("id").orderBy(*order()))
-    rows = findings.withColumn("place", place).where(F.col("place") <= samples).orderBy(*order())
+    row_rank = F.row_number().over(F.Window.partitionBy("id").orderBy(*order()))
+    rows = findings.withColumn("place", row_rank).where(F.col("place") <= samples).orderBy(*order())
     return tuple(finding_of(row.asDict(recursive=True)) for row in rows.collect())
 
 

@@ -7,6 +7,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.holds import HoldObject
 from auditor.model.states import LOGS_NOT_WHOLE, VANISHED, GcAction, GcVerdict, IndexState, SpaceClass
 from auditor.spark import functions as F
+from auditor.spark.table_queries import TableQuery, asks_tables, collect_query
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 
@@ -16,11 +17,13 @@ _UNREAD_INDEX = (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, IndexSta
 
 def bookies_with_unread_index(tables: Tables) -> frozenset[str]:
     """Return the bookies with an index that could not be read, or not completely."""
-    if "unreadable_indexes" in tables.known_empty:
-        return frozenset()
+    return _bookies_of(_unread_indexes, tables)
+
+
+@asks_tables("unreadable_indexes")
+def _unread_indexes(tables: Tables) -> DataFrame:
     is_unread = F.col("state").isin(*_UNREAD_INDEX) & ~F.col("reason").eqNullSafe(VANISHED)
-    rows = tables.availability.where(is_unread).select("bookie_id").distinct().collect()
-    return frozenset(row["bookie_id"] for row in rows)
+    return tables.availability.where(is_unread)
 
 
 def unread_logs(tables: Tables) -> DataFrame | None:
@@ -37,32 +40,34 @@ def unread_logs(tables: Tables) -> DataFrame | None:
 
 def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
     """Return the rows of `unread_logs`, and further rows for logs with bytes of unknown owner."""
-    unread = unread_logs(tables)
-    if unread is None or "space" not in tables.frames or "space" in tables.known_empty:
-        return unread
+    unread_parts = unread_logs(tables)
+    if unread_parts is None or "space" not in tables.frames:
+        return unread_parts
     is_unknown = (F.col("class") == SpaceClass.OWNER_UNKNOWN) & F.col("bookie_id").isNotNull()
-    return unread.unionByName(tables.space.where(is_unknown).select("bookie_id", "log_id")).distinct()
+    return unread_parts.unionByName(tables.space.where(is_unknown).select("bookie_id", "log_id")).distinct()
 
 
 def bookies_with_unread_logs(tables: Tables) -> frozenset[str]:
     """Return the bookies with a log that was not read to its end, or a directory that was not listed."""
-    unread = unread_logs(tables)
-    rows = [] if unread is None else unread.select("bookie_id").distinct().collect()
+    unread_parts = unread_logs(tables)
+    rows = [] if unread_parts is None else unread_parts.select("bookie_id").distinct().collect()
     return frozenset(row["bookie_id"] for row in rows)
 
 
 def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
     """Return the keys of the earlier run's holds on entry logs with unread bytes, and of their bookies."""
-    unread = logs_with_unknown_bytes(tables)
-    if unread is None:
+    unread_parts = logs_with_unknown_bytes(tables)
+    if unread_parts is None:
         return frozenset()
     held_logs = earlier.where(F.col("object") == HoldObject.ENTRY_LOG).select(
         "key", F.regexp_replace("key", " [0-9]+$", "").alias("name")
     )
-    unread_keys = unread.select(F.concat_ws(" ", "bookie_id", F.col("log_id").cast("string")).alias("unread"))
+    unread_keys = unread_parts.select(
+        F.concat_ws(" ", "bookie_id", F.col("log_id").cast("string")).alias("unread")
+    )
     # The key of a directory that could not be listed is its bookie's.
-    is_of = (F.col("key") == F.col("unread")) | (F.col("name") == F.col("unread"))
-    rows = held_logs.join(F.broadcast(unread_keys), is_of, "left_semi").collect()
+    is_same_log = (F.col("key") == F.col("unread")) | (F.col("name") == F.col("unread"))
+    rows = held_logs.join(F.broadcast(unread_keys), is_same_log, "left_semi").collect()
     return frozenset(name for row in rows for name in (row["key"], row["name"]))
 
 
@@ -89,19 +94,31 @@ def doubted_by_foresight(
     ``unread_records`` are bookies with copies of ledgers whose metadata records could not be decoded. Such a
     record says neither whether an ensemble names the bookie, nor how many other copies there should be.
     """
-    names = set(unread_records)
-    if "gc_foresight" not in tables.known_empty:
-        is_doubt = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
-        names |= _bookies_of(tables.gc_foresight.where(is_doubt))
-    # A copy that no ensemble names may be the last one while another copy is unknown.
-    if "over_replicated" not in tables.known_empty:
-        unknown = undecided_ledgers(tables)
-        names |= _bookies_of(tables.over_replicated.join(unknown, [*LEDGER], "left_semi"))
+    names = {
+        *unread_records,
+        *_bookies_of(_doubted_deletions, tables),
+        *_bookies_of(_doubted_foreign_copies, tables),
+    }
     return frozenset(("gc-would-delete-live", name) for name in names)
 
 
-def _bookies_of(rows: DataFrame) -> set[str]:
-    return {row["bookie_id"] for row in rows.select("bookie_id").distinct().collect()}
+@asks_tables("gc_foresight")
+def _doubted_deletions(tables: Tables) -> DataFrame:
+    is_doubt = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
+    return tables.gc_foresight.where(is_doubt)
+
+
+@asks_tables("over_replicated")
+def _doubted_foreign_copies(tables: Tables) -> DataFrame:
+    # A copy that no ensemble names may be the last one while another copy is unknown.
+    return tables.over_replicated.join(undecided_ledgers(tables), [*LEDGER], "left_semi")
+
+
+def _bookies_of(query: TableQuery[Tables], tables: Tables) -> frozenset[str]:
+    bookies = TableQuery[Tables](
+        query.asks, lambda asked_tables: query(asked_tables).select("bookie_id").distinct()
+    )
+    return frozenset(row["bookie_id"] for row in collect_query(bookies, tables))
 
 
 def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
@@ -109,8 +126,10 @@ def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
 
     None means that all records could be decoded. Any of these copies may be the last one.
     """
-    unread = ledgers_with_unread_record(tables)
-    if unread.isEmpty():
+    unread_parts = ledgers_with_unread_record(tables)
+    if unread_parts.isEmpty():
         return None
-    rows = tables.availability.where(F.col("ledger_id").isNotNull()).join(unread, [*LEDGER], "left_semi")
-    return frozenset(_bookies_of(rows))
+    rows = tables.availability.where(F.col("ledger_id").isNotNull()).join(
+        unread_parts, [*LEDGER], "left_semi"
+    )
+    return frozenset(row["bookie_id"] for row in rows.select("bookie_id").distinct().collect())

@@ -138,7 +138,7 @@ _POSITIONS = {check.id: position for position, check in enumerate(ALL)}
 def check_order(urgency: str, severity: str, id: str) -> tuple[int, int, int, str]:
     """Return the sort key of a check's findings in reports: urgency, severity, place in the catalogue, id.
 
-    >>> place_of_check("lost", "critical", "entry-lost") < place_of_check("rest", "critical", "start-refused")
+    >>> check_order("lost", "critical", "entry-lost") < check_order("rest", "critical", "start-refused")
     True
     """
     return Urgency(urgency).rank, Severity(severity).rank, _POSITIONS.get(id, len(ALL)), id

@@ -18,6 +18,7 @@ from auditor.model.check_settings import constants
 from auditor.model.finding import Confidence, Severity, Urgency
 from auditor.model.holds import ERASES, ActionKind, HoldRule, HoldTarget, Lift
 from auditor.spark import functions as F
+from auditor.spark.table_queries import Asks
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
 from auditor.tables.roster import Roster, Row
@@ -34,7 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 Way = Literal["records", "copies", "disks", "owners"]
-"""How `auditor.findings.basis` decides whether a run looked at a basis."""
+"""How `auditor.findings.rules` decides whether a run looked at a basis."""
 
 
 class Basis(StrEnum):
@@ -171,11 +172,11 @@ class Check:
 class TableCheck(Check):
     """A question that Spark's tables answer.
 
-    ``asks`` names a field of `Tables` or a part of them (`auditor.tables.parts`). If that is known to have no
-    rows, the run leaves the check out, because the check would find nothing. None: the check always runs.
+    ``asks`` names fields of `Tables` or parts of them (`auditor.tables.parts`). Without rows in any of them
+    the check would find nothing, and the run leaves it out. None: the check always runs.
     """
 
-    asks: str | None = None
+    asks: Asks = None
 
     def __call__(self, tables: Tables) -> DataFrame:
         """Return one row per finding, in the columns and types of FINDING_COLUMNS."""
@@ -217,7 +218,7 @@ def check(
     *,
     rests_on: Basis,
     needs: Iterable[Need] | None = None,
-    asks: str | None = None,
+    asks: Asks = None,
     urgency: Urgency = Urgency.REST,
     do_now: str | None = None,
     aliases: tuple[str, ...] = (),

@@ -68,8 +68,8 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         ),
         message=words(
             "{bookie_id} has entries of {total:ledger|ledgers} in its index that are not in its entry logs: "
-            "{missing} in logs that are gone, {past_end} past the end of a log, {other} at places where the "
-            "log has other data; such as {sample:,}{renamed}{located}",
+            "{missing} in logs that are gone, {past_end} past the end of a log, {other} where the log has "
+            "other data; such as {sample:,}{renamed}{located}",
             renamed=F.when(
                 F.col("misnamed") > 0,
                 words(

@@ -29,7 +29,7 @@ from auditor.tables.full_disks import suspended
 @check(
     Severity.CRITICAL,
     rests_on=Basis.DISKS,
-    asks="gc_foresight",
+    asks=("gc_foresight", "log_foresight", "space", "unseen_entries"),
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies}: the next garbage collection deletes data that is still needed",
     action=ActionKind.STOP,

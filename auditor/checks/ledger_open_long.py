@@ -77,9 +77,6 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
 def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
     """Add the columns of the first owner, and ``writer``: last, superseded or unnamed."""
-    if "ownership" in tables.known_empty:
-        has_no_owner = {name: F.lit(None).cast("string") for name in OWNER}
-        return ledgers.withColumns({**has_no_owner, "writer": F.lit("unnamed")})
     owned_ledgers = tables.ownership.where("standing = 'owned'").select(*OWNER, *LEDGER, "place", "list_size")
     first_owners = owned_ledgers.groupBy(*LEDGER).agg(
         F.min_by(F.struct(*OWNER, "place", "list_size"), F.struct("path", "place")).alias("named")

@@ -48,15 +48,11 @@ def placement_violated(tables: Tables) -> DataFrame:
     settings = tables.cluster.placement
     if settings is None:
         return finding_rows(tables.bookies.limit(0), message="no policy is known", evidence="bookie_id")
-    refused_shapes = _refused_shapes(tables, settings)
-    if "placement" in tables.known_empty:
-        return refused_shapes
+    refused = _refused_shapes(tables, settings)
+    if "placement" not in tables.frames:
+        return refused
     refused_placements = _refused_placements(tables, rule_sentence(settings))
-    return (
-        refused_placements.unionByName(refused_shapes)
-        if settings.policy is Policy.ZONE
-        else refused_placements
-    )
+    return refused_placements.unionByName(refused) if settings.policy is Policy.ZONE else refused_placements
 
 
 def _refused_placements(tables: Tables, rule: str) -> DataFrame:

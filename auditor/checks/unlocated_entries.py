@@ -27,7 +27,7 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
         that was read has any, and in runs without ``--entry-logs``. Logs whose entries were not read, such as
         those of a collection, are only in the table log_entries.
     """
-    if "log_entries" not in tables.frames or "log_entries" in tables.known_empty:
+    if "log_entries" not in tables.frames:
         null_value = F.lit(None)
         return rows.withColumns(
             {

@@ -48,11 +48,12 @@ def doctor(
     incomplete; 4 it would end without a result.
     """
     options = options_from_flags(conf, flags)
-    from auditor.doctor import examine
+    from auditor.doctor import examine, parse_sources
     from auditor.reports.doctor import render
 
     inputs = defaults(metadata, bookies, cluster, conf)
-    diagnosis = examine(inputs.metadata or None, inputs.bookies, out, options, start_spark)
+    sources = parse_sources(inputs.metadata or None, inputs.bookies, options)
+    diagnosis = examine(sources, out, options, start_spark)
     click.echo(
         json.dumps(diagnosis.to_json(), indent=2) if form == "json" else render(diagnosis, text_width())
     )

@@ -54,7 +54,7 @@ _HOUR_MS = 3_600_000
     "--max-age",
     type=click.FloatRange(0),
     metavar="HOURS",
-    help="Exit with code 3 if the oldest data of the run is older than this, or has a time in the future.",
+    help="Exit with code 3 if the oldest data of the run is older than this, or has a future time.",
 )
 def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: float | None) -> None:
     """Print one line on the result of the newest run below RUNS (./runs), or of the run RUNS itself.

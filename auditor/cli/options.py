@@ -258,7 +258,7 @@ class ScaledNumber(click.ParamType[int]):
 
 def run_to_make(kind: str, inputs: Sources, options: AuditOptions) -> str:
     """Return the directory of a run without --out: the newest interrupted run of the kind, or a new one."""
-    from auditor.audit.landing import run_identity, unfinished_run
+    from auditor.audit.run_store import run_identity, unfinished_run
 
     identity = run_identity(kind, inputs.metadata, inputs.bookies, options)
     run = unfinished_run(inputs.runs, identity, options.resume_within)

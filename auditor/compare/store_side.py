@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from auditor.audit.landing import Landing
+from auditor.audit.table_cache import TableCache
 from auditor.errors import NoRootError
 from auditor.model.columns import schema_of
 from auditor.model.comparison import CopyState, StoreItem, StoreSummary
@@ -218,7 +218,7 @@ class StoreSide:
     store: MetadataStore
     nodes: ClusterNodes
     layout: LayoutKind
-    landing: Landing
+    cache: TableCache
     options: AuditOptions
     salt: int
 
@@ -250,7 +250,7 @@ class StoreSide:
 
     def ledgers(self) -> DataFrame:
         """Return every ledger, decoded, with a digest of its bytes."""
-        return self.landing.land(
+        return self.cache.write_table(
             f"{self.name}_ledgers",
             lambda: digest_values(self._read_values(LedgerValueSource, self.nodes), self.salt),
         )
@@ -259,7 +259,7 @@ class StoreSide:
         """Read the ids and versions of the ledgers a second time, and return them; None for a saved store."""
         if not self.live:
             return None
-        return self.landing.land(
+        return self.cache.write_table(
             f"{self.name}_ledgers_again", lambda: self._read_values(LedgerAgainSource, self.store.cluster())
         )
 
@@ -270,7 +270,7 @@ class StoreSide:
 
     def owners(self, uri: OwnersUri | None) -> DataFrame:
         """Return a digest of every owner's value. The table is empty if ``uri`` is None."""
-        return self.landing.land(
+        return self.cache.write_table(
             f"{self.name}_owners", lambda: digest_values(self._owner_values(uri), self.salt)
         )
 
@@ -282,28 +282,30 @@ class StoreSide:
         if uri is None or not is_live(uri.tree(APPLICATIONS[uri.application].trees[0])):
             return None
         name = f"{self.name}_owners_again"
-        return self.landing.land(name, lambda: self._owner_values(uri).drop("value"))
+        return self.cache.write_table(name, lambda: self._owner_values(uri).drop("value"))
 
     def _owner_values(self, uri: OwnersUri | None) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         if uri is not None:
             with suppress(NoRootError):  # an application that was never used has no values
-                return source_rows(self.landing.spark, OwnerValueSource(self._options({"owners": uri.text})))
-        return self.landing.spark.createDataFrame([], from_arrow_schema(OWNER_VALUES))
+                return source_rows(self.cache.spark, OwnerValueSource(self._options({"owners": uri.text})))
+        return self.cache.spark.createDataFrame([], from_arrow_schema(OWNER_VALUES))
 
     def _read_values(self, source: type[StoreSource], cluster: ClusterNodes) -> DataFrame:
         named_options = {"metadata": self.uri.text, "layout": self.layout.value}
-        return source_rows(self.landing.spark, source(self._options(named_options, cluster)))
+        return source_rows(self.cache.spark, source(self._options(named_options, cluster)))
 
     def _options(
         self, named_options: Mapping[str, str], cluster: ClusterNodes | None = None
     ) -> dict[str, str]:
-        return source_options(self.landing.spark, self.options, named_options, cluster)
+        return source_options(self.cache.spark, self.options, named_options, cluster)
 
 
 @contextmanager
-def open_side(name: str, uri: str, landing: Landing, options: AuditOptions, salt: int) -> Iterator[StoreSide]:
+def open_side(
+    name: str, uri: str, cache: TableCache, options: AuditOptions, salt: int
+) -> Iterator[StoreSide]:
     """Open a store for the duration of a ``with`` block. Its digests are salted with ``salt``.
 
     Raises:
@@ -312,7 +314,7 @@ def open_side(name: str, uri: str, landing: Landing, options: AuditOptions, salt
     """
     metadata_uri = parse_metadata_uri(uri)
     with closing(open_store(metadata_uri, store_options(options))) as store:
-        landing.progress.stage(f"reading the {name}")
+        cache.progress.stage(f"reading the {name}")
         nodes = store.cluster()
         layout, _ = choose_layout(store, nodes)
-        yield StoreSide(name, metadata_uri, store, nodes, layout, landing, options, salt)
+        yield StoreSide(name, metadata_uri, store, nodes, layout, cache, options, salt)

@@ -15,7 +15,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from auditor.audit.landing import Landing
+from auditor.audit.run_store import RunStore
+from auditor.audit.table_cache import TableCache
 from auditor.compare.id_generators import GeneratorDifference, compare_generators
 from auditor.compare.store_side import (
     MOVED_REASON,
@@ -38,6 +39,7 @@ from auditor.sources.metadata.credentials import credentials_file, read_credenti
 from auditor.sources.metadata.stores import check_reachable, recognise
 from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, beside, parse_owners_uri
 from auditor.spark import functions as F
+from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session, scratch_directory
 from auditor.spark.tasks import own_errors, run_errors
@@ -89,12 +91,12 @@ def compare_stores(
             user_session=spark,
         )
         exit_stack.enter_context(query_plans(session))
-        landing = Landing(session, run, progress or Silent())
+        cache = TableCache(Execution(session), RunStore(run), progress or Silent())
         salt = secrets.randbits(62)
-        source_side = exit_stack.enter_context(open_side("source", source, landing, options, salt))
-        copy_side = exit_stack.enter_context(open_side("copy", copy, landing, options, salt))
+        source_side = exit_stack.enter_context(open_side("source", source, cache, options, salt))
+        copy_side = exit_stack.enter_context(open_side("copy", copy, cache, options, salt))
         roots, gaps = (owner_roots, ()) if owner_roots else _find_owners((source_side, copy_side))
-        yield _OpenPair(landing, (source_side, copy_side), roots, gaps).compare()
+        yield _OpenPair(cache, (source_side, copy_side), roots, gaps).compare()
 
 
 def _find_owners(
@@ -128,7 +130,7 @@ def _find_owners(
 class _OpenPair:
     """Two open stores, and the owners of each. ``gaps`` has the reason if owners are not compared."""
 
-    landing: Landing
+    cache: TableCache
     sides: tuple[StoreSide, StoreSide]
     owners: tuple[OwnersUri | None, OwnersUri | None] | None
     gaps: tuple[str, ...] = ()
@@ -147,7 +149,7 @@ class _OpenPair:
             notes += [f"{side.name}: {note}" for note in side.nodes.notes]
         tables = [("ledger_differences", self._compare_ledgers), ("node_differences", self._compare_nodes)]
         tables += [("owner_differences", self._owner_rows)] if self.owners else []
-        result_tables = [self.landing.land(name, make_table) for name, make_table in tables]
+        result_tables = [self.cache.write_table(name, make_table) for name, make_table in tables]
         differences = result_tables[0]
         for rows in result_tables[1:]:
             differences = differences.unionByName(rows)
@@ -164,8 +166,8 @@ class _OpenPair:
         sides = Sides(source.ledgers(), copy.ledgers())
         cuts = [side.nodes.cut_below(side.root) for side in self.sides]
         make_table = partial(ledger_differences, sides, *cuts)
-        differences = self.landing.land("ledgers_unequal", make_table)
-        if "ledgers_unequal" in self.landing.empty:
+        differences = self.cache.write_table("ledgers_unequal", make_table)
+        if not self.cache.count("ledgers_unequal"):
             return differences
         return settle_differences(differences, StoreItem.LEDGER, source.ledgers_again(), copy.ledgers_again())
 
@@ -173,8 +175,8 @@ class _OpenPair:
         assert self.owners is not None
         source, copy = self.sides
         sides = Sides(source.owners(self.owners[0]), copy.owners(self.owners[1]))
-        differences = self.landing.land("owners_unequal", lambda: owner_differences(sides))
-        if "owners_unequal" in self.landing.empty:
+        differences = self.cache.write_table("owners_unequal", lambda: owner_differences(sides))
+        if not self.cache.count("owners_unequal"):
             return differences
         later_owners = source.owners_again(self.owners[0]), copy.owners_again(self.owners[1])
         return settle_differences(differences, StoreItem.OWNER, *later_owners)
@@ -202,7 +204,7 @@ class _OpenPair:
             ]
         if self._compare_generators.row is not None:
             rows.append(self._compare_generators.row)
-        return self.landing.spark.createDataFrame(rows, from_arrow_schema(STORE_DIFFERENCES))
+        return self.cache.spark.createDataFrame(rows, from_arrow_schema(STORE_DIFFERENCES))
 
     def _find_change(
         self, name: str, source_values: Mapping[str, bytes], copy_values: Mapping[str, bytes]

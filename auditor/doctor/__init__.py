@@ -6,7 +6,7 @@ audit's own rate limit, and write nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from auditor.checks.needs import Sight
@@ -14,6 +14,7 @@ from auditor.doctor.bookies import Bookies, look_at_bookies
 from auditor.doctor.machine import look_at_out, machine
 from auditor.doctor.owners import look_at_owners
 from auditor.doctor.registrations import registration_lines
+from auditor.doctor.sources import PlannedSources, parse_sources
 from auditor.doctor.store import Metadata, read_metadata
 from auditor.model.amounts import first_names
 from auditor.model.options import AuditOptions
@@ -23,33 +24,38 @@ from auditor.reports.doctor import BOOKIES, Diagnosis, Line, State
 from auditor.sources.bookies.parts import ROCKSDB
 from auditor.tables.registry import instance_id
 
-__all__ = ["examine"]
+__all__ = ["PlannedSources", "examine", "parse_sources"]
 
 IDS_SHOWN = 5
 """Largest number of check ids that a sentence names."""
 
 
 def examine(
-    metadata: str | None = None,
-    bookies: Sequence[str] = (),
+    sources: PlannedSources | None = None,
     out: str | None = None,
     options: AuditOptions | None = None,
     start_spark: bool = False,
 ) -> Diagnosis:
-    """Check this machine and the sources of a planned audit.
+    """Check this machine and the sources of a planned audit. Each problem is a line of the result.
 
-    The arguments are those of `auditor.Audit`, and each is optional. With ``start_spark``, also start a
-    Spark session with one Python worker. Each problem is a line of the result.
+    Args:
+        sources: the parsed sources (`parse_sources`); None to check only this machine.
+        out: the path or URI of the run directory, which need not exist.
+        options: the options of the audit.
+        start_spark: whether to start a Spark session with one Python worker too.
 
     Raises:
-        UsageError: a URI, a source or a credentials file is invalid.
+        UsageError: a source is invalid in a way that only its store shows.
     """
-    options = options or AuditOptions()
+    options, sources = options or AuditOptions(), sources or PlannedSources()
     lines = list(machine(options, start_spark))
-    store = read_metadata(metadata, options) if metadata is not None else None
+    metadata = sources.metadata
+    store = read_metadata(metadata, sources.credentials, options) if metadata is not None else None
     lines += store.lines if store else [_missing_option_line("store", "access", "--metadata URI")]
-    lines += look_at_owners(options)
-    disks = look_at_bookies(bookies, store, options) if bookies else None
+    lines += look_at_owners(sources, options)
+    disks = None
+    if sources.bookies is not None:
+        disks = look_at_bookies(sources.bookies, store, sources.access, options)
     if store is not None and store.nodes is not None:
         lines += registration_lines(store.store.root, store.nodes, disks.whole if disks else ())
     lines += disks.lines if disks else [_missing_bookies_line(is_named=metadata is not None)]

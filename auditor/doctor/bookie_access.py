@@ -8,17 +8,16 @@ from auditor.model.amounts import and_more, plural
 from auditor.model.options import AuditOptions
 from auditor.model.report import CLEAN, NOT_COVERED
 from auditor.reports.doctor import BOOKIES, Line, State
-from auditor.sources.bookies.rpc.access import BookieAccess, read_access
+from auditor.sources.bookies.rpc.access import BookieAccess
 from auditor.sources.bookies.rpc.connection import Address
 from auditor.sources.bookies.rpc.probe import Reception, probe_bookies
-from auditor.sources.metadata.credentials import credentials_file
 
 MAX_BOOKIES_ASKED = 20
 MAX_BOOKIES_NAMED = 20
 
 
 def access_lines(
-    registered: Sequence[Mapping[str, object]], rpc: bool, options: AuditOptions
+    registered: Sequence[Mapping[str, object]], rpc: bool, access: BookieAccess, options: AuditOptions
 ) -> Iterator[Line]:
     """Yield lines about the answers of registered bookies.
 
@@ -26,12 +25,9 @@ def access_lines(
         registered: Rows of the table ``registrations``.
         rpc: True if ``rpc:`` is a source. A bookie that does not answer then counts as unread. If False,
             the audit asks bookies only for entries that seem to be missing.
+        access: The logins of bookies.
         options: Options of the audit.
-
-    Raises:
-        UsageError: the credentials file is invalid.
     """
-    access = read_access(credentials_file(options.credentials))
     used_rows = [row for row in registered if row["used"]]
     if not used_rows and not rpc:
         return  # nobody runs who could be asked

@@ -27,7 +27,8 @@ from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.owners import AttributedBookie, attribute
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.places import PlaceFound, find_places
-from auditor.sources.bookies.source_kinds import split_sources
+from auditor.sources.bookies.rpc.access import BookieAccess
+from auditor.sources.bookies.source_kinds import BookieSources
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import instance_id, registrations, store_cookies
@@ -166,21 +167,22 @@ class Bookies:
     lines: list[Line] = field(default_factory=list)
 
 
-def look_at_bookies(sources: Sequence[str], metadata: Metadata | None, options: AuditOptions) -> Bookies:
-    """Examine every ``--bookies`` source, as an audit would before it reads the indexes.
-
-    Raises:
-        UsageError: a source does not exist or is invalid.
-    """
+def look_at_bookies(
+    sources: BookieSources, metadata: Metadata | None, access: BookieAccess, options: AuditOptions
+) -> Bookies:
+    """Examine every ``--bookies`` source, as an audit would before it reads the indexes."""
     bookies = Bookies()
-    bookies.lines.extend(_lines(sources, bookies, metadata, options))
+    bookies.lines.extend(_lines(sources, bookies, metadata, access, options))
     return bookies
 
 
 def _lines(
-    sources: Sequence[str], bookies: Bookies, metadata: Metadata | None, options: AuditOptions
+    kinds: BookieSources,
+    bookies: Bookies,
+    metadata: Metadata | None,
+    access: BookieAccess,
+    options: AuditOptions,
 ) -> Iterator[Line]:
-    kinds = split_sources(sources)
     bookies.rpc, bookies.disks = kinds.rpc, bool(kinds.directories)
     collected = collected_places(kinds.collections)
     yield from _collection_lines(collected)
@@ -214,7 +216,7 @@ def _lines(
     if kinds.rpc and nodes is None:
         yield BOOKIES.not_asked("rpc:", "registered bookies are unknown without the metadata")
     elif kinds.rpc or may_ask_bookies:
-        yield from access_lines(registered, kinds.rpc, options)
+        yield from access_lines(registered, kinds.rpc, access, options)
 
 
 def _collection_lines(collected: CollectedPlaces) -> Iterator[Line]:

@@ -22,6 +22,7 @@ from auditor.model.run_facts import MANIFEST, REPORT
 from auditor.reports.doctor import HERE, OUT, Line, State
 from auditor.runs.directory import RunDirectory
 from auditor.sources.file_systems import absolute
+from auditor.sources.metadata.uri import MetadataUri
 from auditor.spark.java import look_for_java
 
 FILES = 4096
@@ -165,7 +166,7 @@ ROOM = 1 << 30
 """Free space in bytes below which the check warns. Even a run of a small cluster may need more."""
 
 
-def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
+def look_at_out(out: str, metadata: MetadataUri | None) -> Iterator[Line]:
     """Check the run directory ``out``. With a metadata URI, also check whether the cluster is being audited.
 
     Another audit of the same cluster holds a lock beside the run directory.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
+from auditor.doctor.sources import PlannedSources
 from auditor.errors import StoreError
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.options import AuditOptions
@@ -12,16 +13,17 @@ from auditor.model.report import UNREACHABLE
 from auditor.reports.doctor import OWNERS, Line
 from auditor.sources.metadata.store import MetadataStore, NeighbourStore, Tree
 from auditor.sources.metadata.stores import check_reachable, open_store, store_options
-from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, declared_stores, named_stores
+from auditor.sources.owners.applications import APPLICATIONS, OwnersUri
 
 
-def look_at_owners(options: AuditOptions) -> Iterator[Line]:
+def look_at_owners(sources: PlannedSources, options: AuditOptions) -> Iterator[Line]:
     """Yield a line for each store of ``--owners``, and one about ``--owners-complete``.
 
-    Raises:
-        UsageError: a store is invalid.
+    Args:
+        sources: the sources of the audit, with the stores of both options.
+        options: the limits and credentials with which a store is opened.
     """
-    stores, declared_complete = named_stores(options), declared_stores(options)
+    stores, declared_complete = sources.owners, sources.complete_owners
     if stores:
         for store in stores:
             yield _access(store, options)

@@ -14,7 +14,7 @@ from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import NOT_COVERED, UNREACHABLE, USAGE
 from auditor.reports.doctor import STORE, Line, State
 from auditor.sources.clock import now_ms
-from auditor.sources.metadata.credentials import BookieCredentials, Credentials, Tls, read_credentials
+from auditor.sources.metadata.credentials import BookieCredentials, Credentials, Tls
 from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
 from auditor.sources.metadata.store import ClusterNodes, MetadataStore, OnePathStore, Server, StoreOptions
 from auditor.sources.metadata.stores import (
@@ -25,7 +25,7 @@ from auditor.sources.metadata.stores import (
     probe_servers,
     store_options,
 )
-from auditor.sources.metadata.uri import OXIA, PATHS_ETCD, parse_metadata_uri
+from auditor.sources.metadata.uri import OXIA, PATHS_ETCD, MetadataUri
 from auditor.tables.registry import instance_id, instance_id_missing, store_cookies
 
 PROBES = 5
@@ -53,23 +53,19 @@ class Metadata:
     lines: list[Line] = field(default_factory=list)
 
 
-def read_metadata(uri: str, options: AuditOptions) -> Metadata:
-    """Read the records of bookies and some hundreds of znodes, and record a line for each result.
-
-    Raises:
-        UsageError: the URI or the credentials file is invalid.
-    """
+def read_metadata(uri: MetadataUri, credentials: Credentials, options: AuditOptions) -> Metadata:
+    """Read the records of bookies and some hundreds of znodes, and record a line for each result."""
     store = open_store(uri, store_options(options))
     metadata = Metadata(store, store_options(options))
     with closing(store):
-        metadata.lines.extend(_lines(uri, metadata, options))
+        metadata.lines.extend(_lines(metadata, credentials, options))
     return metadata
 
 
-def _lines(uri: str, metadata: Metadata, options: AuditOptions) -> Iterator[Line]:
-    store = metadata.store
+def _lines(metadata: Metadata, credentials: Credentials, options: AuditOptions) -> Iterator[Line]:
+    store, uri = metadata.store, metadata.store.uri
     if store.live:
-        yield _credentials(uri, read_credentials(metadata.options.credentials), metadata.options.credentials)
+        yield _credentials(uri, credentials, metadata.options.credentials)
         servers = probe_servers(uri, metadata.options)
         for server in servers:
             yield _server(server, servers)
@@ -123,10 +119,10 @@ def _lines(uri: str, metadata: Metadata, options: AuditOptions) -> Iterator[Line
     yield from _cost_lines(count.ledgers, count.exact, options)
 
 
-def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
+def _credentials(uri: MetadataUri, credentials: Credentials, path: str | None) -> Line:
     if path is None:
         return STORE.ok("credentials", "none: an unnamed client, without TLS")
-    section, credential_words, tls = _store_credentials(parse_metadata_uri(uri).scheme, credentials)
+    section, credential_words, tls = _store_credentials(uri.scheme, credentials)
     if not credential_words and tls is None and credentials.bookies != BookieCredentials():
         return STORE.ok("credentials", f"{path}: for bookies; to the store an unnamed client, without TLS")
     if not credential_words and tls is None:

@@ -2,26 +2,11 @@
 
 A run that could not read a bookie finds nothing on its disks, and that is not a repair. An earlier finding
 that is absent now is *fixed* only if this run looked for it and did not find it. Else it is *unseen*, and
-stays known until a run can tell. The ``way`` of the finding's `Basis` has the rule for this decision:
+stays known until a run can tell. `auditor.findings.rules` has the rule. This module says what the findings of
+each check rest on, and gathers the facts of a finished run.
 
-``records``
-    The store alone shows the finding. Covered if the ledger is listed, or if the listing has no holes.
-``copies``
-    Copies of a ledger. Covered if the ledger's class is decided, even if a bookie could not be read. Also
-    covered if the ledger is absent from a listing without holes. A finding that counts ledgers is covered if
-    every bookie was read and the listing has no holes.
-``disks``
-    Data on a bookie's disks. Covered if its directories were found and read to the end, the ledger could be
-    judged, and its index there could be read. Also covered if neither the metadata nor a source knows the
-    bookie.
-``owners``
-    References to ledgers. Covered if the owners' trees were read with every value in them, and the listing of
-    ledgers has no holes.
-
-Holes are parts of the metadata that could not be read, and ids that may exist or not because of such a part
-or of a misplaced record. A basis with a ``table`` is covered only by a run that has this table. Findings from
-entry logs are covered only if every log of the bookie was read to its end. Findings from marks need a listing
-without holes. `auditor.findings.changes` decides the same in Spark.
+A basis with a ``table`` is covered only by a run that has this table. Findings from entry logs are covered
+only if every log of the bookie was read to its end.
 
 Columns of a run's tables come as arrays (`auditor.findings.arrays`): millions of findings are compared as
 numbers.
@@ -30,7 +15,7 @@ numbers.
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -41,8 +26,10 @@ from auditor.checks import BY_ID, Basis
 from auditor.checks.check import Way
 from auditor.errors import RunError
 from auditor.findings.arrays import among, find, keys, to_flags, whole
+from auditor.findings.rules import FindingFacts, was_covered
 from auditor.model.states import GONE, LOGS_NOT_WHOLE, BookieRead, LedgerClass
 from auditor.tables.changes import CHANGED
+from auditor.tables.roster import is_unread
 from auditor.tables.run_tables import TABLES
 
 Batches = Callable[[str, Sequence[str]], Iterable[Any]]
@@ -178,52 +165,54 @@ def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str])
             return
 
 
-def covers(run: Batches, has_holes: bool, findings: Subjects, skipped_checks: Collection[str] = ()) -> Flags:
+def covers(run: Batches, has_holes: bool, findings: Subjects, is_hidden: Flags) -> Flags:
     """Return for each finding whether ``run`` would have shown it.
 
-    ``has_holes`` is True if the run's listings of metadata had holes. ``skipped_checks`` are the
-    checks that it left out.
+    ``has_holes`` is True if the run's listings of metadata had holes. ``is_hidden`` says of each finding
+    whether its check did not run, or saw less.
     """
     if not len(findings.bookie):
         return np.empty(0, np.bool_)
     is_listed, is_judged, is_decided = _ledger_flags(run, findings)
     is_known, is_read, has_unread_bookie = _bookies(run, findings.names)
-    is_listed &= findings.has_ledger
-    is_deleted = ~is_listed & (not has_holes)
-    # No bookie is meant, or one: -1 takes the last place, which stands for none.
-    bookie_is_known = np.append(is_known, True)[findings.bookie]
-    disks = np.where(
-        bookie_is_known, np.append(is_read, not has_unread_bookie)[findings.bookie], not has_holes
-    )
-    ledger = np.where(findings.has_ledger, np.where(is_listed, is_judged, not has_holes), True)
-    # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
-    is_copy_count_known = not has_holes and not has_unread_bookie
-    rules: dict[Way, Callable[[], Flags]] = {
-        "records": lambda: is_listed | (not has_holes),
-        "copies": lambda: np.where(
-            findings.has_ledger, (is_listed & is_decided) | is_deleted, is_copy_count_known
-        ),
-        "disks": lambda: disks & ledger & ~_unreadable_flags(run, findings),
-        "owners": lambda: np.full_like(is_listed, not has_holes and _were_owners_read(run)),
-    }
-    is_covered = np.zeros_like(is_listed)
+    nothing = np.zeros_like(is_listed)
+    of_way: dict[Way, Flags] = dict.fromkeys(get_args(Way), nothing)
     for position, finding_basis in enumerate(_BASIS_ORDER):
         rows = findings.basis == position
         if rows.any() and (finding_basis.table is None or _has_table(run, finding_basis.table)):
-            is_covered[rows] = rules[finding_basis.way]()[rows]
-    is_covered &= ~of_checks(findings, skipped_checks)
+            of_way[finding_basis.way] = of_way[finding_basis.way] | rows
+    unread = []
     for is_shown, unread_bookies in (
         (of_logs, _bookies_with_unread_logs),
         (of_copies, _bookies_with_unreadable_index),
         (of_ensembles, _holders_of_unread_records),
     ):
         is_selected = np.isin(findings.kind, [_CHECK_NUMBERS[id] for id in BY_ID if is_shown(id)])
-        if is_selected.any():
+        if is_selected.any():  # else the tables need not be read
             names = unread_bookies(run)
             # The last place stands for no bookie: then any of them counts.
             is_unread = np.array([*(name in names for name in findings.names), bool(names)], np.bool_)
-            is_covered &= ~(is_selected & is_unread[findings.bookie])
-    return is_covered & ~(findings.of_marks & has_holes)
+            unread.append((is_selected, is_unread[findings.bookie]))
+    facts = FindingFacts(
+        of_way=of_way,
+        has_ledger=findings.has_ledger,
+        is_listed=is_listed & findings.has_ledger,
+        is_judged=is_judged,
+        is_decided=is_decided,
+        # -1, which means no bookie, takes the last place.
+        has_bookie=findings.bookie >= 0,
+        is_known_bookie=np.append(is_known, False)[findings.bookie],
+        is_read_bookie=np.append(is_read, False)[findings.bookie],
+        is_index_unreadable=_unreadable_flags(run, findings) if of_way["disks"].any() else nothing,
+        of_marks=findings.of_marks,
+        is_hidden=is_hidden,
+        unread=unread,
+        has_all_metadata=np.bool_(not has_holes),
+        has_all_bookies=np.bool_(not has_unread_bookie),
+        has_all_owners=np.bool_(of_way["owners"].any() and _were_owners_read(run)),
+    )
+    is_covered: Flags = was_covered(facts)
+    return is_covered
 
 
 def _bookies_with_unreadable_index(run: Batches) -> set[str]:
@@ -324,7 +313,7 @@ def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
         for row in batch.to_pylist()
     ]
     completeness = {row["bookie_id"]: row["found"] and row["read"] == BookieRead.READ for row in rows}
-    has_unread_bookie = any((row["named"] or row["found"]) and row["read"] != BookieRead.READ for row in rows)
+    has_unread_bookie = any(map(is_unread, rows))
     is_known = np.array([name in completeness for name in names], np.bool_)
     return is_known, np.array([completeness.get(name, False) for name in names], np.bool_), has_unread_bookie
 

@@ -1,43 +1,40 @@
-"""Changes of findings since the run before: in Spark in an audit, and without Spark between finished runs.
+"""Changes of findings since the run before, as an audit makes them in Spark.
 
 Findings may be tens of millions, so no code collects them. An audit joins its findings with those of the run
-before. Two finished runs are compared from their tables changes, with pyarrow and numpy. To match a finding,
-three numbers of it are kept in memory (`Marks`). All other columns are read again, batch by batch, and only
-for changed findings. `auditor.findings.basis` decides whether a finding is fixed or unseen.
+before. `auditor.findings.pairs` compares two finished runs without Spark. Each gathers its facts in its own
+way, and `auditor.findings.rules` decides for both.
 """
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import pyarrow.compute as pc
-from numpy.typing import NDArray
+from typing import cast
 
 from auditor.checks import BY_ID, Basis
 from auditor.checks.check import Way
-from auditor.findings.arrays import among, find, fingerprint_numbers, to_codes, to_flags, whole
 from auditor.findings.basis import (
     STAGES,
     UNREADABLE,
-    Batches,
-    covers,
     ids_resting_on,
     ids_without_check,
-    of_checks,
     of_copies,
     of_ensembles,
     of_logs,
     of_marks,
-    subjects,
+)
+from auditor.findings.rules import (
+    IF_NOT_COVERED,
+    FindingFacts,
+    FindingState,
+    is_milder,
+    is_worse,
+    was_covered,
 )
 from auditor.findings.table import fingerprints, ranks
 from auditor.model.columns import LEDGER
-from auditor.model.finding import Confidence, Severity, Urgency
+from auditor.model.finding import Confidence, Urgency
 from auditor.model.states import FOUND, BookieRead, Change, LedgerClass
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.changes import CHANGED
 
 _SUBJECT = (
     "fingerprint", "id", "urgency", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
@@ -109,18 +106,19 @@ def findings_with_changes(
         "last_seen",
         "was_unseen",
     )
+    is_milder_now = is_milder(_state(), _state("known_"))
     # Better or gone because less was looked at is neither. Confirmed by now is worse, and may be milder.
-    is_claim = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & _is_milder())
+    is_claim = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & is_milder_now)
     claims = _with_coverage(matched_rows.where(is_claim).unionByName(absent_rows), findings, coverage)
     checked_rows = claims.withColumn(
         "change",
         F.when(F.col("looked"), F.col("change"))
-        .when(F.col("change") == Change.BETTER, Change.SAME)
-        .when(F.col("change") == Change.WORSE, Change.WORSE)
-        .otherwise(Change.UNSEEN),
+        .when(F.col("change") == Change.BETTER, IF_NOT_COVERED[Change.BETTER])
+        .when(F.col("change") == Change.FIXED, IF_NOT_COVERED[Change.FIXED])
+        .otherwise(F.col("change")),
     )
     rows = matched_rows.where(~is_claim).withColumn("looked", F.lit(True)).unionByName(checked_rows)
-    is_milder_unseen = F.col("change").isin(Change.SAME, Change.WORSE) & _is_milder() & ~F.col("looked")
+    is_milder_unseen = F.col("change").isin(Change.SAME, Change.WORSE) & is_milder_now & ~F.col("looked")
     is_doubted = (F.col("change") == Change.UNSEEN) | is_milder_unseen
     was_sure = (F.col("change") == Change.SAME) & (F.col("known_confidence") == Confidence.CONFIRMED.value)
     return rows.withColumns(
@@ -176,23 +174,19 @@ def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
 
 
 def _change_column() -> Column:
-    rank, earlier_rank = ranks(), ranks("was.known_severity")
-    lacks_more = F.col("missing") > F.col("was.known_missing")
-    confirmed_word = Confidence.CONFIRMED.value
-    # Nobody was woken for a suspect: one that is confirmed by now is worse, and would be if it got milder.
-    confirmed = (F.col("confidence") == confirmed_word) & (F.col("was.known_confidence") != confirmed_word)
+    current, earlier = _state(), _state("was.known_")
     return (
         F.when(F.col("was.severity").isNull(), Change.NEW)
-        .when((rank < earlier_rank) | ((rank == earlier_rank) & lacks_more) | confirmed, Change.WORSE)
-        .when(_is_milder("was."), Change.BETTER)
+        .when(is_worse(current, earlier), Change.WORSE)
+        .when(is_milder(current, earlier), Change.BETTER)
         .otherwise(Change.SAME)
     )
 
 
-def _is_milder(prefix: str = "") -> Column:
-    """Return whether a finding is milder than the known one: in severity, or else in missing entries."""
-    rank, known_rank = ranks(), ranks(f"{prefix}known_severity")
-    return (rank > known_rank) | ((rank == known_rank) & (F.col("missing") < F.col(f"{prefix}known_missing")))
+def _state(prefix: str = "") -> FindingState:
+    """Return the state in the columns whose names begin with ``prefix``."""
+    is_confirmed = F.col(f"{prefix}confidence") == Confidence.CONFIRMED.value
+    return FindingState(ranks(f"{prefix}severity"), F.col(f"{prefix}missing"), is_confirmed)
 
 
 def _with_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) -> DataFrame:
@@ -227,174 +221,45 @@ def _with_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) 
 
 
 def _was_covered(coverage: RunCoverage) -> Column:
-    has_no_holes, is_listed = F.lit(not coverage.holes), F.col("judged").isNotNull()
-    is_on_marks = F.col("id").isin(*(id for id in BY_ID if of_marks(id)))
-    is_deleted = ~is_listed & has_no_holes
-    ledger = F.when(F.col("ledger_id").isNull(), True).otherwise(F.coalesce("judged", has_no_holes))
-    disks = (
-        F.when(F.col("bookie_id").isNull(), F.lit(not coverage.some_unread))
-        .when(F.col("whole").isNull(), has_no_holes)
-        .otherwise(F.col("whole"))
-    )
-    # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
-    is_copy_count_known = has_no_holes & F.lit(not coverage.some_unread)
-    is_decided = F.coalesce("decided", F.lit(False)) | is_deleted
-    rules: dict[Way, Column] = {
-        "records": is_listed | has_no_holes,
-        "copies": F.when(F.col("ledger_id").isNull(), is_copy_count_known).otherwise(is_decided),
-        "disks": disks & ledger & F.col("unreadable").isNull(),
-        "owners": has_no_holes & F.lit(coverage.owners),
-    }
+    def of_ids(ids: Iterable[str]) -> Column:
+        return F.col("id").isin(*ids)
+
+    def is_among(names: Set[str]) -> Column:
+        # A finding about no bookie is about any of them.
+        return F.coalesce(F.col("bookie_id").isin(*sorted(names)), F.lit(True)) if names else F.lit(False)
+
+    ways: tuple[Way, ...] = ("records", "copies", "owners")
+    of_way = {way: of_ids(ids_resting_on(*(basis for basis in Basis if basis.way == way))) for way in ways}
+    of_way["disks"] = ~(of_way["records"] | of_way["copies"] | of_way["owners"])
     unasked = [
         basis for basis in Basis if basis.table is not None and basis.table not in coverage.asked_tables
     ]
     unseen_checks = [*ids_resting_on(*unasked), *ids_without_check(coverage.not_run)]
-    is_carried = F.col("was_unseen") & F.col("id").isin(*ids_without_check(coverage.lost_carried))
-    answer = F.when((is_on_marks & ~has_no_holes) | F.col("id").isin(*unseen_checks) | is_carried, False)
-    answer = answer.when(
-        F.col("id").isin(*filter(of_copies, BY_ID)) & F.col("unread_index").isNotNull(), False
+    is_carried = F.col("was_unseen") & of_ids(ids_without_check(coverage.lost_carried))
+    facts = FindingFacts(
+        of_way=of_way,
+        has_ledger=F.col("ledger_id").isNotNull(),
+        is_listed=F.col("judged").isNotNull(),
+        is_judged=F.coalesce("judged", F.lit(False)),
+        is_decided=F.coalesce("decided", F.lit(False)),
+        has_bookie=F.col("bookie_id").isNotNull(),
+        is_known_bookie=F.col("whole").isNotNull(),
+        is_read_bookie=F.coalesce("whole", F.lit(False)),
+        is_index_unreadable=F.col("unreadable").isNotNull(),
+        of_marks=of_ids(filter(of_marks, BY_ID)),
+        is_hidden=of_ids(unseen_checks) | is_carried,
+        unread=(
+            (of_ids(filter(of_copies, BY_ID)), F.col("unread_index").isNotNull()),
+            (of_ids(filter(of_logs, BY_ID)), is_among(coverage.unread_logs)),
+            (of_ids(filter(of_ensembles, BY_ID)), is_among(coverage.unread_records)),
+        ),
+        has_all_metadata=F.lit(not coverage.holes),
+        has_all_bookies=F.lit(not coverage.some_unread),
+        has_all_owners=F.lit(coverage.owners),
     )
-    for is_shown, names in ((of_logs, coverage.unread_logs), (of_ensembles, coverage.unread_records)):
-        if names:
-            is_unread = F.coalesce(F.col("bookie_id").isin(*sorted(names)), F.lit(True))
-            answer = answer.when(F.col("id").isin(*filter(is_shown, BY_ID)) & is_unread, False)
-    for way in ("records", "copies", "owners"):
-        check_ids = ids_resting_on(*(basis for basis in Basis if basis.way == way))
-        answer = answer.when(F.col("id").isin(*check_ids), rules[way])
-    return answer.otherwise(rules["disks"])
+    return cast(Column, was_covered(facts))
 
 
 def _is_whole() -> Column:
     """Return whether a bookie's directories were found and read to the end; answers alone do not count."""
     return F.col("found") & (F.col("read") == BookieRead.READ)
-
-
-KINDS = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN, Change.SAME)
-_NEW, _WORSE, _BETTER, _FIXED, _UNSEEN, _SAME = range(len(KINDS))
-_RANKS = {str(severity): severity.rank for severity in Severity}
-CONFIDENCES = [str(confidence) for confidence in Confidence]
-_CONFIDENCE_CODES = {confidence: position for position, confidence in enumerate(CONFIDENCES)}
-_CONFIRMED = _CONFIDENCE_CODES[Confidence.CONFIRMED]
-
-
-@dataclass(frozen=True)
-class Marks:
-    """The findings that one run knows, as arrays in the order of its table changes: 18 bytes each, and rows.
-
-    ``trouble`` is the number by which findings of two runs are matched. ``rank`` is that of the severity, 0
-    the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in the table. ``unseen``
-    is True if the run did not see the finding, or did not see it in its known severity.
-    """
-
-    trouble: NDArray[np.uint64]
-    rank: NDArray[np.int8]
-    missing: NDArray[np.int64]
-    confidence: NDArray[np.int8]
-    row: NDArray[np.int64]
-    unseen: NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class FindingPairs:
-    """Each finding of the new run with its change and its match in the old run; old findings without match.
-
-    ``pair`` are positions in the old `Marks`, -1 for none. ``gone_rows`` are the positions, in the old
-    `Marks`, of findings without a match, ascending.
-    """
-
-    old: Marks
-    new: Marks
-    pair: NDArray[np.int64]
-    change: NDArray[np.int8]
-    gone_rows: NDArray[np.int64]
-    gone_change: NDArray[np.int8]
-
-    def counts(self) -> dict[str, int]:
-        """Return the number of findings by change."""
-        change_counts = np.bincount(self.change, minlength=len(KINDS)) + np.bincount(
-            self.gone_change, minlength=len(KINDS)
-        )
-        return {kind: int(count) for kind, count in zip(KINDS, change_counts, strict=True)}
-
-
-def marks(batches: Batches, changes: Sequence[str], prefix: str = "") -> Marks:
-    """Read the findings of a run with one of these ``changes``: severity, missing entries and confidence.
-
-    ``prefix`` begins the names of these columns: "" for the values that the run found, "known_" for the
-    values that it knew at its end.
-
-    Raises `RunError` if no audit can have written the table.
-    """
-    parts: list[tuple[Any, ...]] = []
-    start = 0
-    severity, missing, confidence = (f"{prefix}{name}" for name in ("severity", "missing", "confidence"))
-    names = dict.fromkeys(["trouble", "change", severity, missing, confidence, "severity", "known_severity"])
-    for batch in batches(CHANGED, [*names]):
-        rows = np.flatnonzero(among(batch["change"], changes))
-        parts.append(
-            (
-                fingerprint_numbers(batch["trouble"])[rows],
-                to_codes(batch[severity], _RANKS)[rows],
-                whole(batch[missing])[rows],
-                to_codes(batch[confidence], _CONFIDENCE_CODES)[rows],
-                rows + start,
-                among(batch["change"], [Change.UNSEEN])[rows]
-                | to_flags(pc.not_equal(batch["severity"], batch["known_severity"]))[rows],
-            )
-        )
-        start += batch.num_rows
-    kinds = (np.uint64, np.int8, np.int64, np.int8, np.int64, np.bool_)
-    columns = zip(*parts, strict=True) if parts else ([] for _ in kinds)
-    trouble_numbers, rank, missing_count, confidence_codes, row, is_unseen = (
-        np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)
-    )
-    return Marks(trouble_numbers, rank, missing_count, confidence_codes, row, is_unseen)
-
-
-def pair_findings(
-    earlier_batches: Batches,
-    current_batches: Batches,
-    has_holes: bool,
-    skipped_checks: Collection[str] = (),
-    lost_carried: Collection[str] = (),
-) -> FindingPairs:
-    """Compare the findings of two runs; ``has_holes`` is True if the new run's metadata had holes.
-
-    ``skipped_checks`` are the checks that the new run left out, or that saw less in it than in the old one.
-    ``lost_carried`` are the checks that saw less in it than in any run before.
-
-    Findings that the old run carried on unseen take part in their last known form.
-    """
-    earlier_marks = marks(earlier_batches, (*FOUND, Change.UNSEEN), "known_")
-    current_marks = marks(current_batches, FOUND)
-    order = np.argsort(earlier_marks.trouble, kind="stable")
-    pairs = find(earlier_marks.trouble[order], current_marks.trouble)
-    is_paired = pairs >= 0
-    pairs[is_paired] = order[pairs[is_paired]]
-    change = np.full(len(current_marks.trouble), _NEW, np.int8)
-    change[is_paired] = _compare_marks(earlier_marks, current_marks, pairs, is_paired)
-    gone_rows = np.flatnonzero(find(np.sort(current_marks.trouble), earlier_marks.trouble) < 0)
-
-    better_rows = np.flatnonzero(change == _BETTER)
-    # Better or gone because less was looked at is neither.
-    findings = subjects(current_batches, current_marks.row[better_rows])
-    is_hidden = earlier_marks.unseen[pairs[better_rows]] & of_checks(findings, lost_carried)
-    change[better_rows[~covers(current_batches, has_holes, findings, skipped_checks) | is_hidden]] = _SAME
-    findings = subjects(earlier_batches, earlier_marks.row[gone_rows])
-    is_hidden = earlier_marks.unseen[gone_rows] & of_checks(findings, lost_carried)
-    is_fixed = covers(current_batches, has_holes, findings, skipped_checks) & ~is_hidden
-    gone_change = np.where(is_fixed, _FIXED, _UNSEEN).astype(np.int8)
-    return FindingPairs(earlier_marks, current_marks, pairs, change, gone_rows, gone_change)
-
-
-def _compare_marks(
-    earlier_marks: Marks, current_marks: Marks, pairs: NDArray[np.int64], is_paired: NDArray[np.bool_]
-) -> NDArray[np.int8]:
-    rank, earlier_rank = current_marks.rank[is_paired], earlier_marks.rank[pairs[is_paired]]
-    missing, earlier_missing = current_marks.missing[is_paired], earlier_marks.missing[pairs[is_paired]]
-    is_confirmed = (current_marks.confidence[is_paired] == _CONFIRMED) & (
-        earlier_marks.confidence[pairs[is_paired]] != _CONFIRMED
-    )
-    is_worse = (rank < earlier_rank) | ((rank == earlier_rank) & (missing > earlier_missing)) | is_confirmed
-    is_better = (rank > earlier_rank) | ((rank == earlier_rank) & (missing < earlier_missing))
-    return np.select([is_worse, is_better], [_WORSE, _BETTER], _SAME).astype(np.int8)

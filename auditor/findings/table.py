@@ -18,6 +18,7 @@ from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.finding import Confidence, Severity, Urgency, decimal
 from auditor.model.run_facts import Step
 from auditor.spark import functions as F
+from auditor.spark.table_queries import due_queries
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Roster, Tables
 
@@ -58,9 +59,9 @@ FOUND_SCHEMA = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "i
 def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
     """Return the results of all checks that query tables, as one DataFrame.
 
-    A small audit spends most of its time on preparing queries, so checks whose input is empty are skipped.
+    Checks whose input is empty are skipped.
     """
-    due_checks = [check for check in checks if check.asks not in tables.known_empty] or checks[:1]
+    due_checks = due_queries(checks, tables) or checks[:1]
     frames: list[DataFrame] = [
         check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in due_checks
     ]

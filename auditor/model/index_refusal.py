@@ -38,8 +38,8 @@ def unnamed_index(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
         "without indexDirectories it starts: DbLedgerStorage before 4.16 keeps no index there"
         if in_rocksdb
         else (
-            "write the bookie's index directories as indexDirs, with layout 5, into the VERSION of all its "
-            "directories and into the store's cookie; keep indexDirectories, because the index is there"
+            "write the bookie's index directories as indexDirs, with layout 5, into all its VERSION files "
+            "and the store's cookie; keep indexDirectories, because the index is there"
         )
     )
     reason = (

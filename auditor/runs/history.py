@@ -20,7 +20,7 @@ from auditor.checks import check_order
 from auditor.checks.needs import Sight
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.basis import pick_rows
-from auditor.findings.changes import CONFIDENCES, KINDS, FindingPairs, pair_findings
+from auditor.findings.pairs import CONFIDENCES, KINDS, FindingPairs, pair_findings
 from auditor.model.amounts import first_names, format_time
 from auditor.model.finding import Severity, Urgency
 from auditor.model.history import (

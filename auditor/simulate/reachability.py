@@ -31,7 +31,7 @@ from auditor.simulate.windows import (
     segment_columns,
     windows_of,
 )
-from auditor.spark.batches import TableFiles
+from auditor.spark.table_files import TableFiles
 from auditor.tables.reachability import REACHABILITY
 
 _ROWS_A_BATCH = 1 << 16

@@ -276,7 +276,7 @@ def archive_options(java: Java, make: bool = False, cache_dir: Path | None = Non
         for archive in directory.glob(f"{name}-*{kind.suffix}"):
             if archive.name == f"{name}-{archive.stat().st_size}{kind.suffix}":
                 return (shlex.quote(f"{kind.use}={archive}"), "-XX:+VerifySharedSpaces", *silent_options)
-        if make and _can_make(part, kind):
+        if make and _can_make_archive(part, kind):
             return (shlex.quote(f"{kind.make}={part}"), *silent_options)
     except OSError:
         # Without the cache an audit takes a few seconds longer, but does not fail.
@@ -302,8 +302,8 @@ def _archive_name(java: Java, spark: Path) -> str:
     import pyspark
 
     made_from = [java.build, *(os.environ.get(variable, "") for variable in _CLASS_PATH_VARIABLES)]
-    added = map(Path, os.environ.get("SPARK_DIST_CLASSPATH", "").split(os.pathsep))
-    class_path_jars = [jar for entry in added if entry.name for jar in entry.parent.glob(entry.name)]
+    extra_entries = map(Path, os.environ.get("SPARK_DIST_CLASSPATH", "").split(os.pathsep))
+    class_path_jars = [jar for entry in extra_entries if entry.name for jar in entry.parent.glob(entry.name)]
     for jar in [*sorted(spark.glob("jars/*")), *sorted(class_path_jars)]:
         stat = jar.stat()
         made_from.append(f"{jar} {stat.st_size} {stat.st_mtime_ns}")
@@ -316,7 +316,7 @@ def _record_archive(part: Path) -> Path:
     return part.with_name(f"{part.name}.config")
 
 
-def _can_make(part: Path, kind: _ArchiveKind) -> bool:
+def _can_make_archive(part: Path, kind: _ArchiveKind) -> bool:
     """Return whether a class archive may be made: no other process makes it, and the disk has room.
 
     A cache must not be made if Java would print secret options while making it.

@@ -102,10 +102,10 @@ def java_end() -> str | None:
     deadline = time.monotonic() + _END_SECONDS
     while (code := process.poll()) is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    return None if code is None else _end_text(code)
+    return None if code is None else _describe_end(code)
 
 
-def _end_text(code: int) -> str:
+def _describe_end(code: int) -> str:
     """Describe the end of a process from its status as `subprocess` reports it.
 
     >>> _end_text(3), _end_text(-9)
@@ -142,8 +142,8 @@ def log_evidence() -> str:
         return f" {log} cannot be read: {error.strerror}."
     lines = ["".join(filter(str.isprintable, line)).strip() for line in lines]
     memory = [line for line in lines if _OUT_OF_MEMORY in line]
-    last = next(reversed(memory or [line for line in lines if line]), None)
-    if last is None:
+    last_line = next(reversed(memory or [line for line in lines if line]), None)
+    if last_line is None:
         return f" {log} is empty."
     advice = " Pass more with --driver-memory." if memory else ""
-    return f" {log}: {last[:_MAX_LINE_CHARACTERS]}.{advice}"
+    return f" {log}: {last_line[:_MAX_LINE_CHARACTERS]}.{advice}"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -40,17 +40,42 @@ Reader = Callable[[Any], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
+class ReadCost:
+    """Estimate of the time in which one process reads a table.
+
+    ``seconds`` is the part that is known. Every file below ``directories`` is read in addition.
+    """
+
+    seconds: float = 0.0
+    directories: tuple[str, ...] = ()
+
+    def __add__(self, other: ReadCost) -> ReadCost:
+        return ReadCost(self.seconds + other.seconds, (*self.directories, *other.directories))
+
+
+@dataclass(frozen=True)
 class PartTable:
-    """A table of ``schema`` in parts. Each element of ``parts`` is a reader and a part that it reads."""
+    """A table of ``schema`` in parts. Each element of ``parts`` is a reader and a part that it reads.
+
+    ``cost`` is None if nobody can estimate the time of reading.
+    """
 
     spark: SparkSession
     schema: StructType
     parts: tuple[tuple[Reader, Any], ...]
+    cost: ReadCost | None = None
 
     @classmethod
-    def of(cls, spark: SparkSession, columns: pa.Schema, read: Reader, parts: Iterable[Any]) -> PartTable:
+    def of(
+        cls,
+        spark: SparkSession,
+        columns: pa.Schema,
+        read: Reader,
+        parts: Iterable[Any],
+        cost: ReadCost | None = None,
+    ) -> PartTable:
         """Return the table of these ``columns`` and ``parts``, all of which ``read`` reads."""
-        return cls(spark, spark_schema(columns), tuple((read, part) for part in parts))
+        return cls(spark, spark_schema(columns), tuple((read, part) for part in parts), cost)
 
     def frame(self) -> DataFrame:
         """Return the rows as a Spark table."""
@@ -91,13 +116,14 @@ class PartTable:
         system.delete_dir(temporary)
         system.open_output_stream(f"{where}/{WHOLE}").close()
 
-    def with_parts(self, parts: Iterable[tuple[Reader, Any]]) -> PartTable:
-        """Return the table with further parts of the same columns."""
-        return PartTable(self.spark, self.schema, (*self.parts, *parts))
+    def with_parts(self, parts: Iterable[tuple[Reader, Any]], cost: ReadCost) -> PartTable:
+        """Return the table with further parts of the same columns, and the estimate of their ``cost``."""
+        all_cost = None if self.cost is None else self.cost + cost
+        return replace(self, parts=(*self.parts, *parts), cost=all_cost)
 
     def _pickled_parts(self) -> _PickledParts:
         readers = list({id(reader): reader for reader, _ in self.parts}.values())
-        places = {id(reader): place for place, reader in enumerate(readers)}
+        places = {id(reader): reader_number for reader_number, reader in enumerate(readers)}
         pickled = tuple((places[id(reader)], pickle.dumps(part)) for reader, part in self.parts)
         return _PickledParts(tuple(readers), pickled)
 
@@ -186,7 +212,10 @@ def _write_part(
                     filesystem=system,
                     compression="snappy",
                     use_dictionary=[
-                        leaf for column in schema for leaf in _leaf_paths(column) if leaf not in _UNLIKE
+                        column_path
+                        for column in schema
+                        for column_path in _leaf_paths(column)
+                        if column_path not in _UNLIKE
                     ],
                     write_page_checksum=True,  # as Spark does: what a later run takes over is checked by them
                     store_schema=False,

@@ -11,15 +11,14 @@ Large tables are joined in partitions that fit in memory. Their rows are narrow 
 and shuffles grow ten times in memory. With its defaults, Spark would merge partitions until they spill, and
 send whole tables to every task.
 
-The results of all these plans are equal. Numbers of several tables are computed in one query.
+The results of all these plans are equal.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce
 
 from auditor.model.batch_bounds import MAX_BATCH_BYTES
-from auditor.spark.types import DataFrame, SparkSession
+from auditor.spark.types import SparkSession
 
 SMALL_BYTES = 10 << 20
 """Largest size of small tables, ledgers and indexes together, in bytes of Parquet.
@@ -141,30 +140,3 @@ def query_plans(spark: SparkSession) -> Iterator[QueryPlans]:
         yield plans
     finally:
         plans.restore_settings()
-
-
-def aggregate_many(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
-    """Return the results of SQL aggregates over tables, by name. A null result becomes 0.
-
-    ``aggregates`` has for each name a table and its SQL aggregates. The shortest query takes a fifth of a
-    second, and several aggregates in one query take little more. Without a table, no query is run.
-
-    >>> aggregate_many({})
-    {}
-    >>> def newest(ledgers: DataFrame, marks: DataFrame) -> dict[str, tuple[int, ...]]:
-    ...     return aggregate_many({"ledgers": (ledgers, ["max(version)"]), "marks": (marks, ["count(*)"])})
-    """
-    if not aggregates:
-        return {}
-    queries = [
-        table.selectExpr(
-            f"'{name}' AS name", f"array({', '.join(map(_aggregate_number, numbers))}) AS numbers"
-        )
-        for name, (table, numbers) in aggregates.items()
-    ]
-    rows = reduce(lambda union, query: union.union(query), queries).collect()
-    return {row["name"]: tuple(row["numbers"]) for row in rows}
-
-
-def _aggregate_number(aggregate: str) -> str:
-    return f"cast(coalesce({aggregate}, 0) AS bigint)"

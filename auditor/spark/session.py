@@ -73,15 +73,15 @@ def lasting_directory(kind: str, parent: Path | None = None) -> str:
     Raises:
         OSError: the directory cannot be made.
     """
-    stack = ExitStack()
-    path = stack.enter_context(scratch_directory(kind, parent))
-    atexit.register(_leave_stack, stack)
+    open_resources = ExitStack()
+    path = open_resources.enter_context(scratch_directory(kind, parent))
+    atexit.register(_leave_stack, open_resources)
     return path
 
 
-def _leave_stack(stack: ExitStack) -> None:
+def _leave_stack(open_resources: ExitStack) -> None:
     with suppress(OSError):  # a child process still writes there; the next process removes it
-        stack.close()
+        open_resources.close()
 
 
 def remove_left(parent: Path) -> None:
@@ -94,9 +94,12 @@ def remove_left(parent: Path) -> None:
         except OSError:
             continue  # another's, no directory, or gone meanwhile
         try:
-            state = os.fstat(descriptor)
+            descriptor_state = os.fstat(descriptor)
             os.stat(SCRATCH_MARK, dir_fd=descriptor)
-            if state.st_uid == os.getuid() and time.time() - state.st_mtime >= LEFTOVER_SECONDS:
+            if (
+                descriptor_state.st_uid == os.getuid()
+                and time.time() - descriptor_state.st_mtime >= LEFTOVER_SECONDS
+            ):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(name, ignore_errors=True)
         except OSError:
@@ -218,7 +221,7 @@ def build_session(
     added_options = (*JAVA_OPTIONS, *SMALL_JAVA_OPTIONS) if small() else JAVA_OPTIONS
     with (
         as_file(files("auditor") / "log4j2.properties") as log_settings,
-        _output_to(log),
+        _redirected_output(log),
         _scratch_parent() as scratch,
         ThreadPoolExecutor(1, "beside") as importer,
     ):
@@ -256,7 +259,7 @@ def _scratch_parent() -> Iterator[str]:
         SparkError: no directory can take temporary files.
     """
     try:
-        place = lasting_directory("spark")
+        scratch_path = lasting_directory("spark")
     except OSError as error:
         raise SparkError(
             f"Spark does not start: no directory takes temporary files ({error.strerror}); set TMPDIR"
@@ -265,7 +268,7 @@ def _scratch_parent() -> Iterator[str]:
     if local_dirs is not None:
         os.environ[LOCAL_DIRS] = ",".join(map(_scratch_below, local_dirs.split(",")))
     try:
-        yield shlex.quote(f"-Djava.io.tmpdir={place}")
+        yield shlex.quote(f"-Djava.io.tmpdir={scratch_path}")
     finally:
         if local_dirs is not None:
             os.environ[LOCAL_DIRS] = local_dirs
@@ -315,12 +318,12 @@ def check_master(master: str) -> None:
         return
     if not master.startswith(_STANDALONE_PREFIX):
         raise UsageError(f"master: {master!r} is not one of local[N], spark://HOST:PORT, yarn, k8s://URL")
-    reasons = [_unreachable(address) for address in master.removeprefix(_STANDALONE_PREFIX).split(",")]
+    reasons = [_unreachable_error(address) for address in master.removeprefix(_STANDALONE_PREFIX).split(",")]
     if all(reasons):
         raise SparkError(f"master: {master}: {'; '.join(reason for reason in reasons if reason)}")
 
 
-def _unreachable(address: str) -> str | None:
+def _unreachable_error(address: str) -> str | None:
     """Return why no server answers at HOST:PORT; None if one does."""
     host, _, port = address.rpartition(":") if ":" in address else (address, "", str(_DEFAULT_PORT))
     if not port.isdecimal() or not host:
@@ -333,7 +336,7 @@ def _unreachable(address: str) -> str | None:
 
 
 @contextmanager
-def _output_to(log: Path | None) -> Iterator[None]:
+def _redirected_output(log: Path | None) -> Iterator[None]:
     """Redirect standard output of this process and its children to ``log``, or else to standard error.
 
     If ``log`` is given, standard error also goes there. Standard output is for the report only. If it is a
@@ -349,6 +352,6 @@ def _output_to(log: Path | None) -> Iterator[None]:
         os.dup2(2, 1)
         yield
     finally:
-        for number, copy in zip((1, 2), descriptors, strict=True):
-            os.dup2(copy, number)
-            os.close(copy)
+        for number, descriptor_copy in zip((1, 2), descriptors, strict=True):
+            os.dup2(descriptor_copy, number)
+            os.close(descriptor_copy)

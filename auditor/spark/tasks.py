@@ -193,7 +193,7 @@ def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
         return
     Path(path).mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path) as probe_file:
-        is_shared = _look_for(spark, probe_file.name)
+        is_shared = _probe_from_tasks(spark, probe_file.name)
     if not is_shared:
         raise UsageError(
             f"{path}: executors of {master} do not see this directory; name one that all of them share, or "
@@ -201,7 +201,7 @@ def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
         )
 
 
-def _look_for(spark: SparkSession, path: str) -> bool:
+def _probe_from_tasks(spark: SparkSession, path: str) -> bool:
     """Return whether every task sees a file. There are enough tasks for each core to get one."""
 
     def look(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from threading import RLock
 
 from auditor.model.collector_settings import CollectorSettings
 from auditor.spark import functions as F
+from auditor.spark.table_queries import names_without_rows
 from auditor.spark.types import DataFrame
 from auditor.tables.roster import ClusterFacts, Roster
 
@@ -40,7 +41,8 @@ class Tables:
     known_empty: frozenset[str] = frozenset()
     """Names of tables and of parts of tables (`auditor.tables.parts`) that are known to have no rows.
 
-    Names of properties such as ``unregistered`` are included.
+    Names of properties such as ``unregistered`` are included. Only `auditor.spark.table_queries` uses them,
+    to leave out queries.
     """
     queries: dict[Callable[[Tables], DataFrame], DataFrame] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -55,12 +57,9 @@ class Tables:
         except KeyError:
             raise AttributeError(f"this audit has no table {name}") from None
 
-    def add(self, empty: Collection[str] = (), /, **frames: DataFrame) -> Tables:
-        """Return a copy with more tables, which replace tables of equal name.
-
-        ``empty`` has the names of tables without rows.
-        """
-        known_empty = (self.known_empty - {*frames}) | ({*empty} & {*frames})
+    def add(self, **frames: DataFrame) -> Tables:
+        """Return a copy with more tables, which replace tables of equal name."""
+        known_empty = (self.known_empty - {*frames}) | names_without_rows(frames)
         return replace(self, frames={**self.frames, **frames}, known_empty=known_empty)
 
     @property

@@ -22,7 +22,8 @@ from auditor.errors import CoverageLimitError
 from auditor.model.columns import REPLICA
 from auditor.model.states import OF_REPLICAS, IndexState
 from auditor.spark import functions as F
-from auditor.spark.batches import TableFiles, map_batches
+from auditor.spark.batches import map_batches
+from auditor.spark.table_files import TableFiles
 from auditor.spark.types import DataFrame
 from auditor.tables.judge_replicas import groups_of
 from auditor.tables.replica_blocks import NO_ANSWER, Coded, ReplicaBatch
@@ -46,7 +47,7 @@ def expected_replicas(files: TableFiles, all_members: bool = False) -> Iterator[
     members = (f"{_MEMBER}.bookie_id", f"{_MEMBER}.groups")
     # Codes in lists come in pieces, which Arrow does not put together: these are texts first.
     rows = files.row_groups(("scope_id", "ledger_id", "state", "undecidable", *members), (), _LEDGERS)
-    return map(partial(_expected, all_members=all_members), rows)
+    return map(partial(_expected_groups, all_members=all_members), rows)
 
 
 def index_replicas(
@@ -60,10 +61,10 @@ def index_replicas(
             state ``cut``.
         without: Bookies to leave out.
     """
-    cut = ("page_bytes",) if edges else ()
-    rows = files.row_groups((*REPLICA, "groups", "state", "answered", *cut), _CODED, _REPLICAS)
+    page_columns = ("page_bytes",) if edges else ()
+    rows = files.row_groups((*REPLICA, "groups", "state", "answered", *page_columns), _CODED, _REPLICAS)
     # A loop here would keep the rows while the caller works on what was made of them.
-    return map(partial(_held, edges=edges or {}, without=without), rows)
+    return map(partial(_held_groups, edges=edges or {}, without=without), rows)
 
 
 def tail_replicas(files: TableFiles, without: Collection[str] = ()) -> Iterator[ReplicaBatch]:
@@ -90,30 +91,30 @@ def ends_inside_page(
     without a file, and for bookies that are not in ``edges``.
     """
     sizes = np.array([edges.get(name.decode(), 1) for name in bookies.values.to_pylist()] + [1], np.int64)
-    short: NDArray[np.bool_] = page_bytes.fill_null(0).to_numpy() % sizes[bookies.codes] != 0
-    return short & _are_of(states, (IndexState.OK,))
+    has_partial_page: NDArray[np.bool_] = page_bytes.fill_null(0).to_numpy() % sizes[bookies.codes] != 0
+    return has_partial_page & _has_value(states, (IndexState.OK,))
 
 
-def _expected(rows: pa.Table, all_members: bool) -> ReplicaBatch:
+def _expected_groups(rows: pa.Table, all_members: bool) -> ReplicaBatch:
     members = rows["replicas"].chunks
     lengths = [pc.list_value_length(chunk).fill_null(0).to_numpy() for chunk in members]
-    flat = [chunk.flatten() for chunk in members]
+    flat_chunks = [chunk.flatten() for chunk in members]
     member = rows.schema.field("replicas").type.value_type
     bookies, groups = (
-        Coded.of(pa.chunked_array([chunk.field(name) for chunk in flat], member.field(name).type))
+        Coded.of(pa.chunked_array([chunk.field(name) for chunk in flat_chunks], member.field(name).type))
         for name in ("bookie_id", "groups")
     )
-    decided = ~rows["undecidable"].fill_null(True).to_numpy()
+    is_decided = ~rows["undecidable"].fill_null(True).to_numpy()
     row_of_member = np.repeat(np.arange(rows.num_rows), np.concatenate(lengths) if lengths else 0)
-    is_expected = decided[row_of_member]
+    is_expected = is_decided[row_of_member]
     if not all_members:
-        filled = pc.greater(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False)
-        is_expected &= np.append(filled, False)[groups.codes]
+        has_groups = pc.greater(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False)
+        is_expected &= np.append(has_groups, False)[groups.codes]
     expected_rows = row_of_member[is_expected]
     states = Coded.of(rows["state"])
     return ReplicaBatch(
-        _longs(rows["ledger_id"])[expected_rows],
-        _longs(rows["scope_id"])[expected_rows],
+        _long_column(rows["ledger_id"])[expected_rows],
+        _long_column(rows["scope_id"])[expected_rows],
         np.full(len(expected_rows), NO_ANSWER),
         bookies.taken(is_expected),
         groups.taken(is_expected),
@@ -121,45 +122,45 @@ def _expected(rows: pa.Table, all_members: bool) -> ReplicaBatch:
     )
 
 
-def _held(rows: pa.Table, edges: Mapping[str, int], without: Collection[str]) -> ReplicaBatch:
+def _held_groups(rows: pa.Table, edges: Mapping[str, int], without: Collection[str]) -> ReplicaBatch:
     states, bookies = Coded.of(rows["state"]), Coded.of(rows["bookie_id"])
-    is_selected = _are_of(states, OF_REPLICAS) & ~_are_of(bookies, without)
+    is_selected = _has_value(states, OF_REPLICAS) & ~_has_value(bookies, without)
     if edges:
-        short = ends_inside_page(states, bookies, rows["page_bytes"], edges)
+        has_partial_page = ends_inside_page(states, bookies, rows["page_bytes"], edges)
         names = pa.concat_arrays([states.values, pa.array([IndexState.CUT.encode()], pa.binary())])
-        states = Coded(np.where(short, np.int32(len(names) - 1), states.codes), names)
-    answered = rows["answered"].fill_null(NO_ANSWER).to_numpy()
-    return _replicas(rows, answered, bookies, Coded.of(rows["groups"]), states, is_selected)
+        states = Coded(np.where(has_partial_page, np.int32(len(names) - 1), states.codes), names)
+    answer_times = rows["answered"].fill_null(NO_ANSWER).to_numpy()
+    return _replicas(rows, answer_times, bookies, Coded.of(rows["groups"]), states, is_selected)
 
 
 def _after_mark(rows: pa.Table, without: Collection[str]) -> ReplicaBatch:
     bookies = Coded.of(rows["bookie_id"])
-    is_selected = rows["ledger_id"].is_valid().to_numpy() & ~_are_of(bookies, without)
-    nothing = Coded(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
+    is_selected = rows["ledger_id"].is_valid().to_numpy() & ~_has_value(bookies, without)
+    no_states = Coded(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
     no_times = np.full(rows.num_rows, NO_ANSWER)
-    return _replicas(rows, no_times, bookies, Coded.of(rows["groups"]), nothing, is_selected)
+    return _replicas(rows, no_times, bookies, Coded.of(rows["groups"]), no_states, is_selected)
 
 
 def _replicas(
     rows: pa.Table,
-    answered: Longs,
+    answer_times: Longs,
     bookies: Coded,
     groups: Coded,
     states: Coded,
     is_selected: NDArray[np.bool_],
 ) -> ReplicaBatch:
-    ids, scopes = _longs(rows["ledger_id"]), _longs(rows["scope_id"])
-    return ReplicaBatch(ids, scopes, answered, bookies, groups, states).taken(is_selected)
+    ids, scopes = _long_column(rows["ledger_id"]), _long_column(rows["scope_id"])
+    return ReplicaBatch(ids, scopes, answer_times, bookies, groups, states).taken(is_selected)
 
 
-def _are_of(column: Coded, values: Collection[str]) -> NDArray[np.bool_]:
+def _has_value(column: Coded, values: Collection[str]) -> NDArray[np.bool_]:
     """Return for each row whether its value is in ``values``."""
-    these = np.array([value.decode() in values for value in column.values.to_pylist()], bool)
-    chosen: NDArray[np.bool_] = np.append(these, False)[column.codes]
-    return chosen
+    is_chosen_value = np.array([value.decode() in values for value in column.values.to_pylist()], bool)
+    is_chosen_row: NDArray[np.bool_] = np.append(is_chosen_value, False)[column.codes]
+    return is_chosen_row
 
 
-def _longs(column: pa.ChunkedArray) -> Longs:
+def _long_column(column: pa.ChunkedArray) -> Longs:
     """Return a column of ids as an array. Rows without a replica have a null, which becomes 0."""
     ids: Longs = column.fill_null(0).to_numpy()
     return ids
@@ -208,31 +209,33 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, whole: bool) ->
     >>> print(*unite_answer(None, HeldAccount(b"", IndexState.OK, 7), whole=False)[:4])
     b'' ok 7 None
     """
-    settles = index is None or (
+    answer_decides = index is None or (
         answer.index_state == IndexState.OK and (index.index_state == IndexState.OK or bool(answer.held))
     )
-    state, answered = (answer if settles or index is None else index)[1:3]
+    state, answer_times = (answer if answer_decides or index is None else index)[1:3]
     by_index = whole and (index is None or index.index_state == IndexState.OK)
     if by_index:
-        answered = None
+        answer_times = None
     listed = answer.held or None if by_index else None
     if index is None:
-        return HeldAccount(answer.held, state, answered, listed)
+        return HeldAccount(answer.held, state, answer_times, listed)
     if listed == index.held:
         listed = None
     # What a bookie serves after all, it said itself; where that does not settle it, the locations stay.
-    unserved = index.index_state == IndexState.NOT_INDEXED and settles
-    shown = [groups for groups in (None if unserved else index.held, answer.held) if groups]
-    if len(set(shown)) < 2:
-        return HeldAccount(shown[0] if shown else index.held, state, answered, listed)
-    index_groups, answer_groups = map(groups_of, shown)
+    is_unserved = index.index_state == IndexState.NOT_INDEXED and answer_decides
+    known_groups = [groups for groups in (None if is_unserved else index.held, answer.held) if groups]
+    if len(set(known_groups)) < 2:
+        return HeldAccount(known_groups[0] if known_groups else index.held, state, answer_times, listed)
+    index_groups, answer_groups = map(groups_of, known_groups)
     try:
-        united = coverage.union([index_groups, answer_groups]).tobytes()
-        beyond = coverage.difference(answer_groups, index_groups).tobytes() or None if listed else None
+        union_groups = coverage.union([index_groups, answer_groups]).tobytes()
+        groups_beyond_index = (
+            coverage.difference(answer_groups, index_groups).tobytes() or None if listed else None
+        )
     except CoverageLimitError:
         # What the index says is there; the rest is more than can be put together, so it is not known.
-        return HeldAccount(index.held, IndexState.CUT, answered, listed)
-    return HeldAccount(united, state, answered, beyond)
+        return HeldAccount(index.held, IndexState.CUT, answer_times, listed)
+    return HeldAccount(union_groups, state, answer_times, groups_beyond_index)
 
 
 def subtract_gone(index: HeldAccount, gone_groups: bytes, state: str) -> HeldAccount:
@@ -291,9 +294,11 @@ def combine_pieces(pieces: DataFrame) -> DataFrame:
         F.max("answered").alias("asked"),
         F.collect_list(served).alias("sets"),
     )
-    latest = {"mtime": F.col("newest"), "answered": F.col("asked")}
+    time_columns = {"mtime": F.col("newest"), "answered": F.col("asked")}
     rows = by_replica.select(
-        *REPLICA, *(latest.get(name, F.col("piece")[name]).alias(name) for name in value_columns), "sets"
+        *REPLICA,
+        *(time_columns.get(name, F.col("piece")[name]).alias(name) for name in value_columns),
+        "sets",
     )
     return _unite_sets(rows, columns)
 
@@ -302,14 +307,14 @@ def _unite_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Return the rows with ``groups`` as the union of their ``sets``."""
     from pyspark.sql.types import StructType
 
-    distinct = F.filter(F.array_distinct("sets"), lambda groups: F.length(groups) > 0)
-    rows = rows.withColumn("sets", distinct)
+    distinct_sets = F.filter(F.array_distinct("sets"), lambda groups: F.length(groups) > 0)
+    rows = rows.withColumn("sets", distinct_sets)
     single_set_rows = rows.where("size(sets) < 2").withColumn(
         "groups", F.coalesce(F.get("sets", F.lit(0)), "groups")
     )
     schema = StructType([rows.schema[name] for name in columns])
-    several = rows.where("size(sets) > 1").select(*columns, "sets")
-    joined = map_batches(several, _join_batches, schema)
+    rows_of_several_sets = rows.where("size(sets) > 1").select(*columns, "sets")
+    joined = map_batches(rows_of_several_sets, _join_batches, schema)
     return single_set_rows.select(*columns).unionByName(joined)
 
 

@@ -22,27 +22,31 @@ _FULL_NAME = "^([a-z]+)://([^/]+)/([^/]+)/(.+)$"
 
 def application_of(custom: Column) -> Column:
     """Return the application that wrote a ledger's custom metadata; null if the metadata names none."""
-    return _text(custom, "application")
+    return _text_of_bytes(custom, "application")
 
 
 def claim_of(custom: Column) -> Column:
     """Return the znode of the owner that a ledger's custom metadata names; null if it names none."""
-    component = _text(custom, "component")
-    cursor = F.concat(F.lit("/"), _text(custom, "pulsar/cursor"))
+    component = _text_of_bytes(custom, "component")
+    cursor = F.concat(F.lit("/"), _text_of_bytes(custom, "pulsar/cursor"))
     managed = F.concat(
-        F.lit(f"/{MANAGED_LEDGERS}/"), _text(custom, "pulsar/managed-ledger"), F.coalesce(cursor, F.lit(""))
+        F.lit(f"/{MANAGED_LEDGERS}/"),
+        _text_of_bytes(custom, "pulsar/managed-ledger"),
+        F.coalesce(cursor, F.lit("")),
     )
-    schema = F.concat(F.lit(f"/{SCHEMAS}/"), _text(custom, "pulsar/schemaId"))
-    compacted = F.concat(_topic_path(_text(custom, "pulsar/compactedTopic")), F.lit("/__compaction"))
-    reader = _text(custom, "pulsar/delayedIndexCursor")
+    schema = F.concat(F.lit(f"/{SCHEMAS}/"), _text_of_bytes(custom, "pulsar/schemaId"))
+    compacted = F.concat(_topic_path(_text_of_bytes(custom, "pulsar/compactedTopic")), F.lit("/__compaction"))
+    reader = _text_of_bytes(custom, "pulsar/delayedIndexCursor")
     # Brokers keep the name as they have it; one that is encoded already has one of these.
     encoded = F.when(reader.rlike("[%+]"), reader).otherwise(F.url_encode(reader))
-    bucket = F.concat(_topic_path(_text(custom, "pulsar/delayedIndexTopic")), F.lit("/"), encoded)
+    bucket_path = F.concat(
+        _topic_path(_text_of_bytes(custom, "pulsar/delayedIndexTopic")), F.lit("/"), encoded
+    )
     return (
         F.when(component == "managed-ledger", managed)
         .when(component == "schema", schema)
         .when(component == "compacted-ledger", compacted)
-        .when(component == "delayed-index-bucket", bucket)
+        .when(component == "delayed-index-bucket", bucket_path)
     )
 
 
@@ -54,34 +58,34 @@ def namespace_of(path: Column) -> Column:
     """
     parts = F.split(path, "/", 7)
     tree, tenant = F.try_element_at(parts, F.lit(2)), F.try_element_at(parts, F.lit(3))
-    level = {number: F.try_element_at(parts, F.lit(number)) for number in (4, 5, 6)}
-    of_topic = F.when(level[5].isin("persistent", "segment"), level[4]).when(
-        level[6] == "persistent", level[5]
+    level_name = {number: F.try_element_at(parts, F.lit(number)) for number in (4, 5, 6)}
+    of_topic = F.when(level_name[5].isin("persistent", "segment"), level_name[4]).when(
+        level_name[6] == "persistent", level_name[5]
     )
-    namespace = F.when(tree == SCHEMAS, level[4]).when(tree == MANAGED_LEDGERS, of_topic)
+    namespace = F.when(tree == SCHEMAS, level_name[4]).when(tree == MANAGED_LEDGERS, of_topic)
     return F.concat(tenant, F.lit("/"), namespace)
 
 
 def path_below_root(chroots: Mapping[str, str]) -> Column:
     """Return the column ``path`` without its store's chroot; ``chroots`` maps ``store`` to chroot."""
     path = F.col("path")
-    below = path
+    path_below_store = path
     for store, chroot in chroots.items():
         if chroot:
-            below = F.when(F.col("store") == store, F.expr(f"substring(path, {len(chroot) + 1})")).otherwise(
-                below
-            )
-    return below
+            path_below_store = F.when(
+                F.col("store") == store, F.expr(f"substring(path, {len(chroot) + 1})")
+            ).otherwise(path_below_store)
+    return path_below_store
 
 
 def _topic_path(name: Column) -> Column:
     """Return the path of a topic from its full name; null if the text is not the full name of a topic."""
     parts = [F.regexp_extract(name, _FULL_NAME, group) for group in (2, 3, 1)]
-    local = F.url_encode(F.regexp_extract(name, _FULL_NAME, 4))
-    path = F.concat_ws("/", F.lit(f"/{MANAGED_LEDGERS}"), *parts, local)
+    local_name = F.url_encode(F.regexp_extract(name, _FULL_NAME, 4))
+    path = F.concat_ws("/", F.lit(f"/{MANAGED_LEDGERS}"), *parts, local_name)
     return F.when(name.rlike(_FULL_NAME), path)
 
 
-def _text(custom: Column, key: str) -> Column:
+def _text_of_bytes(custom: Column, key: str) -> Column:
     # Anybody may write anything there: what is not text says nothing.
     return F.try_validate_utf8(F.try_element_at(custom, F.lit(key)).cast("string"))

@@ -39,11 +39,11 @@ CLUSTER = schema_of(
 )
 
 
-def _text(data: bytes) -> str:
+def _read_text(data: bytes) -> str:
     return data.decode("utf-8", "replace").strip()
 
 
-def _there(data: bytes) -> str:
+def _describe_presence(data: bytes) -> str:
     return "true"
 
 
@@ -53,13 +53,13 @@ def _replication_layout(data: bytes) -> str:
 
 
 _READERS: dict[str, tuple[str, Callable[[bytes], object]]] = {
-    "INSTANCEID": ("instance-id", _text),
-    "LAYOUT": ("layout", _text),
+    "INSTANCEID": ("instance-id", _read_text),
+    "LAYOUT": ("layout", _read_text),
     # These two say what they say by being there.
-    "disableHealthCheck": ("health-check-disabled", _there),
-    "underreplication/disable": ("replication-disabled", _there),
+    "disableHealthCheck": ("health-check-disabled", _describe_presence),
+    "underreplication/disable": ("replication-disabled", _describe_presence),
     "underreplication/LAYOUT": ("replication-layout", _replication_layout),
-    "underreplication/lostBookieRecoveryDelay": ("lost-bookie-recovery-delay-s", _text),
+    "underreplication/lostBookieRecoveryDelay": ("lost-bookie-recovery-delay-s", _read_text),
     "underreplication/checkallledgersctime": (
         "check-all-ledgers-time-ms",
         underreplication.decode_check_all_ledgers_time,
@@ -93,13 +93,13 @@ def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
     for path, znode in sorted(cluster.nodes.items()):
         if path in _READERS:
             fact, read = _READERS[path]
-            rows.append(_row(fact, znode, read))
+            rows.append(_fact_row(fact, znode, read))
         elif path in votes:
             fact = "auditor" if path == votes[0] else "auditor-candidate"
-            rows.append(_row(fact, znode, underreplication.decode_vote))
+            rows.append(_fact_row(fact, znode, underreplication.decode_vote))
         elif path.startswith(_GENERATORS):
             # Its name is what it says: the high bits of ids, or a number that was just drawn.
-            rows.append(_row("id-generator", znode, _there) | {"value": path})
+            rows.append(_fact_row("id-generator", znode, _describe_presence) | {"value": path})
     return rows
 
 
@@ -112,7 +112,7 @@ _CHECK_TIMES = (
 
 
 def autorecovery_facts(
-    scans: Sequence[ClusterNodes], scan_time: int, down: Collection[str]
+    scans: Sequence[ClusterNodes], scan_time: int, down_bookies: Collection[str]
 ) -> dict[str, Any]:
     """Return the fields of `RepairState` from the store's znodes; empty if the znodes were not read.
 
@@ -120,26 +120,29 @@ def autorecovery_facts(
         scans: Znodes of the cluster from both scans, the later scan last. The votes are those of the later
             scan, or of the first one if the later has none.
         scan_time: Time of the first scan, ms.
-        down: Bookies with a cookie that are not registered.
+        down_bookies: Bookies with a cookie that are not registered.
     """
-    later = scans[-1]
+    newest_scan = scans[-1]
     # Without the parent of the queue nobody ever started AutoRecovery here, or the dump left it out.
-    if any(nodes.gaps for nodes in scans) or not any(_is_replication(path) for path in later.nodes):
+    if any(nodes.gaps for nodes in scans) or not any(_is_replication(path) for path in newest_scan.nodes):
         return {}
     votes = next((votes for votes in map(_live_votes, reversed(scans)) if votes), [])
-    facts = {row["fact"]: row for row in cluster_state(later)}
-    disabled, times = facts.get("replication-disabled"), [_number(facts.get(name)) for name in _CHECK_TIMES]
+    facts = {row["fact"]: row for row in cluster_state(newest_scan)}
+    disabled_fact, check_times = (
+        facts.get("replication-disabled"),
+        [_read_number(facts.get(name)) for name in _CHECK_TIMES],
+    )
     auditor = _vote_of(votes[0]) if votes else None
-    creation_times = [node.ctime for node in later.nodes.values() if node.ctime > 0]
+    creation_times = [node.ctime for node in newest_scan.nodes.values() if node.ctime > 0]
     return {
         "sees_autorecovery": True,
         "auditor": auditor,
-        "auditor_down": auditor in down,
+        "auditor_down": auditor in down_bookies,
         "votes": len(votes),
-        "disabled": disabled is not None,
-        "disabled_since": disabled["mtime"] if disabled else None,
-        "delay_s": _number(facts.get("lost-bookie-recovery-delay-s")),
-        "last_check": max((time for time in times if time is not None and time > 0), default=None),
+        "disabled": disabled_fact is not None,
+        "disabled_since": disabled_fact["mtime"] if disabled_fact else None,
+        "delay_s": _read_number(facts.get("lost-bookie-recovery-delay-s")),
+        "last_check": max((time for time in check_times if time is not None and time > 0), default=None),
         "age_ms": scan_time - min(creation_times) if creation_times else None,
     }
 
@@ -161,28 +164,30 @@ def _vote_of(znode: Znode) -> str | None:
         return None
 
 
-def _number(fact: Mapping[str, Any] | None) -> int | None:
+def _read_number(fact: Mapping[str, Any] | None) -> int | None:
     """Return the value of a fact as a number; None if the fact is absent or not a number."""
     value = None if fact is None else fact["value"]
     return int(value) if value is not None and re.fullmatch("-?[0-9]{1,18}", value) else None
 
 
-def unlisted_bookies(hidden: tuple[str, str] | None, unclear: Mapping[str, str]) -> list[dict[str, Any]]:
+def unlisted_bookies(
+    unread_place: tuple[str, str] | None, path_by_bookie: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Return the rows of `CLUSTER` for cookies and registrations that could not be read.
 
     Args:
-        hidden: Path and reason of an unread place that may have those of any bookie; None if there is none.
-        unclear: Paths of unread cookies and registrations, by bookie.
+        unread_place: Path and reason of an unread place that may have those of any bookie, or None.
+        path_by_bookie: Paths of unread cookies and registrations, by bookie.
     """
     fact = {"fact": UNLISTED_BOOKIES, "mtime": None, "damage": None}
-    rows = [fact | {"value": name, "path": path} for name, path in sorted(unclear.items())]
-    if hidden is None:
+    rows = [fact | {"value": name, "path": path} for name, path in sorted(path_by_bookie.items())]
+    if unread_place is None:
         return rows
-    path, reason = hidden
+    path, reason = unread_place
     return [*rows, fact | {"value": None, "path": path, "damage": reason}]
 
 
-def _row(fact: str, znode: Znode, read: Callable[[bytes], object]) -> dict[str, Any]:
+def _fact_row(fact: str, znode: Znode, read: Callable[[bytes], object]) -> dict[str, Any]:
     value, damage = None, None
     try:
         value = read(znode.data)
@@ -198,7 +203,7 @@ def _row(fact: str, znode: Znode, read: Callable[[bytes], object]) -> dict[str, 
 
 
 GENERATORS = ("idgen", "idgen-long", "ms-idgen", "buckets")
-_HOB = re.compile(r"idgen-long/HOB-([0-9]{10})")
+_HIERARCHICAL_OBJECTS = re.compile(r"idgen-long/HOB-([0-9]{10})")
 _LOW_BITS = 32
 _BUCKET_BITS = 56
 _NEXT = pa.schema([("generator", pa.int64()), ("next", pa.int64())])
@@ -228,10 +233,10 @@ def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[Ids, ...]:
     if layout is LayoutKind.FLAT:
         return ()
     if "idgen-long" in cluster.nodes:
-        drawn = _long(cluster)
+        drawn_id = _read_long(cluster)
     else:
-        drawn = cluster.nodes["idgen"].made if "idgen" in cluster.nodes else UNCOUNTED
-    return () if drawn == UNCOUNTED else (Ids(0, MAX_LEDGER_ID, drawn),)
+        drawn_id = cluster.nodes["idgen"].made if "idgen" in cluster.nodes else UNCOUNTED
+    return () if drawn_id == UNCOUNTED else (Ids(0, MAX_LEDGER_ID, drawn_id),)
 
 
 def is_bare(cluster: ClusterNodes) -> bool:
@@ -240,13 +245,13 @@ def is_bare(cluster: ClusterNodes) -> bool:
     >>> is_bare(ClusterNodes({}, 5, "0x1")), is_bare(ClusterNodes({}, 5, "0x1", (("/ledgers", "cut"),)))
     (True, False)
     """
-    tops = {path.partition("/")[0] for path in cluster.nodes}
-    return not cluster.gaps and tops.isdisjoint(("LAYOUT", *GENERATORS))
+    top_names = {path.partition("/")[0] for path in cluster.nodes}
+    return not cluster.gaps and top_names.isdisjoint(("LAYOUT", *GENERATORS))
 
 
-def _long(cluster: ClusterNodes) -> int:
+def _read_long(cluster: ClusterNodes) -> int:
     """Return the next id of the generator for ids beyond 31 bits; `UNCOUNTED` if it is not known."""
-    matches = ((path, _HOB.fullmatch(path)) for path in cluster.nodes)
+    matches = ((path, _HIERARCHICAL_OBJECTS.fullmatch(path)) for path in cluster.nodes)
     high = max(((int(match[1]), path) for path, match in matches if match), default=None)
     if high is None:
         return UNCOUNTED
@@ -278,27 +283,27 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> 
     rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}
     generators = F.broadcast(arrow_frame(spark, pa.table(rows, _NEXT)))
     # The bucket is the top byte of the id, sign and all.
-    which = F.lit(0) if len(ids) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_BITS)
+    generator_number = F.lit(0) if len(ids) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_BITS)
 
     def with_next(rows: DataFrame) -> DataFrame:
         return (
             rows.where("scope_id = 0")
-            .withColumn("generator", which.cast("long"))
+            .withColumn("generator", generator_number.cast("long"))
             .join(generators, "generator")
         )
 
-    above = F.col("ledger_id") >= F.col("next")
-    listed = with_next(ledgers.where("ledger_id is not null")).agg(
-        F.count("*").alias("listed"), F.count_if(above).alias("by_hand")
+    is_undrawn = F.col("ledger_id") >= F.col("next")
+    listed_counts = with_next(ledgers.where("ledger_id is not null")).agg(
+        F.count("*").alias("listed"), F.count_if(is_undrawn).alias("by_hand")
     )
     gaps = ledgers.where("status = 'gap'").agg(F.count("*").alias("gaps"))
     # One row, with or without what it says: where the generator is not believed, the join drops every bookie.
-    believed = listed.crossJoin(gaps).where("listed > 0 and by_hand = 0 and gaps = 0")
-    undrawn_orphans = with_next(orphans.where("not in_m0 and not newer_than_scan")).where(above)
-    by_bookie = undrawn_orphans.groupBy("bookie_id").agg(
+    trusted_generators = listed_counts.crossJoin(gaps).where("listed > 0 and by_hand = 0 and gaps = 0")
+    undrawn_orphans = with_next(orphans.where("not in_m0 and not newer_than_scan")).where(is_undrawn)
+    counts_by_bookie = undrawn_orphans.groupBy("bookie_id").agg(
         F.count("*").alias("undrawn"), F.min("ledger_id").alias("lowest"), F.max("ledger_id").alias("highest")
     )
-    return by_bookie.crossJoin(F.broadcast(believed)).select(*UNDRAWN.names)
+    return counts_by_bookie.crossJoin(F.broadcast(trusted_generators)).select(*UNDRAWN.names)
 
 
 UNDRAWN = schema_of(

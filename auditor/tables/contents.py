@@ -79,7 +79,7 @@ class LargeTables(NamedTuple):
     several_directory_bookies: Sequence[str]
 
 
-_SHOWN = 3
+_SAMPLE_SIZE = 3
 
 
 def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
@@ -89,15 +89,17 @@ def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
     bookies' answers. For ``bookies`` that were read in part, unseen entries count as lacking: a disk in the
     wrong place is often the one that cannot be read. Bookies that were not read at all are left out.
     """
-    in_part = bookies.where(F.col("read") == BookieRead.PARTIAL).select("bookie_id")
-    unseen = judged.where("size(unknown) > 0").select(
+    partial_bookies = bookies.where(F.col("read") == BookieRead.PARTIAL).select("bookie_id")
+    unknown_replicas = judged.where("size(unknown) > 0").select(
         *LEDGER, F.explode("unknown.bookie_id").alias("bookie_id")
     )
-    unseen = unseen.join(F.broadcast(in_part), "bookie_id", "left_semi").select(*REPLICA)
-    short = judged.where("size(missing) > 0").select(
+    unknown_replicas = unknown_replicas.join(F.broadcast(partial_bookies), "bookie_id", "left_semi").select(
+        *REPLICA
+    )
+    missing_replicas = judged.where("size(missing) > 0").select(
         *LEDGER, F.explode("missing.bookie_id").alias("bookie_id")
     )
-    return short.unionByName(unseen).distinct()
+    return missing_replicas.unionByName(unknown_replicas).distinct()
 
 
 def bookies_in_doubt(unequal: DataFrame, lacking: DataFrame) -> DataFrame:
@@ -105,7 +107,7 @@ def bookies_in_doubt(unequal: DataFrame, lacking: DataFrame) -> DataFrame:
 
     ``lacking`` are the rows of `lacking_replicas`. The result has the column ``bookie_id``, each bookie once.
     """
-    lacked = (
+    lacking_bookies = (
         unequal.where("length(expected) > 0")
         .join(lacking, [*REPLICA], "left_semi")
         .select(*LEDGER, F.col("bookie_id").alias("other"), "expected")
@@ -113,8 +115,8 @@ def bookies_in_doubt(unequal: DataFrame, lacking: DataFrame) -> DataFrame:
     held_rows = unequal.where("length(held) > 0 and not (expected <=> held)").select(
         *LEDGER, "bookie_id", "held"
     )
-    same = (F.col("held") == F.col("expected")) & (F.col("bookie_id") != F.col("other"))
-    return held_rows.join(lacked, [*LEDGER]).where(same).select("bookie_id").distinct()
+    has_equal_replica = (F.col("held") == F.col("expected")) & (F.col("bookie_id") != F.col("other"))
+    return held_rows.join(lacking_bookies, [*LEDGER]).where(has_equal_replica).select("bookie_id").distinct()
 
 
 def contents(
@@ -124,7 +126,7 @@ def contents(
     lacking: DataFrame,
     directories: DataFrame,
     bookies: DataFrame,
-    doubted: Sequence[str],
+    doubted_bookies: Sequence[str],
     large: LargeTables,
 ) -> DataFrame:
     """Rank the bookie ids that explain each directory's ledgers: rows of `CONTENTS`.
@@ -137,27 +139,29 @@ def contents(
         directories: The table of that name. Directories of another cluster's bookies are left out, because
             their ledger ids mean nothing here.
         bookies: The table of that name.
-        doubted: Bookies whose directories are compared with every id. These are the bookies of
+        doubted_bookies: Bookies whose directories are compared with every id. These are the bookies of
             `bookies_in_doubt`, and bookies with a ledger in several pieces: their pairs do not show the
             entries in one directory.
         large: Parts and counts of tables that save a read of all rows.
     """
     places = _places(directories, bookies)
-    doubtful = F.col("bookie_id").isin(list(doubted))
-    sure = availability.where(~doubtful)
-    owned = places.where(~F.col("owner").isin(list(doubted)))
-    number = _number_seen(sure, owned, large, doubted)
-    plain = _of_owners(number, large.availability.where(~doubtful), large.ledgers, unequal, owned)
-    if not doubted:
-        return plain
+    is_doubted = F.col("bookie_id").isin(list(doubted_bookies))
+    trusted_rows = availability.where(~is_doubted)
+    owned = places.where(~F.col("owner").isin(list(doubted_bookies)))
+    number = _number_seen(trusted_rows, owned, large, doubted_bookies)
+    plain_counts = _count_by_owner(
+        number, large.availability.where(~is_doubted), large.ledgers, unequal, owned
+    )
+    if not doubted_bookies:
+        return plain_counts
     # Bookies without a doubt take the cheap way: their replicas are counted, and no member is ever looked at.
     counts = _counts(
-        _ledgers_seen(availability.where(doubtful), places).join(_members(ledgers, lacking), [*LEDGER])
+        _ledgers_seen(availability.where(is_doubted), places).join(_members(ledgers, lacking), [*LEDGER])
     )
-    return plain.unionByName(_rank(counts, places, bookies))
+    return plain_counts.unionByName(_rank(counts, places, bookies))
 
 
-def _of_owners(
+def _count_by_owner(
     number: DataFrame, availability: DataFrame, ledgers: DataFrame, unequal: DataFrame, places: DataFrame
 ) -> DataFrame:
     """Count the ledgers in each directory that its owner explains: all replicas except unequal ones.
@@ -173,9 +177,9 @@ def _of_owners(
     )
     owner_condition = "exists(members, m -> m.id = owner{})"
     # Of all paths only those of unequal pairs are looked at twice.
-    unlike = availability.join(pairs, [*LEDGER, "bookie_id"], "left_semi")
-    odd = (
-        _ledgers_seen(unlike, places)
+    unequal_rows = availability.join(pairs, [*LEDGER, "bookie_id"], "left_semi")
+    unequal_counts = (
+        _ledgers_seen(unequal_rows, places)
         .join(decided_ledgers, [*LEDGER], "left")
         .groupBy("key")
         .agg(
@@ -186,18 +190,18 @@ def _of_owners(
         )
     )
     # All that is there, less what is unequal: a pair that left no row in `unequal` holds just what it should.
-    counts = number.join(odd, "key", "left").fillna(0)
-    healthy = F.col("all") - F.col("odd")
+    counts = number.join(unequal_counts, "key", "left").fillna(0)
+    healthy_count = F.col("all") - F.col("odd")
     return (
         counts.join(F.broadcast(places), "key")
         .select(
             F.col("path").alias("directory"),
             "place",
             "owner",
-            (healthy + F.col("known")).alias("ledgers"),
+            (healthy_count + F.col("known")).alias("ledgers"),
             F.col("owner").alias("candidate"),
-            (healthy + F.col("known_named")).alias("named"),
-            (healthy + F.col("known_exact")).alias("exact"),
+            (healthy_count + F.col("known_named")).alias("named"),
+            (healthy_count + F.col("known_exact")).alias("exact"),
             F.lit(0).cast("long").alias("better"),
             F.lit(0).cast("long").alias("worse"),
             F.lit(1).alias("rank"),
@@ -207,23 +211,25 @@ def _of_owners(
 
 
 def _number_seen(
-    availability: DataFrame, places: DataFrame, large: LargeTables, doubted: Sequence[str]
+    availability: DataFrame, places: DataFrame, large: LargeTables, doubted_bookies: Sequence[str]
 ) -> DataFrame:
     """Return the number of ledgers (``all``) in each directory (``key``)."""
     # No path of all these replicas need be looked at.
     on_disk = F.col("state").isin(*ON_DISK) & F.col("known")
     indexes_by_owner = large.counts.where(on_disk).groupBy(F.col("bookie_id").alias("owner"))
-    only = F.broadcast(
+    single_owners = F.broadcast(
         places.where(
             F.col("owner").isin(list(large.single_directory_bookies)) & ~F.col("role").eqNullSafe("journal")
         )
     )
-    numbers = indexes_by_owner.agg(F.sum("number").alias("all")).join(only, "owner").select("key", "all")
-    shared_owners = sorted(set(large.several_directory_bookies).difference(doubted))
+    counts_by_key = (
+        indexes_by_owner.agg(F.sum("number").alias("all")).join(single_owners, "owner").select("key", "all")
+    )
+    shared_owners = sorted(set(large.several_directory_bookies).difference(doubted_bookies))
     if not shared_owners:
-        return numbers
+        return counts_by_key
     located_ledgers = _ledgers_seen(availability.where(F.col("bookie_id").isin(shared_owners)), places)
-    return numbers.unionByName(located_ledgers.groupBy("key").agg(F.count("*").alias("all")))
+    return counts_by_key.unionByName(located_ledgers.groupBy("key").agg(F.count("*").alias("all")))
 
 
 def _counts(located_ledgers: DataFrame) -> DataFrame:
@@ -233,12 +239,12 @@ def _counts(located_ledgers: DataFrame) -> DataFrame:
     member_rows = located_ledgers.withColumn(
         "mine", F.expr("exists(members, m -> m.id = owner and m.should = held)")
     ).select("key", "owner", "held", "mine", F.explode(F.concat(F.array(total), "members")).alias("m"))
-    exact = F.col("m.should").isNotNull() & F.col("m.should").eqNullSafe(F.col("held"))
+    is_exact = F.col("m.should").isNotNull() & F.col("m.should").eqNullSafe(F.col("held"))
     return member_rows.groupBy("key", "m.id").agg(
         F.count("*").alias("named"),
-        F.count_if(exact).alias("exact"),
-        F.count_if(exact & ~F.col("mine") & F.col("m.lacks")).alias("better"),
-        F.count_if(F.col("mine") & ~exact).alias("worse"),
+        F.count_if(is_exact).alias("exact"),
+        F.count_if(is_exact & ~F.col("mine") & F.col("m.lacks")).alias("better"),
+        F.count_if(F.col("mine") & ~is_exact).alias("worse"),
     )
 
 
@@ -267,19 +273,19 @@ def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
 
 def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
     """Return the ledgers in each directory: key, ledger, bookie_id, and hashes of owner and held groups."""
-    current = F.concat("name", F.lit("/current")).alias("current")
+    current_path = F.concat("name", F.lit("/current")).alias("current")
     place_names = places.select("owner", "key", F.explode("names").alias("name")).select(
-        "owner", "key", current, F.concat(current, F.lit("/")).alias("below")
+        "owner", "key", current_path, F.concat(current_path, F.lit("/")).alias("below")
     )
     held_hash = F.when((F.col("state") == IndexState.OK) & (F.length("groups") > 0), F.xxhash64("groups"))
     indexed_rows = availability.where(F.col("state").isin(*ON_DISK) & F.col("ledger_id").isNotNull())
     rows = indexed_rows.select(*LEDGER, "bookie_id", "path", held_hash.alias("held"))
     # A bookie has few directories: to try each of them takes less time than to cut a path.
     path = F.col("path")
-    lies_there = (F.col("bookie_id") == F.col("owner")) & (
+    is_at_owner = (F.col("bookie_id") == F.col("owner")) & (
         path.startswith(F.col("below")) | (path == F.col("current"))
     )
-    return rows.join(F.broadcast(place_names), lies_there).select(
+    return rows.join(F.broadcast(place_names), is_at_owner).select(
         *LEDGER, "key", "bookie_id", F.xxhash64("bookie_id").alias("owner"), "held"
     )
 
@@ -304,6 +310,6 @@ def _rank(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame
         .join(totals, "key")
         .join(F.broadcast(places.withColumnRenamed("path", "directory").drop("names")), "key")
         .withColumn("rank", F.row_number().over(order))
-        .where((F.col("rank") <= _SHOWN) | (F.col("candidate") == F.col("owner")))
+        .where((F.col("rank") <= _SAMPLE_SIZE) | (F.col("candidate") == F.col("owner")))
         .select(*CONTENTS.names)
     )

@@ -87,13 +87,13 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
         F.col("state").isNotNull().alias("listed"),
     )
     # Two records may say that they are one ledger: nothing is known of its entries then.
-    once = identified_ledgers.groupBy(*LEDGER).agg(
+    single_entries = identified_ledgers.groupBy(*LEDGER).agg(
         F.first("digest_type").alias("said"),
         F.first("end").alias("end"),
         F.first("members").alias("members"),
         ((F.count("*") == 1) & F.first("listed")).alias("listed"),
     )
-    rows = whole_entries.join(once, [*LEDGER], "left").withColumn(
+    rows = whole_entries.join(single_entries, [*LEDGER], "left").withColumn(
         "listed", F.coalesce("listed", F.lit(False))
     )
     of_ledger = F.Window.partitionBy(*LEDGER)
@@ -107,16 +107,16 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
     )
     has_comparable_key = has_comparable_key & F.col("key_tag").isNotNull()
     keys = F.collect_set(F.when(has_comparable_key, F.struct("bookie_id", "key_tag")))
-    typed = rows.withColumns(
+    typed_rows = rows.withColumns(
         {
             "master_keys": F.when(has_comparable_key, keys.over(of_ledger)["key_tag"]),
-            "digest_type": _type(),
+            "digest_type": _digest_type(),
             "password_known": is_password_known.over(of_ledger),
         }
     )
     digest_bytes = _by_type(lambda name: F.lit(DIGEST_BYTES[name]))
     payload_bytes = F.greatest(F.col("entry_bytes") - F.col("header_bytes") - digest_bytes, F.lit(0))
-    judged = typed.withColumn("reason", _reason()).withColumn("state", _state())
+    judged = typed_rows.withColumn("reason", _doubt_reason()).withColumn("state", _digest_state())
     return (
         judged.withColumns(
             {
@@ -136,10 +136,10 @@ def differing_copies(digests: DataFrame) -> DataFrame:
     ``copies`` has the different payloads, the most frequent first, each with the ``bookies`` that hold it.
     Copies with a wrong digest are left out.
     """
-    usable = digests.where(
+    usable_rows = digests.where(
         (F.col("state") != DigestState.WRONG) & F.col("payload_crc32c").isNotNull() & F.col("comparable")
     )
-    equal_copies = usable.groupBy(*LEDGER, "entry_id", "payload_bytes", "payload_crc32c").agg(
+    equal_copies = usable_rows.groupBy(*LEDGER, "entry_id", "payload_bytes", "payload_crc32c").agg(
         F.array_sort(F.collect_set("bookie_id")).alias("bookies")
     )
     copy_struct = F.struct(
@@ -162,34 +162,34 @@ def differing_copies(digests: DataFrame) -> DataFrame:
     )
 
 
-def _type() -> Column:
+def _digest_type() -> Column:
     """Return the digest type that the metadata gives, or else the type that matches."""
-    matching = (
+    matching_copies = (
         F.when(F.col("crc32c_right"), "CRC32C")
         .when(F.col("crc32_right"), "CRC32")
         .when(F.col("mac_right"), "MAC")
     )
-    return F.when(F.col("listed"), F.coalesce("said", matching))
+    return F.when(F.col("listed"), F.coalesce("said", matching_copies))
 
 
-def _reason() -> Column:
-    of_mac = F.col("digest_type") == "MAC"
-    refuted = ~F.col("mac_right") & ~F.col("password_known")
+def _doubt_reason() -> Column:
+    is_mac_ledger = F.col("digest_type") == "MAC"
+    refutes_password = ~F.col("mac_right") & ~F.col("password_known")
     return (
         F.when(F.col("reason").isNotNull(), F.col("reason"))
         .when(~F.col("listed"), NotChecked.METADATA)
         .when(F.col("digest_type").isNull(), NotChecked.TYPE)
         .when(F.col("digest_type") == "DUMMY", NotChecked.DUMMY)
-        .when(of_mac & F.col("mac_right").isNull(), NotChecked.NO_PASSWORD)
-        .when(of_mac & refuted, NotChecked.OTHER_PASSWORD)
+        .when(is_mac_ledger & F.col("mac_right").isNull(), NotChecked.NO_PASSWORD)
+        .when(is_mac_ledger & refutes_password, NotChecked.OTHER_PASSWORD)
     )
 
 
-def _state() -> Column:
-    right = _by_type(lambda name: F.lit(None) if name == "DUMMY" else F.col(f"{name.lower()}_right"))
+def _digest_state() -> Column:
+    digest_matches = _by_type(lambda name: F.lit(None) if name == "DUMMY" else F.col(f"{name.lower()}_right"))
     return (
         F.when(F.col("reason").isNotNull(), DigestState.NOT_CHECKED)
-        .when(right, DigestState.RIGHT)
+        .when(digest_matches, DigestState.RIGHT)
         .otherwise(DigestState.WRONG)
     )
 
@@ -199,21 +199,21 @@ def _master_key() -> Column:
         return F.size(F.filter("master_keys", lambda other_tag: other_tag == tag))
 
     bookies = F.size("master_keys")
-    most = F.exists("master_keys", lambda other_tag: alike(other_tag) * 2 > bookies)
+    is_majority_tag = F.exists("master_keys", lambda other_tag: alike(other_tag) * 2 > bookies)
     return (
         F.when(F.col("master_keys").isNull(), None)
         .when(F.col("password_known"), F.when(F.col("key_right"), "right").otherwise("wrong"))
         .when(bookies < 2, None)
         .when(alike(F.col("key_tag")) * 2 > bookies, "right")
-        .when(most, "wrong")
+        .when(is_majority_tag, "wrong")
         .otherwise("differs")
     )
 
 
 def _comparable() -> Column:
     is_member = F.array_contains("members", F.col("bookie_id"))
-    inside = F.col("end").isNull() | (F.col("entry_id") <= F.col("end"))
-    return F.coalesce(is_member & inside, F.lit(False))
+    is_before_end = F.col("end").isNull() | (F.col("entry_id") <= F.col("end"))
+    return F.coalesce(is_member & is_before_end, F.lit(False))
 
 
 def _by_type(value: Callable[[str], Column]) -> Column:

@@ -26,27 +26,29 @@ def with_full_disks(
     """
     if disks is None:
         return logs.withColumn("full_disk", F.lit(None).cast("string"))
-    used = 1 - F.col("free_bytes") / F.col("capacity_bytes")
-    disk_usage = disks.where("capacity_bytes > 0").select("directory", used.alias("used"))
+    used_share = 1 - F.col("free_bytes") / F.col("capacity_bytes")
+    disk_usage = disks.where("capacity_bytes > 0").select("directory", used_share.alias("used"))
     # Databases in a directory prove no DbLedgerStorage: any collector may keep a metadata-cache there.
     collectors = entry_logs.groupBy("directory").agg(F.max("logger").alias("logger"))
     rows = logs.join(F.broadcast(disk_usage), "directory", "left").join(
         F.broadcast(collectors), "directory", "left"
     )
-    level = F.max("used").over(F.Window.partitionBy("bookie_id", "logger"))
-    forced = F.lit(settings.forced_when_full)
+    logger_usage = F.max("used").over(F.Window.partitionBy("bookie_id", "logger"))
+    is_forced = F.lit(settings.forced_when_full)
     state = (
-        F.when((level > settings.disk_warn_threshold) & forced, FullDisk.FORCED)
-        .when(level > settings.disk_threshold, FullDisk.FULL)
-        .when(level > settings.disk_warn_threshold, FullDisk.ALMOST_FULL)
+        F.when((logger_usage > settings.disk_warn_threshold) & is_forced, FullDisk.FORCED)
+        .when(logger_usage > settings.disk_threshold, FullDisk.FULL)
+        .when(logger_usage > settings.disk_warn_threshold, FullDisk.ALMOST_FULL)
     )
     return rows.withColumn("full_disk", state).drop("used", "logger")
 
 
 def suspended() -> Column:
     """Return whether a full disk suspends the ``action`` of a log: minor or major compaction."""
-    full, almost = (
+    is_full, is_almost_full = (
         F.col("full_disk") == disk_state.value for disk_state in (FullDisk.FULL, FullDisk.ALMOST_FULL)
     )
-    minor, major = (F.col("action") == gc_action.value for gc_action in (GcAction.MINOR, GcAction.MAJOR))
-    return F.coalesce((full & (minor | major)) | (almost & major), F.lit(False))
+    is_minor, is_major = (
+        F.col("action") == gc_action.value for gc_action in (GcAction.MINOR, GcAction.MAJOR)
+    )
+    return F.coalesce((is_full & (is_minor | is_major)) | (is_almost_full & is_major), F.lit(False))

@@ -46,7 +46,7 @@ from auditor.tables.scans import with_since
 
 ALIASES = pa.schema([("bookie_id", pa.string()), ("other", pa.string())])
 
-_LAST = pa.schema(
+_LAST_COPY = pa.schema(
     [("bookie_id", pa.string()), ("scope_id", pa.int64()), ("ledger_id", pa.int64()), ("last", pa.bool_())]
 )
 
@@ -85,11 +85,11 @@ def deletion_verdicts(
         .when(F.col("marked") | F.col("exposed"), GcReason.COPY_IN_FLIGHT)
         .otherwise(GcReason.COPIES_ELSEWHERE)
     )
-    wrong = F.col("reason").isin(GcReason.OTHER_ID, GcReason.LAST_COPY)
-    right = F.col("reason") == GcReason.COPIES_ELSEWHERE
+    is_wrong = F.col("reason").isin(GcReason.OTHER_ID, GcReason.LAST_COPY)
+    is_right = F.col("reason") == GcReason.COPIES_ELSEWHERE
     return rows.withColumn("reason", reason).withColumn(
         "verdict",
-        F.when(wrong, GcVerdict.WRONG).when(right, GcVerdict.RIGHT).otherwise(GcVerdict.UNKNOWN),
+        F.when(is_wrong, GcVerdict.WRONG).when(is_right, GcVerdict.RIGHT).otherwise(GcVerdict.UNKNOWN),
     )
 
 
@@ -97,10 +97,10 @@ def _under_another_id(
     over_replicated: DataFrame, ledgers: DataFrame, aliases: frozenset[tuple[str, str]]
 ) -> DataFrame:
     """Return the copies of ledgers that name the copy's bookie by another of its ids."""
-    same = other_ids(over_replicated.sparkSession, aliases)
+    same_store_copies = other_ids(over_replicated.sparkSession, aliases)
     members = (
         over_replicated.select(*REPLICA)
-        .join(F.broadcast(same), "bookie_id")
+        .join(F.broadcast(same_store_copies), "bookie_id")
         .join(ledgers.select(*LEDGER, F.col("replicas.bookie_id").alias("members")), [*LEDGER])
     )
     aliased_copies = members.where(F.array_contains("members", F.col("other")))
@@ -117,22 +117,24 @@ def _last_copies(
     over_replicated: DataFrame, judged: DataFrame, verdicts: DataFrame, unequal: DataFrame
 ) -> DataFrame:
     """Return for copies of ledgers that lost an entry whether the copy holds that entry (``last``)."""
-    lost = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST).select(*LEDGER)
-    pairs = over_replicated.select(*REPLICA).join(lost, [*LEDGER], "left_semi")
-    missing = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
-    rows = pairs.join(unequal.select(*REPLICA, "held"), [*REPLICA]).join(missing, [*LEDGER])
+    lost_ledgers = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST).select(*LEDGER)
+    pairs = over_replicated.select(*REPLICA).join(lost_ledgers, [*LEDGER], "left_semi")
+    missing_groups = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
+    rows = pairs.join(unequal.select(*REPLICA, "held"), [*REPLICA]).join(missing_groups, [*LEDGER])
 
     def make(pairs: list[dict[str, Any]]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pylist([{**row, "last": _is_last(row)} for row in pairs], schema=_LAST)
+        return pa.RecordBatch.from_pylist(
+            [{**row, "last": _is_last(row)} for row in pairs], schema=_LAST_COPY
+        )
 
-    return map_rows(rows, make, _LAST)
+    return map_rows(rows, make, _LAST_COPY)
 
 
 def _is_last(row: dict[str, Any]) -> bool | None:
     """Return whether a copy holds an entry that all members miss; None if the sets are too irregular."""
-    missing = [groups_of(groups) for groups in row["missing"]]
+    missing_groups = [groups_of(groups) for groups in row["missing"]]
     try:
-        lost_entries = coverage.at_least(missing, row["write_quorum"])
+        lost_entries = coverage.at_least(missing_groups, row["write_quorum"])
         return len(coverage.intersection(groups_of(row["held"]), lost_entries)) > 0
     except CoverageLimitError:
         return None
@@ -201,20 +203,22 @@ def gc_foresight(
     table ``gc_foresight`` of an earlier run, or None. The other DataFrames are the tables of these names.
     ``scan_time`` is in ms.
     """
-    unlisted = _unlisted_ledgers(orphans.where("scope_id = 0"), collector)
+    unlisted_copies = _unlisted_ledgers(orphans.where("scope_id = 0"), collector)
     copies = over_replicated.where("scope_id = 0")
-    foreign = deletion_verdicts(copies, ledgers, judged, verdicts, unequal, collector.aliases)
-    forecast_rows = unlisted.unionByName(_over_replicated(foreign, collector))
+    foreign_copies = deletion_verdicts(copies, ledgers, judged, verdicts, unequal, collector.aliases)
+    forecast_rows = unlisted_copies.unionByName(_over_replicated(foreign_copies, collector))
     if collector.listing.seen is not None:
-        forecast_rows = forecast_rows.unionByName(_out_of_place(availability, ledgers, foreign, collector))
+        forecast_rows = forecast_rows.unionByName(
+            _out_of_place(availability, ledgers, foreign_copies, collector)
+        )
     if moved is not None:
-        changed = moved.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
+        changed_ledgers = moved.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
         no_metadata = GcReason.NO_METADATA
-        unsettled = F.col("changed") & (F.col("reason") != no_metadata)
-        forecast_rows = forecast_rows.join(changed, [*LEDGER], "left").withColumns(
+        is_unsettled = F.col("changed") & (F.col("reason") != no_metadata)
+        forecast_rows = forecast_rows.join(changed_ledgers, [*LEDGER], "left").withColumns(
             {
-                "verdict": F.when(unsettled, GcVerdict.UNKNOWN).otherwise(F.col("verdict")),
-                "reason": F.when(unsettled, GcReason.MOVED).otherwise(F.col("reason")),
+                "verdict": F.when(is_unsettled, GcVerdict.UNKNOWN).otherwise(F.col("verdict")),
+                "reason": F.when(is_unsettled, GcReason.MOVED).otherwise(F.col("reason")),
             }
         )
     rows = with_since(forecast_rows, [*REPLICA, "pass", "action"], scan_time, earlier)
@@ -223,9 +227,11 @@ def gc_foresight(
 
 def collected_since(earlier: DataFrame, availability: DataFrame) -> DataFrame:
     """Return bookies whose collector ran since an earlier run: they lack a ledger whose deletion was due."""
-    deleted = (F.col("action") == GcAction.DELETE) & (F.col("pass") == GcPass.LISTING)
-    had = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
-    deleted_replicas = earlier.where(deleted).select(*REPLICA).join(had, [*REPLICA], "left_anti")
+    is_deleted = (F.col("action") == GcAction.DELETE) & (F.col("pass") == GcPass.LISTING)
+    stored_replicas = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
+    deleted_replicas = (
+        earlier.where(is_deleted).select(*REPLICA).join(stored_replicas, [*REPLICA], "left_anti")
+    )
     return deleted_replicas.select("bookie_id", F.lit(True).alias("passed")).distinct()
 
 
@@ -246,15 +252,20 @@ def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
         if listing.reach is None
         else F.col("ledger_id") > F.lit(listing.reach),
     }
-    deletes = GcCause.OVERFLOWS if listing.overflows else GcCause.NOT_LISTED
-    cause = _first(keep_causes, deletes)
-    delete = cause == deletes
-    doubted = F.size("doubts") > 0
-    sure = F.when(delete, GcReason.NO_METADATA).otherwise(GcReason.NOT_COLLECTED)
+    delete_cause = GcCause.OVERFLOWS if listing.overflows else GcCause.NOT_LISTED
+    cause = _first_cause(keep_causes, delete_cause)
+    delete = cause == delete_cause
+    has_doubts = F.size("doubts") > 0
+    certain_reason = F.when(delete, GcReason.NO_METADATA).otherwise(GcReason.NOT_COLLECTED)
     verdict = F.when(delete, GcVerdict.RIGHT).otherwise(GcVerdict.WRONG)
-    verdict = F.when(doubted, GcVerdict.UNKNOWN).otherwise(verdict)
-    return _plan(
-        rows, GcPass.LISTING, delete, cause, verdict, F.when(doubted, F.col("doubts")[0]).otherwise(sure)
+    verdict = F.when(has_doubts, GcVerdict.UNKNOWN).otherwise(verdict)
+    return _forecast(
+        rows,
+        GcPass.LISTING,
+        delete,
+        cause,
+        verdict,
+        F.when(has_doubts, F.col("doubts")[0]).otherwise(certain_reason),
     )
 
 
@@ -266,15 +277,15 @@ def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
         GcCause.NOT_CLOSED: F.col("state") != LedgerState.CLOSED,
         GcCause.LOCKED: F.col("locked"),
     }
-    cause = _first(keep_causes, GcCause.IN_NO_ENSEMBLE)
+    cause = _first_cause(keep_causes, GcCause.IN_NO_ENSEMBLE)
     delete = cause == GcCause.IN_NO_ENSEMBLE
     verdict = F.when(delete, F.col("verdict")).otherwise(GcVerdict.RIGHT)
     reason = F.when(delete, F.col("reason")).otherwise(GcReason.KEPT)
-    return _plan(rows, GcPass.OVER_REPLICATED, delete, cause, verdict, reason)
+    return _forecast(rows, GcPass.OVER_REPLICATED, delete, cause, verdict, reason)
 
 
 def _out_of_place(
-    availability: DataFrame, ledgers: DataFrame, foreign: DataFrame, collector: Collector
+    availability: DataFrame, ledgers: DataFrame, foreign_copies: DataFrame, collector: Collector
 ) -> DataFrame:
     """Forecast replicas of listed ledgers that the collector's pass does not find where it looks for them."""
     listing, settings = collector.listing, collector.settings
@@ -287,17 +298,17 @@ def _out_of_place(
     unreadable = (F.col("status") == LedgerStatus.UNREADABLE) | F.col("undecidable")
     facts = rows.select(*LEDGER, unreadable.alias("unreadable"), F.col("replicas.bookie_id").alias("members"))
     # Interleaved and Sorted storages leave the greatest id out of what they say they have.
-    local = (F.col("ledger_id") < F.lit(MAX_LEDGER_ID)) | (F.col("storage") != "idx")
-    had = availability.where(F.col("state").isin(*ON_DISK) & local).select(*REPLICA).distinct()
-    replicas = had.join(facts, [*LEDGER]).join(
-        foreign.select(*REPLICA, "verdict", "reason"), [*REPLICA], "left"
+    is_local = (F.col("ledger_id") < F.lit(MAX_LEDGER_ID)) | (F.col("storage") != "idx")
+    stored_replicas = availability.where(F.col("state").isin(*ON_DISK) & is_local).select(*REPLICA).distinct()
+    replicas = stored_replicas.join(facts, [*LEDGER]).join(
+        foreign_copies.select(*REPLICA, "verdict", "reason"), [*REPLICA], "left"
     )
     is_member = F.array_contains("members", F.col("bookie_id"))
     # Read at its own path, the record is there: of etcd too.
     keep_causes = {GcCause.METADATA_READ: F.lit(settings.verify_metadata) & (F.col("unreadable") | is_member)}
-    deletes = GcCause.OVERFLOWS if listing.overflows else GcCause.OUT_OF_ORDER
-    cause = _first(keep_causes, deletes)
-    delete = cause == deletes
+    delete_cause = GcCause.OVERFLOWS if listing.overflows else GcCause.OUT_OF_ORDER
+    cause = _first_cause(keep_causes, delete_cause)
+    delete = cause == delete_cause
     verdict = (
         F.when(~delete, GcVerdict.RIGHT)
         .when(F.col("unreadable"), GcVerdict.UNKNOWN)
@@ -310,16 +321,16 @@ def _out_of_place(
         .when(is_member, GcReason.NAMED)
         .otherwise(F.coalesce("reason", F.lit(GcReason.MEMBERS_UNKNOWN)))
     )
-    return _plan(replicas, GcPass.LISTING, delete, cause, verdict, reason)
+    return _forecast(replicas, GcPass.LISTING, delete, cause, verdict, reason)
 
 
-def _first(keep_causes: dict[GcCause, Column], otherwise: GcCause) -> Column:
-    """Return the first cause to keep a ledger whose condition holds, or ``otherwise`` if none does."""
-    keep_cause = F.coalesce(*(F.when(holds, F.lit(cause)) for cause, holds in keep_causes.items()))
-    return F.coalesce(keep_cause, F.lit(otherwise))
+def _first_cause(keep_causes: dict[GcCause, Column], default_cause: GcCause) -> Column:
+    """Return the first cause to keep a ledger whose condition holds, or ``default_cause`` if none does."""
+    keep_cause = F.coalesce(*(F.when(condition, F.lit(cause)) for cause, condition in keep_causes.items()))
+    return F.coalesce(keep_cause, F.lit(default_cause))
 
 
-def _plan(
+def _forecast(
     rows: DataFrame, in_pass: GcPass, delete: Column, cause: Column, verdict: Column, reason: Column
 ) -> DataFrame:
     return rows.select(

@@ -53,7 +53,7 @@ _RANGES = pa.schema(
 )
 # "00/foo": such a directory ends the listing of the two-digit tree.
 _NO_NUMBER = r"^[0-9]{2}/[^/]*[^0-9/]"
-_SHORT = r"^[0-9]{2}/"
+_SHORT_PATH = r"^[0-9]{2}/"
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class ServerListing:
 
 def odd(ledgers: DataFrame) -> DataFrame:
     """Return the rows of a scan for which the server's listing may differ from the scan."""
-    longest = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
-    return ledgers.where((F.col("status") == LedgerStatus.MISPLACED) | longest)
+    is_longest_id = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
+    return ledgers.where((F.col("status") == LedgerStatus.MISPLACED) | is_longest_id)
 
 
 def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
@@ -83,33 +83,37 @@ def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
     A row that ``fails`` has no id. The listing ends when it reaches this row.
     """
     prefix = len(root.rstrip("/")) + 1
-    rel = F.expr(f"substring(path, {prefix + 1})")
+    relative_path = F.expr(f"substring(path, {prefix + 1})")
     of_scope_0 = F.col("ledger_id").isNotNull() & (F.col("scope_id") == 0)
     listed = of_scope_0 & F.col("status").isin(*LISTED, LedgerStatus.MISPLACED)
-    rows = ledgers.select("scope_id", "status", "path", rel.alias("rel"), "ledger_id", listed.alias("listed"))
+    rows = ledgers.select(
+        "scope_id", "status", "path", relative_path.alias("rel"), "ledger_id", listed.alias("listed")
+    )
     misplaced = (F.col("status") == LedgerStatus.MISPLACED) & F.col("ledger_id").isNull()
     if layout is LayoutKind.ETCD:
-        first, last = (to_path(layout, ledger_id) for ledger_id in (0, MAX_LEDGER_ID))
-        fails = misplaced & F.col("scope_id").isNull()
-        keys = rows.withColumn("fails", fails).where(
-            (F.col("listed") | F.col("fails")) & (F.col("rel") >= first) & (F.col("rel") < last)
+        first_path, last_path = (to_path(layout, ledger_id) for ledger_id in (0, MAX_LEDGER_ID))
+        stops_listing = misplaced & F.col("scope_id").isNull()
+        keys = rows.withColumn("fails", stops_listing).where(
+            (F.col("listed") | F.col("fails")) & (F.col("rel") >= first_path) & (F.col("rel") < last_path)
         )
         return _in_place(keys, _batch())
     if layout is LayoutKind.FLAT:
         return _in_place(rows.where("listed").withColumn("fails", F.lit(False)), F.lit(""))
-    short = F.col("rel").rlike(_SHORT)
-    fails = misplaced & F.col("rel").rlike(_NO_NUMBER) & F.lit(layout is not LayoutKind.LONG_HIERARCHICAL)
+    is_short_path = F.col("rel").rlike(_SHORT_PATH)
+    stops_listing = (
+        misplaced & F.col("rel").rlike(_NO_NUMBER) & F.lit(layout is not LayoutKind.LONG_HIERARCHICAL)
+    )
     parent = F.when(F.col("fails"), F.regexp_extract("rel", r"^([^/]*/[^/]*)", 1)).otherwise(
         F.regexp_replace("rel", "/[^/]*$", "")
     )
     # Names are compared level by level: a slash must sort before all that a name may have.
-    place = F.concat(F.when(short, "0/").otherwise("1/"), F.translate(parent, "/", "\x01"))
-    return _in_place(rows.withColumn("fails", fails).where("listed or fails"), place)
+    sort_key = F.concat(F.when(is_short_path, "0/").otherwise("1/"), F.translate(parent, "/", "\x01"))
+    return _in_place(rows.withColumn("fails", stops_listing).where("listed or fails"), sort_key)
 
 
-def ranges(places: DataFrame) -> DataFrame:
+def ranges(listing_places: DataFrame) -> DataFrame:
     """Return one row per range: ``place``, ``end`` and the result of `follow_ranges`. One task makes them."""
-    range_rows = places.groupBy("place").agg(
+    range_rows = listing_places.groupBy("place").agg(
         F.max("ledger_id").alias("end"), F.bool_or("fails").alias("fails")
     )
 
@@ -119,30 +123,30 @@ def ranges(places: DataFrame) -> DataFrame:
             table = pa.Table.from_batches(rows)
             ends = table["end"].fill_null(ALL_BEFORE).to_numpy()
             bounds = follow_ranges(ends, table["fails"].to_numpy())
-            judged = [table["place"], ends, bounds.previous, bounds.reached]
-            yield from pa.table(judged, schema=_RANGES).to_batches()
+            judged_columns = [table["place"], ends, bounds.previous, bounds.reached]
+            yield from pa.table(judged_columns, schema=_RANGES).to_batches()
 
     in_order = range_rows.repartition(1).sortWithinPartitions("place")
     return map_batches(in_order, work, _RANGES)
 
 
-def listed_ids(places: DataFrame, ranges: DataFrame) -> DataFrame:
+def listed_ids(listing_places: DataFrame, ranges: DataFrame) -> DataFrame:
     """Return the ids, column ``ledger_id``, that the pass finds where it looks for them."""
-    reached_ledgers = places.where("ledger_id is not null").join(ranges.where("reached"), "place")
+    reached_ledgers = listing_places.where("ledger_id is not null").join(ranges.where("reached"), "place")
     return reached_ledgers.where("ledger_id > previous").select("ledger_id").distinct()
 
 
 def outcome(ranges: DataFrame) -> DataFrame:
     """Return one row with the fields ``overflows`` and ``reach`` of the `ServerListing`."""
-    reached = F.col("reached")
-    over = F.coalesce(F.bool_or(reached & (F.col("end") == MAX_LEDGER_ID)), F.lit(False))
-    reach = F.min(F.when(~reached, F.col("previous")))
-    return ranges.agg(over.alias("overflows"), F.when(~over, reach).alias("reach"))
+    reached_id = F.col("reached")
+    reaches_end = F.coalesce(F.bool_or(reached_id & (F.col("end") == MAX_LEDGER_ID)), F.lit(False))
+    reach = F.min(F.when(~reached_id, F.col("previous")))
+    return ranges.agg(reaches_end.alias("overflows"), F.when(~reaches_end, reach).alias("reach"))
 
 
-def _in_place(rows: DataFrame, place: Column) -> DataFrame:
+def _in_place(rows: DataFrame, sort_key: Column) -> DataFrame:
     ledger_id = F.when(F.col("listed"), F.col("ledger_id")).alias("ledger_id")
-    return rows.select(place.alias("place"), ledger_id, "fails")
+    return rows.select(sort_key.alias("place"), ledger_id, "fails")
 
 
 def _batch() -> Column:
@@ -162,8 +166,8 @@ class RangeWalk(NamedTuple):
     reached: NDArray[np.bool_]
 
 
-def follow_ranges(ends: Longs, fails: NDArray[np.bool_]) -> RangeWalk:
-    """Follow a listing of ranges with these ``ends``. A range that ``fails`` ends the pass.
+def follow_ranges(ends: Longs, stops_listing: NDArray[np.bool_]) -> RangeWalk:
+    """Follow a listing of ranges with these ``ends``. A range that ``stops_listing`` ends the pass.
 
     After an end of 2^63 - 1, no range is reached, because every local ledger is already deleted.
 
@@ -172,9 +176,9 @@ def follow_ranges(ends: Longs, fails: NDArray[np.bool_]) -> RangeWalk:
     >>> follow_ranges(np.array([9, 2**63 - 1, 12]), np.zeros(3, bool)).previous.tolist()[:2]
     [-1, 9]
     """
-    before = np.concatenate([np.array([ALL_BEFORE], np.int64), ends[:-1]])[: len(ends)]
-    previous = np.maximum.accumulate(before) if len(ends) else before
-    broken = fails | (ends <= previous)
+    previous_ends = np.concatenate([np.array([ALL_BEFORE], np.int64), ends[:-1]])[: len(ends)]
+    previous = np.maximum.accumulate(previous_ends) if len(ends) else previous_ends
+    is_broken = stops_listing | (ends <= previous)
     # The range that overflows is compared itself; what follows is not.
-    over = np.concatenate([np.zeros(1, bool), ends[:-1] == MAX_LEDGER_ID])[: len(ends)]
-    return RangeWalk(previous, ~np.logical_or.accumulate(broken | over))
+    reaches_end = np.concatenate([np.zeros(1, bool), ends[:-1] == MAX_LEDGER_ID])[: len(ends)]
+    return RangeWalk(previous, ~np.logical_or.accumulate(is_broken | reaches_end))

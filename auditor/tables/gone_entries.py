@@ -58,22 +58,23 @@ def entries_in_no_log(locations: DataFrame, ledgers: DataFrame) -> DataFrame:
     return locations.where("gone is not null").join(listed, [*LEDGER], "left_semi")
 
 
-def gone_entries(wrong: DataFrame, again: DataFrame | None) -> DataFrame:
+def gone_entries(entries_not_in_log: DataFrame, second_reading: DataFrame | None) -> DataFrame:
     """Return the rows of `GONE_ENTRIES`.
 
     Args:
-        wrong: Rows of `entries_in_no_log`.
-        again: The table ``locations`` of the same bookies, read a second time; None if it could not be read
-            again.
+        entries_not_in_log: Rows of `entries_in_no_log`.
+        second_reading: The table ``locations`` of the same bookies, read a second time; None if that failed.
     """
-    rows = wrong.select(*_LOG, "gone", F.lit(False).alias("agreed"))
-    if again is not None:
-        failed = F.max(F.col("reason").isNotNull()).alias("failed")
-        reading = again.groupBy("bookie_id", "logger").agg(failed)
-        once = wrong.join(F.broadcast(reading), ["bookie_id", "logger"], "left")
-        rows = once.where("coalesce(failed, true)").select(*_LOG, "gone", F.lit(False).alias("agreed"))
-        twice = again.where("gone is not null").join(wrong.select(*_LOG).distinct(), [*_LOG], "left_semi")
-        rows = rows.unionByName(twice.select(*_LOG, "gone", F.lit(True).alias("agreed")))
+    rows = entries_not_in_log.select(*_LOG, "gone", F.lit(False).alias("agreed"))
+    if second_reading is not None:
+        has_failed = F.max(F.col("reason").isNotNull()).alias("failed")
+        reading = second_reading.groupBy("bookie_id", "logger").agg(has_failed)
+        first_rows = entries_not_in_log.join(F.broadcast(reading), ["bookie_id", "logger"], "left")
+        rows = first_rows.where("coalesce(failed, true)").select(*_LOG, "gone", F.lit(False).alias("agreed"))
+        confirmed_rows = second_reading.where("gone is not null").join(
+            entries_not_in_log.select(*_LOG).distinct(), [*_LOG], "left_semi"
+        )
+        rows = rows.unionByName(confirmed_rows.select(*_LOG, "gone", F.lit(True).alias("agreed")))
     replica_sets = rows.groupBy(*REPLICA).agg(
         F.collect_list("gone").alias("sets"),
         F.min("agreed").alias("agreed"),

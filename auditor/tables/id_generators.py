@@ -87,14 +87,14 @@ def id_generators(
     }
     table = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
     generators = F.broadcast(arrow_frame(ledgers.sparkSession, table))
-    above = (F.col("ledger_id") >= F.col("next")) & (F.col("ledger_id") <= F.col("end"))
-    settled = F.col("status").isin(*LISTED) & (F.coalesce("ctime", F.lit(0)) < scan_time)
+    is_undrawn_id = (F.col("ledger_id") >= F.col("next")) & (F.col("ledger_id") <= F.col("end"))
+    is_settled = F.col("status").isin(*LISTED) & (F.coalesce("ctime", F.lit(0)) < scan_time)
     in_reach = F.col("ledger_id") <= F.col("high")
     is_drawn = F.coalesce(application_of(F.col("custom_metadata")).isin(*DRAWING_APPLICATIONS), F.lit(False))
-    listed = (
-        ledgers.where((F.col("scope_id") == 0) & settled)
+    listed_ledgers = (
+        ledgers.where((F.col("scope_id") == 0) & is_settled)
         .select("ledger_id", is_drawn.alias("is_drawn"))
-        .join(generators, above)
+        .join(generators, is_undrawn_id)
         .groupBy("low")
         .agg(
             F.count_if(in_reach).alias("listed"),
@@ -110,5 +110,5 @@ def id_generators(
         .groupBy("low")
         .agg(F.max("undrawn").alias("held"), F.max("highest").alias("held_highest"))
     )
-    generator_counts = generators.join(listed, "low", "left").join(undrawn_counts, "low", "left")
+    generator_counts = generators.join(listed_ledgers, "low", "left").join(undrawn_counts, "low", "left")
     return generator_counts.fillna(0, ["listed", "drawn", "chosen", "held"]).select(*ID_GENERATORS.names)

@@ -77,7 +77,7 @@ def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) 
     (False, None, None, ['a'])
     """
     connected = {row["bookie_id"]: row for row in registrations if row["used"]}
-    stored = {row["bookie_id"]: _cookie_of(row) for row in cookies if row["damage"] is None}
+    cookie_by_bookie = {row["bookie_id"]: _cookie_of(row) for row in cookies if row["damage"] is None}
     disks: dict[str, list[str]] = {}
     for row in directories:
         if row["cookie_bookie_id"] is not None and row["place"] is not None:
@@ -86,7 +86,10 @@ def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) 
         {name: row[name] for name in ("bookie_id", "named", "marked", "found", "read")}
         | {"registered": row["registered"] is not None}
         | _answers_at(connected.get(row["bookie_id"]))
-        | {"cookie": stored.get(row["bookie_id"]), "disks": sorted(disks.get(row["bookie_id"], ())) or None}
+        | {
+            "cookie": cookie_by_bookie.get(row["bookie_id"]),
+            "disks": sorted(disks.get(row["bookie_id"], ())) or None,
+        }
         for row in bookies
     ]
 
@@ -113,9 +116,9 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
     """
     # An id that is on some disk is a bookie that is down, not one with another name.
     ids = bookies.where("named and registered is null and not found").select(F.col("bookie_id").alias("gone"))
-    live = bookies.where("registered is not null and not foreign_instance").select("bookie_id")
+    live_bookies = bookies.where("registered is not null and not foreign_instance").select("bookie_id")
     # Only what the id should hold speaks for it: a ledger without entries there is nobody's evidence.
-    due = (
+    expected_replicas = (
         ledgers.where("undecidable = false")
         .select(
             *LEDGER, "segments", F.col("replicas.bookie_id").alias("members"), F.expr("explode(replicas) r")
@@ -128,7 +131,7 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
         *LEDGER, "bookie_id", "held"
     )
     holding = (
-        due.select(*LEDGER, "gone", "members", F.col("r.groups").alias("should"))
+        expected_replicas.select(*LEDGER, "gone", "members", F.col("r.groups").alias("should"))
         .join(unnamed_copies, [*LEDGER])
         .where("not array_contains(members, bookie_id)")
         .groupBy("gone", "bookie_id")
@@ -138,8 +141,10 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
     segment_members = F.expr(
         "flatten(transform(filter(segments, s -> array_contains(s.ensemble, gone)), s -> s.ensemble))"
     )
-    shared = (
-        due.select("gone", segment_members.alias("beside"), F.explode("members").alias("bookie_id"))
+    shared_ledgers = (
+        expected_replicas.select(
+            "gone", segment_members.alias("beside"), F.explode("members").alias("bookie_id")
+        )
         .where("bookie_id <> gone")
         .groupBy("gone", "bookie_id")
         .agg(
@@ -147,9 +152,13 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
             F.expr("count_if(array_contains(beside, bookie_id))").alias("together"),
         )
     )
-    pairs = shared.join(holding, ["gone", "bookie_id"], "full").join(F.broadcast(live), "bookie_id")
+    pairs = shared_ledgers.join(holding, ["gone", "bookie_id"], "full").join(
+        F.broadcast(live_bookies), "bookie_id"
+    )
     # From the left, so that an id that shares nothing with anybody still has its row.
-    return due.groupBy("gone").agg(F.count("*").alias("due")).join(pairs, "gone", "left").fillna(0)
+    return (
+        expected_replicas.groupBy("gone").agg(F.count("*").alias("due")).join(pairs, "gone", "left").fillna(0)
+    )
 
 
 def facts_by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, BookieFacts]:
@@ -173,18 +182,18 @@ def compare_contents(
 
     ``facts`` show which bookies' indexes were read.
     """
-    whole = frozenset(
+    whole_bookies = frozenset(
         row["bookie_id"] for row in facts if row["registered"] and row["read"] == BookieRead.READ
     )
-    due: dict[str, int] = {}
+    expected_counts: dict[str, int] = {}
     pairs: dict[tuple[str, str], Contents] = {}
     for row in rows:
-        gone_id, live = row["gone"], row["bookie_id"]
-        due[gone_id] = row["due"]
-        if live is not None:
+        gone_id, live_id = row["gone"], row["bookie_id"]
+        expected_counts[gone_id] = row["due"]
+        if live_id is not None:
             counts = {name: row[name] for name in ("due", "shared", "together", "held", "exact")}
-            pairs[gone_id, live] = Contents(**counts, whole=live in whole)
-    return ContentComparison(due, pairs, whole)
+            pairs[gone_id, live_id] = Contents(**counts, whole=live_id in whole_bookies)
+    return ContentComparison(expected_counts, pairs, whole_bookies)
 
 
 def edge_rows(edges: Iterable[Edge]) -> list[dict[str, Any]]:
@@ -212,5 +221,5 @@ def identity_rows(facts: Iterable[Mapping[str, Any]], identity: Mapping[str, str
 
 
 def _is_stranded(group: Sequence[Mapping[str, Any]]) -> bool:
-    lost = any(row["named"] and not row["registered"] for row in group)
-    return lost and sum(row["named"] or row["registered"] for row in group) > 1
+    has_lost_name = any(row["named"] and not row["registered"] for row in group)
+    return has_lost_name and sum(row["named"] or row["registered"] for row in group) > 1

@@ -35,8 +35,10 @@ from auditor.codecs.bookie.index_file import HEADER_BYTES
 from auditor.model.columns import LEDGER
 from auditor.model.states import OF_PLACES, OF_REPLICAS, IndexState
 from auditor.spark import functions as F
-from auditor.spark.batches import TableFiles, counts_in_files, map_batches
-from auditor.spark.types import Column, DataFrame, SparkSession
+from auditor.spark.batches import map_batches
+from auditor.spark.execution import Execution
+from auditor.spark.table_files import TableFiles
+from auditor.spark.types import Column, DataFrame
 from auditor.tables.accounts import ends_inside_page
 from auditor.tables.replica_blocks import Coded
 
@@ -117,11 +119,11 @@ def page_sizes(lengths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
 
 
 def _page_size(counts: Iterable[tuple[int, int]]) -> int:
-    whole = [(length, count) for length, count in counts if length and length % SECTOR == 0]
-    files = sum(count for _, count in whole)
-    allowed = max(1, files * CUT_PERCENT // 100) if files >= ENOUGH_FILES else 0
+    whole_files = [(length, count) for length, count in counts if length and length % SECTOR == 0]
+    files = sum(count for _, count in whole_files)
+    allowed_cut_files = max(1, files * CUT_PERCENT // 100) if files >= ENOUGH_FILES else 0
     size = LARGEST
-    while size > SECTOR and sum(count for length, count in whole if length % size) > allowed:
+    while size > SECTOR and sum(count for length, count in whole_files if length % size) > allowed_cut_files:
         size //= 2
     return size
 
@@ -162,9 +164,9 @@ class IndexCount(NamedTuple):
     number: int
 
 
-def index_counts(spark: SparkSession | None, availability: TableFiles) -> list[IndexCount]:
-    """Count equal rows of ``availability``, in tasks of ``spark``, or in this process if it is None."""
-    counts = counts_in_files(spark, COUNTS, availability, _counts_of, ("number",))
+def index_counts(execution: Execution, availability: TableFiles) -> list[IndexCount]:
+    """Count equal rows of the table ``availability`` in its files."""
+    counts = execution.count_rows(COUNTS, availability, _counts_of, ("number",))
     return [IndexCount(**row) for row in counts.to_pylist()]
 
 
@@ -184,11 +186,11 @@ def _counts_of(files: TableFiles) -> Iterator[pa.RecordBatch]:
 
 def _all_placed(file: pq.ParquetFile, group: int) -> bool | None:
     """Return True if all rows of a row group have a path, False if none has; None if that is not known."""
-    chunk = file.metadata.row_group(group).column(file.schema.names.index("path"))
-    statistics = chunk.statistics
+    path_statistics = file.metadata.row_group(group).column(file.schema.names.index("path"))
+    statistics = path_statistics.statistics
     if statistics is None or not statistics.has_null_count:
         return None
-    return {0: True, chunk.num_values: False}.get(statistics.null_count)
+    return {0: True, path_statistics.num_values: False}.get(statistics.null_count)
 
 
 def _counts(rows: pa.Table, placed: bool | None) -> Iterator[tuple[tuple[Any, ...], int]]:
@@ -196,13 +198,13 @@ def _counts(rows: pa.Table, placed: bool | None) -> Iterator[tuple[tuple[Any, ..
     names = [Coded.of(rows[name]) for name in ("bookie_id", "state", "storage")]
     groups = Coded.of(rows["groups"])
     is_empty = pc.equal(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    powers = _powers(rows["page_bytes"])
+    page_powers = _powers_of_two(rows["page_bytes"])
     codes = [
         *(column.codes.astype(np.int64) + 1 for column in names),
-        powers,
+        page_powers,
         np.append(is_empty + 1, 0)[groups.codes],
-        _there(rows[_ID]),
-        np.full(rows.num_rows, placed, np.int64) if placed is not None else _there(rows["path"]),
+        _is_present(rows[_ID]),
+        np.full(rows.num_rows, placed, np.int64) if placed is not None else _is_present(rows["path"]),
     ]
     sizes = [*(len(column.values) + 1 for column in names), LARGEST.bit_length() + 1, 3, 2, 2]
     key = np.zeros(rows.num_rows, np.int64)
@@ -214,13 +216,13 @@ def _counts(rows: pa.Table, placed: bool | None) -> Iterator[tuple[tuple[Any, ..
         number = number[kinds]
     else:
         kinds, number = np.unique(key, return_counts=True)
-    for kind, many in zip(
+    for kind, row_number in zip(
         np.transpose(np.unravel_index(kinds, sizes)).tolist(), number.tolist(), strict=True
     ):
-        yield _kind(kind, names), many
+        yield _shape_of(kind, names), row_number
 
 
-def _kind(codes: list[int], names: list[Coded]) -> tuple[Any, ...]:
+def _shape_of(codes: list[int], names: list[Coded]) -> tuple[Any, ...]:
     texts = [
         column.values[code - 1].as_py().decode() if code else None
         for code, column in zip(codes, names, strict=False)
@@ -235,18 +237,18 @@ def _kind(codes: list[int], names: list[Coded]) -> tuple[Any, ...]:
     )
 
 
-def _powers(lengths: pa.ChunkedArray) -> Longs:
+def _powers_of_two(lengths: pa.ChunkedArray) -> Longs:
     """Return for each length the number of its lowest set bit, from 1.
 
     The number is 0 for length 0, and the largest possible without a file.
     """
     values = lengths.fill_null(LARGEST).to_numpy()
-    least = np.minimum(values & -values, LARGEST)
-    places: Longs = np.frexp(least.astype(float))[1].astype(np.int64)
-    return places
+    lowest_bits = np.minimum(values & -values, LARGEST)
+    exponents: Longs = np.frexp(lowest_bits.astype(float))[1].astype(np.int64)
+    return exponents
 
 
-def _there(column: pa.ChunkedArray) -> Longs:
+def _is_present(column: pa.ChunkedArray) -> Longs:
     is_present: Longs = column.is_valid().to_numpy().astype(np.int64)
     return is_present
 
@@ -302,17 +304,19 @@ def _with_cut(batches: Iterator[pa.RecordBatch], edges: Mapping[str, int]) -> It
     for batch in batches:
         table = pa.Table.from_batches([batch])
         length = table["page_bytes"]
-        short = pa.array(
+        is_cut = pa.array(
             ends_inside_page(Coded.of(table["state"]), Coded.of(table["bookie_id"]), length, edges)
         )
-        instead = {
+        replacement_by_column = {
             "state": IndexState.CUT,
             "reason": "the file ends inside a page",
             "offset": pc.add(length, HEADER_BYTES),
         }
-        for name, value in instead.items():
-            place, field = table.schema.get_field_index(name), table.schema.field(name)
-            table = table.set_column(place, field, pc.if_else(short, value, table[name]).cast(field.type))
+        for name, value in replacement_by_column.items():
+            column_index, field = table.schema.get_field_index(name), table.schema.field(name)
+            table = table.set_column(
+                column_index, field, pc.if_else(is_cut, value, table[name]).cast(field.type)
+            )
         yield from table.to_batches()
 
 

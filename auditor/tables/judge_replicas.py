@@ -19,7 +19,6 @@ from auditor.codecs.availability import coverage
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.availability.striping import stripe
-from auditor.errors import CoverageLimitError
 from auditor.model.states import BookieRead, IndexState, UnknownCopy
 from auditor.tables import doubts
 from auditor.tables.doubts import Doubt
@@ -97,10 +96,10 @@ class LedgerFacts:
         ]
 
 
-def judge(
+def classify_replicas(
     ledger: LedgerFacts, pairs: Sequence[Pair], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> Judgement:
-    """Judge one ledger from its unequal replicas.
+    """Classify the entries of one ledger's unequal replicas. The class of the ledger is not set.
 
     Args:
         ledger: Facts from the metadata.
@@ -121,19 +120,12 @@ def judge(
             if pair.index_state != IndexState.NOT_INDEXED:
                 answer.foreign.append(ForeignCopy(pair.bookie_id, pair.held))
             continue
-        _classify_replica(ledger, _as_served(pair), state, grace_ms, answer)
+        _classify_replica(ledger, _without_unserved(pair), state, grace_ms, answer)
         if pair.index_state != IndexState.NOT_INDEXED:
-            _excess(ledger, pair, answer)
+            _find_excess(ledger, pair, answer)
     if not ledger.closed:
-        _lagging(ledger, {pair.bookie_id: _as_served(pair) for pair in pairs}, bookies, answer)
+        _find_lagging(ledger, {pair.bookie_id: _without_unserved(pair) for pair in pairs}, bookies, answer)
     answer.missing = unite_by_bookie(answer.missing)
-    missing, unknown = (
-        [missing_set[1] for missing_set in answer.missing],
-        [groups for _, groups, _ in answer.unknown],
-    )
-    if missing or unknown:
-        answer.m, answer.mu = coverage.worst(missing, unknown)
-        answer.class_entries = entries_of_class(ledger, answer)
     return answer
 
 
@@ -141,7 +133,11 @@ def _of_this_cluster(
     pairs: Sequence[Pair], members: Collection[str], bookies: Mapping[str, BookieState]
 ) -> list[Pair]:
     """Return the replicas, without entries on another cluster's bookies. Its ledger ids may be equal."""
-    foreign = {name for name, state in bookies.items() if state.foreign}
+    foreign = {
+        pair.bookie_id for pair in pairs if pair.bookie_id in bookies and bookies[pair.bookie_id].foreign
+    }
+    if not foreign:
+        return list(pairs)
     return [
         replace(pair, held=NOTHING, listed=NOTHING, gone=NOTHING, replies=None, answered=None)
         if pair.bookie_id in foreign
@@ -151,36 +147,7 @@ def _of_this_cluster(
     ]
 
 
-def least_missing(ledger: LedgerFacts, m: int) -> int:
-    """Return the least number of missing copies that puts an entry in the ledger's class.
-
-    The class depends on ``m``, the number of copies that the ledger's worst entry lacks.
-
-    >>> ledger = LedgerFacts(1, True, 3, 3, 2, 9, 0, [(0, ["a", "b", "c"])])
-    >>> [least_missing(ledger, m) for m in (1, 2, 3)], least_missing(replace(ledger, closed=False), 3)
-    ([1, 2, 3], 2)
-    """
-    if ledger.closed and m >= ledger.write_quorum:
-        return ledger.write_quorum
-    below_ack = ledger.write_quorum - ledger.ack_quorum + 1
-    return below_ack if m >= below_ack else 1
-
-
-def entries_of_class(ledger: LedgerFacts, answer: Judgement) -> Groups | None:
-    """Return the entries that give a judged ledger its class: no copy left, or below ack or write quorum.
-
-    Only missing copies count; unknown ones are assumed present. None if the sets are too irregular.
-    """
-    missing = [groups for _, groups in answer.missing]
-    if len(missing) < 2:
-        return missing[0] if missing else NOTHING
-    try:
-        return coverage.at_least(missing, least_missing(ledger, answer.m))
-    except CoverageLimitError:
-        return None
-
-
-def _as_served(pair: Pair) -> Pair:
+def _without_unserved(pair: Pair) -> Pair:
     """Return the replica as the bookie serves it: without entries if the ledger is not indexed or in limbo.
 
     A bookie refuses every entry of a ledger in limbo. A ledger of which it served an entry is no longer in
@@ -202,14 +169,8 @@ def _classify_replica(
         return
     if len(pair.listed) and _is_accountable(ledger, pair, state, grace_ms):
         _add(answer.listed, pair, coverage.intersection(pair.expected, pair.listed))
-    if len(lacking):
-        add_lacking(ledger, pair, lacking, state, grace_ms, answer)
-
-
-def add_lacking(
-    ledger: LedgerFacts, pair: Pair, lacking: Groups, state: BookieState, grace_ms: int, answer: Judgement
-) -> None:
-    """Add the entries that an index lacks to ``answer``: missing with doubts, or unknown with a reason."""
+    if not len(lacking):
+        return
     why = why_unknown(state, pair)
     if why is not None:
         answer.unknown.append((pair.bookie_id, lacking, why))
@@ -270,8 +231,8 @@ def _weigh_replies(
     elif len(undecided_groups):
         missing = coverage.union([missing, undecided_groups])
         answer.doubts |= standing_doubts(ledger, pair, state) | ageing
-        if (silent := replies.unheard) is not None and not (replies.refused and state.journal_read):
-            answer.doubts.add(doubts.unheard(pair.bookie_id, silent))
+        if (silence_reason := replies.unheard) is not None and not (replies.refused and state.journal_read):
+            answer.doubts.add(doubts.unheard(pair.bookie_id, silence_reason))
     _add(answer.missing, pair, missing)
     if len(unknown):
         answer.unknown.append((pair.bookie_id, unknown, because))
@@ -327,24 +288,24 @@ def ageing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms:
     return set()
 
 
-def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
+def _find_excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
     """Classify held entries not striped to the bookie: stale in segments without it, else surplus."""
     if not len(pair.held):
         return
     striped_groups = (
         pair.expected if ledger.closed else striped_to(ledger, pair.bookie_id, coverage.last_entry(pair.held))
     )
-    excess = coverage.difference(pair.held, striped_groups)
-    if not len(excess):
+    excess_groups = coverage.difference(pair.held, striped_groups)
+    if not len(excess_groups):
         return
-    elsewhere = [
-        coverage.clip(excess, first, last)
+    segments_elsewhere = [
+        coverage.clip(excess_groups, first, last)
         for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True)
         if last >= first and pair.bookie_id not in ensemble
     ]
-    stale = coverage.union(elsewhere) if elsewhere else NOTHING
-    _add(answer.stale, pair, stale)
-    _add(answer.surplus, pair, coverage.difference(excess, stale))
+    stale_groups = coverage.union(segments_elsewhere) if segments_elsewhere else NOTHING
+    _add(answer.stale, pair, stale_groups)
+    _add(answer.surplus, pair, coverage.difference(excess_groups, stale_groups))
 
 
 def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only: bool = False) -> Groups:
@@ -365,7 +326,7 @@ def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only
     return groups_of(folded.tobytes())
 
 
-def _lagging(
+def _find_lagging(
     ledger: LedgerFacts, pairs: Mapping[str, Pair], bookies: Mapping[str, BookieState], answer: Judgement
 ) -> None:
     """Find entries of the open end that an ack quorum of members holds and another read member lacks."""
@@ -374,14 +335,16 @@ def _lagging(
     newest = max((coverage.last_entry(groups) for groups in held_groups.values()), default=-1)
     if newest < start:
         return
-    due = {member: striped_to(ledger, member, newest, last_segment_only=True) for member in ensemble}
-    present = [coverage.intersection(due[member], held_groups[member]) for member in ensemble]
+    due_groups = {member: striped_to(ledger, member, newest, last_segment_only=True) for member in ensemble}
+    present = [coverage.intersection(due_groups[member], held_groups[member]) for member in ensemble]
     acknowledged = coverage.at_least(present, ledger.ack_quorum)
     for member in sorted(ensemble):
         state = bookies.get(member, BookieState(BookieRead.UNREAD))
         # A pair that is not here is equal and no answer: what it lacks is known of a bookie that was read.
         if why_unknown(state, pairs.get(member, Pair(member, NOTHING, NOTHING, IndexState.ABSENT))) is None:
-            late = coverage.difference(coverage.intersection(due[member], acknowledged), held_groups[member])
+            late = coverage.difference(
+                coverage.intersection(due_groups[member], acknowledged), held_groups[member]
+            )
             if len(late):
                 answer.lagging.append((member, late))
 

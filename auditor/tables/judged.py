@@ -2,11 +2,6 @@
 
 `auditor.tables.judge_replicas` judges each ledger. This module passes the ledgers to it in Arrow batches, one
 row per ledger with its few unequal pairs. So no rows are exploded or collected.
-
-Closed ledgers are judged many at a time if each of their unequal replicas lacks all its entries. A bookie
-that is down, unread or empty lacks its replica of each of its ledgers, and these may be most ledgers of the
-cluster. For them, no entries need to be compared: all expected entries of the replica are missing. The
-positions of the bookies in the ensembles are enough to find the worst entry.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,16 +10,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from auditor.codecs.availability import coverage
-from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GroupBatch, offsets_of
-from auditor.codecs.availability.striping import short_of_whole, worst_of_whole
 from auditor.errors import CoverageLimitError
 from auditor.model.columns import LEDGER, rows_of_columns, schema_of
 from auditor.model.ledger_metadata import LedgerState
-from auditor.model.states import BookieRead, GoneState, UnknownCopy
+from auditor.model.states import GoneState, UnknownCopy
 from auditor.sources.bookies.rpc.reads import WITNESS
 from auditor.spark import functions as F
 from auditor.spark.batches import map_rows
@@ -36,83 +28,38 @@ from auditor.tables.judge_replicas import (
     Groups,
     LedgerFacts,
     Pair,
-    add_lacking,
-    entries_of_class,
+    classify_replicas,
     groups_of,
-    judge,
-    least_missing,
 )
 from auditor.tables.judgement import Judgement
+from auditor.tables.ledger_class import lacks_whole_replicas, measure, measure_whole
 from auditor.tables.parts import filter_part
 from auditor.tables.past_end import set_apart
 
 
-def is_whole(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
-    """Return whether the ledger is closed and none of its unequal replicas holds any entry.
-
-    Each of these replicas should hold an entry.
-    """
-    empty = all(len(pair.expected) and not len(pair.held) and not len(pair.gone) for pair in pairs)
-    return ledger.closed and empty
-
-
-def judge_whole(
+def judge_many(
     ledgers: Sequence[tuple[LedgerFacts, Sequence[Pair]]], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> list[Judgement]:
-    """Judge ledgers for which `is_whole` is true, with the same result as `judge_replicas.judge`."""
-    answers = []
-    owner: list[int] = []
-    seats: list[tuple[int, int, int, int]] = []
-    missing_members: list[list[bool]] = []
-    doubtful: list[list[bool]] = []
-    for number, (ledger, pairs) in enumerate(ledgers):
-        answer = _classify_replica(ledger, pairs, bookies, grace_ms)
-        lost = {bookie for bookie, _ in answer.missing}
-        unsure = {bookie for bookie, _, _ in answer.unknown}
-        for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True):
-            owner.append(number)
-            seats.append((first, last, ledger.ensemble_size, ledger.write_quorum))
-            missing_members.append([member in lost for member in ensemble])
-            doubtful.append([member in unsure for member in ensemble])
-        answers.append(answer)
-    if seats:
-        first_entry, last_entry, size, quorum = np.array(seats, np.int64).T
-        absent = _square(missing_members)
-        m, mu = worst_of_whole(first_entry, last_entry, size, quorum, absent, _square(doubtful))
-        for number, worst, potential in zip(owner, m.tolist(), mu.tolist(), strict=True):
-            # One seat per segment; a ledger is as bad as the worst of its segments.
-            answers[number].m = max(answers[number].m, worst)
-            answers[number].mu = max(answers[number].mu, potential)
-        least = [least_missing(ledgers[number][0], answers[number].m) for number in owner]
-        sets, exact = short_of_whole(first_entry, last_entry, size, quorum, absent, np.array(least, np.int64))
-        inexact_ledgers = {number for number, single in zip(owner, exact.tolist(), strict=True) if not single}
+    """Judge ledgers, each with its unequal replicas.
+
+    Arguments are those of `auditor.tables.ledger_class.judge`. A ledger whose sets are too irregular has
+    unknown replicas.
+    """
+    answers, whole_numbers = [], []
+    for ledger, pairs in ledgers:
         try:
-            folded = fold(sets.merge(np.array(owner, np.int64), len(answers))).values()
-        except CoverageLimitError:
-            inexact_ledgers, folded = set(owner), [b""] * len(answers)
-        for number, (answer, groups) in enumerate(zip(answers, folded, strict=True)):
-            facts = ledgers[number][0]
-            answer.class_entries = (
-                entries_of_class(facts, answer) if number in inexact_ledgers else groups_of(groups)
-            )
+            answer = classify_replicas(ledger, pairs, bookies, grace_ms)
+            if lacks_whole_replicas(ledger, pairs):
+                whole_numbers.append((ledger, answer))
+            else:
+                measure(ledger, answer)
+                # After the judgement: entries behind the end of a closed ledger are no ordinary surplus.
+                set_apart(ledger, bookies, answer)
+        except CoverageLimitError as limit:
+            answer = irregular_judgement(ledger, pairs, limit)
+        answers.append(answer)
+    measure_whole(whole_numbers)
     return answers
-
-
-def _classify_replica(
-    ledger: LedgerFacts, pairs: Sequence[Pair], bookies: Mapping[str, BookieState], grace_ms: int
-) -> Judgement:
-    answer = Judgement()
-    for pair in sorted(pairs, key=lambda pair: pair.bookie_id):
-        state = bookies.get(pair.bookie_id, BookieState(BookieRead.UNREAD))
-        add_lacking(ledger, pair, pair.expected, state, grace_ms, answer)
-    return answer
-
-
-def _square(rows: Sequence[Sequence[bool]]) -> NDArray[np.bool_]:
-    """Return rows of different lengths as one array, padded with False."""
-    width = max(len(row) for row in rows)
-    # A seat that is not there can be neither gone nor doubtful.
-    return np.array([[*row, *[False] * (width - len(row))] for row in rows], bool)
 
 
 def counts(sets: Sequence[bytes]) -> list[int]:
@@ -225,31 +172,10 @@ def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
 
 def _answers(rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], grace_ms: int) -> pa.RecordBatch:
     ledgers = [(facts_of(row), [pair_of(pair) for pair in row["pairs"]]) for row in rows]
-    # A bookie that is down takes along its replica of each of its ledgers: those are judged by
-    # arithmetic over the whole batch, and only the others one by one.
-    whole = [number for number, (ledger, pairs) in enumerate(ledgers) if is_whole(ledger, pairs)]
-    whole_judgements = judge_whole([ledgers[number] for number in whole], bookies, grace_ms)
-    answered = dict(zip(whole, whole_judgements, strict=True))
-    answers = [
-        answered[number] if number in answered else _judged_alone(ledger, pairs, bookies, grace_ms)
-        for number, (ledger, pairs) in enumerate(ledgers)
-    ]
-    return rows_of(rows, answers, [[]] * len(rows))
+    return rows_of(rows, judge_many(ledgers, bookies, grace_ms), [[]] * len(rows))
 
 
-def _judged_alone(
-    ledger: LedgerFacts, pairs: list[Pair], bookies: Mapping[str, BookieState], grace_ms: int
-) -> Judgement:
-    try:
-        answer = judge(ledger, pairs, bookies, grace_ms)
-        # After the judgement: what lies behind the end of a closed ledger is not surplus like any other.
-        set_apart(ledger, bookies, answer)
-        return answer
-    except CoverageLimitError as limit:
-        return irregular_judgement(ledger, pairs, limit)
-
-
-def irregular_judgement(ledger: LedgerFacts, pairs: list[Pair], limit: CoverageLimitError) -> Judgement:
+def irregular_judgement(ledger: LedgerFacts, pairs: Sequence[Pair], limit: CoverageLimitError) -> Judgement:
     """Return the judgement of a ledger whose sets are too irregular to compare: its replicas are unknown."""
     unknown: list[tuple[str, Groups, str]] = [
         (pair.bookie_id, pair.expected, UnknownCopy.UNREADABLE) for pair in pairs
@@ -327,11 +253,13 @@ def _unknown(answers: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
 
 
 def _class_entries(answers: Sequence[Judgement]) -> list[dict[str, Any] | None]:
-    packed = [None if answer.class_entries is None else answer.class_entries.tobytes() for answer in answers]
-    counted = counts([value or b"" for value in packed])
+    packed_groups = [
+        None if answer.class_entries is None else answer.class_entries.tobytes() for answer in answers
+    ]
+    entry_counts = counts([value or b"" for value in packed_groups])
     return [
         None if value is None else {"groups": value, "count": count}
-        for value, count in zip(packed, counted, strict=True)
+        for value, count in zip(packed_groups, entry_counts, strict=True)
     ]
 
 
@@ -343,12 +271,12 @@ def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]
     """Return each ledger's sets as rows, with their numbers of entries."""
     values = [groups.tobytes() for ledger_sets in sets for _, groups in ledger_sets]
     # One pass counts all sets of the batch; they are dealt out again in the order in which they were put in.
-    counted = iter(zip(values, counts(values), strict=True))
+    counted_values = iter(zip(values, counts(values), strict=True))
     rows = []
     for bookie_sets in sets:
         row = []
         for bookie, _ in bookie_sets:
-            value, count = next(counted)
+            value, count = next(counted_values)
             row.append({"bookie_id": bookie, "groups": value, "count": count})
         rows.append(row)
     return rows

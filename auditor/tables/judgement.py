@@ -1,4 +1,4 @@
-"""The judgement of one ledger with unequal replicas: the result of `auditor.tables.judge_replicas.judge`."""
+"""The judgement of one ledger with unequal replicas: the result of `auditor.tables.ledger_class.judge`."""
 
 from dataclasses import dataclass, field
 

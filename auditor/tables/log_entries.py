@@ -91,11 +91,11 @@ def log_entries(
         & (F.col("entry_bytes") > 0)
     ).select(*_LOG, *LEDGER, F.col("entry_bytes").alias("bytes"))
     # Another log may have what the index has in one that is not there, whatever the judgement of that is.
-    elsewhere = gone_entries.select(*LEDGER, "bookie_id", F.col("groups").alias("wanted"), *_flags())
-    lacking = _lacking(locations, ledgers, judged).unionByName(elsewhere)
+    gone_pairs = gone_entries.select(*LEDGER, "bookie_id", F.col("groups").alias("wanted"), *_flags())
+    lacking = _lacking_pairs(locations, ledgers, judged).unionByName(gone_pairs)
     members = in_logs.join(lacking, [*REPLICA])
-    anywhere = in_logs.join(_lost(judged), [*LEDGER])
-    of_ledger = members.unionByName(anywhere).groupBy(*_LOG, *LEDGER).agg(
+    lost_pairs = in_logs.join(_lost_copies(judged), [*LEDGER])
+    of_ledger = members.unionByName(lost_pairs).groupBy(*_LOG, *LEDGER).agg(
         F.max("bytes").alias("bytes"),
         F.collect_list("wanted").alias("wanted"),
         F.max("any_entry").alias("any_entry"),
@@ -107,7 +107,7 @@ def log_entries(
     return logs.repartition(tasks).mapInArrow(_read, spark_types(LOG_ENTRIES))
 
 
-def _lacking(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> DataFrame:
+def _lacking_pairs(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> DataFrame:
     """Return the replicas whose index lacks entries: ``wanted``, or null with ``any_entry``."""
 
     def of_set(column: str) -> DataFrame:
@@ -117,19 +117,21 @@ def _lacking(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> Dat
     unknown = judged.select(*LEDGER, F.explode("unknown").alias("part")).where(
         F.col("part.why").isin([str(why) for why in _OPEN_ENDED])
     )
-    unclosed = ledgers.where(
+    unclosed_ledgers = ledgers.where(
         F.col("ledger_id").isNotNull() & ~F.col("undecidable") & (F.col("state") != LedgerState.CLOSED)
     ).select(*LEDGER, F.explode("replicas").alias("part"))
-    whole = unknown.select(*LEDGER, "part.bookie_id").unionByName(unclosed.select(*LEDGER, "part.bookie_id"))
-    located = locations.where(F.col("log_id").isNotNull()).select(*REPLICA).distinct()
-    nothing = F.lit(None).cast("binary")
-    without = whole.distinct().join(located, [*REPLICA], "left_anti").select(
-        *LEDGER, "bookie_id", nothing.alias("wanted"), *_flags(any_entry=True)
+    unbounded_pairs = unknown.select(*LEDGER, "part.bookie_id").unionByName(
+        unclosed_ledgers.select(*LEDGER, "part.bookie_id")
+    )
+    located_replicas = locations.where(F.col("log_id").isNotNull()).select(*REPLICA).distinct()
+    no_groups = F.lit(None).cast("binary")
+    unlocated_pairs = unbounded_pairs.distinct().join(located_replicas, [*REPLICA], "left_anti").select(
+        *LEDGER, "bookie_id", no_groups.alias("wanted"), *_flags(any_entry=True)
     )  # fmt: skip
-    return of_set("missing").unionByName(of_set("lagging")).unionByName(without)
+    return of_set("missing").unionByName(of_set("lagging")).unionByName(unlocated_pairs)
 
 
-def _lost(judged: DataFrame) -> DataFrame:
+def _lost_copies(judged: DataFrame) -> DataFrame:
     """Return the ledgers with entries that no index has. Any bookie's logs may have their bytes."""
     groups = F.col("class_entries.groups")
     return judged.where(class_of("m") == LedgerClass.ENTRY_LOST).select(
@@ -180,10 +182,15 @@ def rows_of_log(path: str, parts: list[dict[str, Any]]) -> tuple[list[dict[str, 
     sorted_ids = logged_entries.ledger_ids[order]
     rows = []
     for part in parts:
-        begin, end = np.searchsorted(sorted_ids, [part["ledger_id"], part["ledger_id"] + 1])
-        own = order[begin:end]
-        own = own[logged_entries.scope_ids[own] == part["scope_id"]]
-        row = _row(part, logged_entries.entry_ids[own], logged_entries.sizes[own], logged_entries.damage)
+        start, end = np.searchsorted(sorted_ids, [part["ledger_id"], part["ledger_id"] + 1])
+        rows_of_ledger = order[start:end]
+        rows_of_ledger = rows_of_ledger[logged_entries.scope_ids[rows_of_ledger] == part["scope_id"]]
+        row = _row(
+            part,
+            logged_entries.entry_ids[rows_of_ledger],
+            logged_entries.sizes[rows_of_ledger],
+            logged_entries.damage,
+        )
         if row is not None:
             rows.append(row)
     return rows, logged_entries.log_bytes
@@ -195,20 +202,20 @@ def _unknown(part: dict[str, Any], reason: str) -> dict[str, Any]:
 
 def _row(part: dict[str, Any], entries: Longs, sizes: Longs, damage: str | None) -> dict[str, Any] | None:
     """Return the row of one ledger. None if the log was read to its end and has no needed entry."""
-    lost = np.zeros(len(entries), np.bool_)
+    is_lost_entry = np.zeros(len(entries), np.bool_)
     if part["no_copy"] is not None:
-        lost = coverage.contains(_groups(part["no_copy"]), entries)
-    needed = lost | _is_wanted(part, entries)
-    if not needed.any():
+        is_lost_entry = coverage.contains(_groups(part["no_copy"]), entries)
+    is_needed_entry = is_lost_entry | _is_wanted(part, entries)
+    if not is_needed_entry.any():
         return None if damage is None else _unknown(part, damage)
-    of_needed, of_lost = np.unique(entries[needed]), np.unique(entries[lost])
+    unique_needed, unique_lost = np.unique(entries[is_needed_entry]), np.unique(entries[is_lost_entry])
     return {
         **{name: part[name] for name in (*LEDGER, "bytes")},
-        "groups": _folded(of_needed),
-        "entries": len(of_needed),
-        "needed_bytes": int(sizes[needed].sum()),
-        "lost": _folded(of_lost),
-        "lost_entries": len(of_lost),
+        "groups": _fold_entries(unique_needed),
+        "entries": len(unique_needed),
+        "needed_bytes": int(sizes[is_needed_entry].sum()),
+        "lost": _fold_entries(unique_lost),
+        "lost_entries": len(unique_lost),
         "reason": damage,
     }
 
@@ -226,5 +233,5 @@ def _groups(data: bytes) -> Groups:
     return np.frombuffer(data, GROUP)
 
 
-def _folded(entries: Longs) -> bytes:
+def _fold_entries(entries: Longs) -> bytes:
     return fold_entries(entries, np.array([0, len(entries)], np.int64)).tobytes()

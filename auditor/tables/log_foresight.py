@@ -144,37 +144,42 @@ def log_foresight(
     if settings.by_target_size:
         largest = F.greatest(F.col("entries"), F.lit(settings.log_size_limit))
         usage = F.when(usage < 1, F.col("remain") / largest).otherwise(usage)
-    wrong = F.col("state").isin(EntryLogState.MAP_WRONG, EntryLogState.ASTRAY)
+    is_wrong = F.col("state").isin(EntryLogState.MAP_WRONG, EntryLogState.ASTRAY)
     rows = (
         _all_logs(space, foresight, entry_logs, availability)
-        .join(entry_logs.where(wrong).select("path").distinct(), "path", "left_anti")
+        .join(entry_logs.where(is_wrong).select("path").distinct(), "path", "left_anti")
         .withColumn("usage", usage)
     )
-    minor = F.lit(settings.minor) & (F.col("usage") < settings.minor_threshold)
-    major = F.lit(settings.major) & (F.col("usage") < settings.major_threshold)
+    allows_minor = F.lit(settings.minor) & (F.col("usage") < settings.minor_threshold)
+    allows_major = F.lit(settings.major) & (F.col("usage") < settings.major_threshold)
     has_remaining = F.col("remain") > 0
     once_closed = (
         F.when(F.col("scan_fails") & (has_remaining | (F.col("entries") == 0)), GcAction.KEEP)
         .when(~has_remaining, GcAction.DELETE)
-        .when(minor, GcAction.MINOR)
-        .when(major, GcAction.MAJOR)
+        .when(allows_minor, GcAction.MINOR)
+        .when(allows_major, GcAction.MAJOR)
         .otherwise(GcAction.KEEP)
     )
     action = F.when(F.col("current"), GcAction.KEEP).otherwise(once_closed)
-    restarted = F.when(F.col("current") & ~F.col("unclear"), once_closed)
-    rows = rows.withColumns({"action": action, "after_restart": restarted})
+    state_after_restart = F.when(F.col("current") & ~F.col("unclear"), once_closed)
+    rows = rows.withColumns({"action": action, "after_restart": state_after_restart})
     rows = with_full_disks(rows, entry_logs, disks, settings)
-    stays = (F.col("action") == GcAction.KEEP) | suspended() | (F.col("needed") > 0)
-    rows = rows.withColumn("frees", F.when(stays, F.lit(0)).otherwise(F.col("bytes") - F.col("remain")))
-    carried = {"minor_since": "long", "major_since": "long", "delete_since": "long", "overdue": "boolean"}
+    is_kept = (F.col("action") == GcAction.KEEP) | suspended() | (F.col("needed") > 0)
+    rows = rows.withColumn("frees", F.when(is_kept, F.lit(0)).otherwise(F.col("bytes") - F.col("remain")))
+    carried_columns = {
+        "minor_since": "long",
+        "major_since": "long",
+        "delete_since": "long",
+        "overdue": "boolean",
+    }
 
     def carry(name: str) -> Column:
         # A run of an older release does not say it.
         has_column = earlier is not None and name in earlier.columns
-        column = F.col(name) if has_column else F.lit(None).cast(carried[name])
+        column = F.col(name) if has_column else F.lit(None).cast(carried_columns[name])
         return column.alias(f"was_{name.removesuffix('_since')}")
 
-    was = [carry(name) for name in carried]
+    was = [carry(name) for name in carried_columns]
     if earlier is None:
         rows = rows.select("*", *was)
     else:
@@ -184,17 +189,19 @@ def log_foresight(
 
     # Null in the run before: the log was above the threshold then, and begins anew. What it was between the
     # two runs nobody has seen.
-    def since(was: str, below: Column) -> Column:
-        return F.when(has_remaining & below & ~F.col("current"), F.coalesce(F.col(was), F.lit(scan_time)))
+    def since(was: str, is_below_threshold: Column) -> Column:
+        return F.when(
+            has_remaining & is_below_threshold & ~F.col("current"), F.coalesce(F.col(was), F.lit(scan_time))
+        )
 
-    going = F.col("action") == GcAction.DELETE
+    is_deleted = F.col("action") == GcAction.DELETE
     # A log that a pass has left once is overdue until its deletion is no longer coming.
-    overdue = going & F.col("was_delete").isNotNull() & (F.col("passed") | F.col("was_overdue"))
+    overdue = is_deleted & F.col("was_delete").isNotNull() & (F.col("passed") | F.col("was_overdue"))
     forecast_rows = rows.withColumns(
         {
-            "minor_since": since("was_minor", minor),
-            "major_since": since("was_major", minor | major),
-            "delete_since": F.when(going, F.coalesce("was_delete", F.lit(scan_time))),
+            "minor_since": since("was_minor", allows_minor),
+            "major_since": since("was_major", allows_minor | allows_major),
+            "delete_since": F.when(is_deleted, F.coalesce("was_delete", F.lit(scan_time))),
             "overdue": F.coalesce(overdue, F.lit(False)),
         }
     )
@@ -206,10 +213,10 @@ def _all_logs(
 ) -> DataFrame:
     """Return the rows of `_logs`. Logs with damaged records have the numbers that their collector counts."""
     damaged = entry_logs.where(F.col("collector_scan").isNotNull())
-    sound = _logs(space, foresight).join(
+    sound_logs = _logs(space, foresight).join(
         damaged.where(F.col("ledger_id").isNull()).select("path"), "path", "left_anti"
     )
-    rows = sound.withColumn("scan_fails", F.lit(False))
+    rows = sound_logs.withColumn("scan_fails", F.lit(False))
     return rows if availability is None else rows.unionByName(
         _damaged_logs(space, foresight, damaged, availability)
     )  # fmt: skip
@@ -222,11 +229,11 @@ def _damaged_logs(
     planned = foresight.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
-    had = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
+    stored_replicas = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
     ledgers = damaged.where(F.col("ledger_id").isNotNull() & F.col("bookie_id").isNotNull())
     counted = (
         ledgers.join(planned, [*REPLICA], "left")
-        .join(had.withColumn("had", F.lit(True)), [*REPLICA], "left")
+        .join(stored_replicas.withColumn("had", F.lit(True)), [*REPLICA], "left")
         .withColumn("stays", F.coalesce("planned", "had", F.lit(False)))
         .groupBy("path")
         .agg(
@@ -234,22 +241,23 @@ def _damaged_logs(
             F.sum(F.when(F.col("stays"), F.col("collected_bytes")).otherwise(0)).alias("remain"),
         )
     )
-    fails = F.max(F.col("collector_scan") == CollectorScan.FAILS).alias("scan_fails")
-    scans = damaged.where(F.col("ledger_id").isNull()).groupBy("path").agg(fails)
-    behind = F.col("ledger_id").isNull() & (F.col("class") != SpaceClass.HEADERS_AND_MAPS)
+    scan_fails = F.max(F.col("collector_scan") == CollectorScan.FAILS).alias("scan_fails")
+    scans = damaged.where(F.col("ledger_id").isNull()).groupBy("path").agg(scan_fails)
+    is_behind = F.col("ledger_id").isNull() & (F.col("class") != SpaceClass.HEADERS_AND_MAPS)
     files = space.where((F.col("kind") == LogFileKind.LOG) & F.col("bookie_id").isNotNull())
-    nothing = F.lit(0).cast("long")
+    zero_bytes = F.lit(0).cast("long")
     return (
         files.groupBy("bookie_id", "directory", "path", "log_id", "current")
         .agg(
-            F.sum("bytes").alias("bytes"), F.sum(F.when(behind, F.col("bytes")).otherwise(0)).alias("needed")
+            F.sum("bytes").alias("bytes"),
+            F.sum(F.when(is_behind, F.col("bytes")).otherwise(0)).alias("needed"),
         )
         .join(scans, "path")
         .join(counted, "path", "left")
         .withColumns(
             {
-                "entries": F.coalesce("entries", nothing),
-                "remain": F.coalesce("remain", nothing),
+                "entries": F.coalesce("entries", zero_bytes),
+                "remain": F.coalesce("remain", zero_bytes),
                 "unclear": F.lit(False),
             }
         )
@@ -267,9 +275,9 @@ def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
     of_ledger = F.col("ledger_id").isNotNull()
-    unclear = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED)
+    unclear_classes = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED)
     # Superseded bytes of a ledger that is gone already are of no orphan, so no row of foresight is theirs.
-    remains = F.coalesce("planned", "remains")
+    remaining_bytes = F.coalesce("planned", "remains")
     rows = space.where((F.col("kind") == LogFileKind.LOG) & F.col("bookie_id").isNotNull()).join(
         plans, [*REPLICA], "left"
     )
@@ -278,11 +286,11 @@ def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
         .agg(
             F.sum("bytes").alias("bytes"),
             F.coalesce(F.sum(F.when(of_ledger, F.col("bytes"))), F.lit(0)).alias("entries"),
-            F.coalesce(F.sum(F.when(of_ledger & remains, F.col("bytes"))), F.lit(0)).alias("remain"),
+            F.coalesce(F.sum(F.when(of_ledger & remaining_bytes, F.col("bytes"))), F.lit(0)).alias("remain"),
             F.sum(F.when(F.col("class").isin(*NOT_RECLAIMABLE), F.col("bytes")).otherwise(0)).alias("needed"),
-            F.max(F.col("class").isin(*unclear) & (~F.col("current") | of_ledger & ~remains)).alias(
-                "unclear"
-            ),
+            F.max(
+                F.col("class").isin(*unclear_classes) & (~F.col("current") | of_ledger & ~remaining_bytes)
+            ).alias("unclear"),
         )
         .where("current or not unclear")
     )
@@ -312,12 +320,16 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> Data
     """Return the rows of `DELETION_CANDIDATES`. The arguments are the tables of these names."""
     by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select("path")
     is_outside_collection = ~F.col("path").contains(IN_COLLECTION)
-    going = log_foresight.where((F.col("action") != GcAction.KEEP) & ~suspended() & is_outside_collection)
-    logs = going.join(by_map, "path", "left_semi")
+    logs_to_rewrite = log_foresight.where(
+        (F.col("action") != GcAction.KEEP) & ~suspended() & is_outside_collection
+    )
+    logs = logs_to_rewrite.join(by_map, "path", "left_semi")
     tasks = logs.sparkSession.sparkContext.defaultParallelism
     schema = spark_types(DELETION_CANDIDATES)
-    rewritten = (F.col("action") != GcAction.DELETE).alias("rewritten")
-    return logs.select("bookie_id", "path", "bytes", rewritten).repartition(tasks).mapInArrow(_read, schema)
+    is_rewritten = (F.col("action") != GcAction.DELETE).alias("rewritten")
+    return (
+        logs.select("bookie_id", "path", "bytes", is_rewritten).repartition(tasks).mapInArrow(_read, schema)
+    )
 
 
 MAX_REWRITTEN_BYTES = 4 << 30
@@ -332,8 +344,8 @@ def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for row in batch.to_pylist():
             if row.pop("rewritten"):
                 if bytes_left <= 0:
-                    unread = {"state": EntryLogState.UNREADABLE.value, "reason": OVER_LIMIT}
-                    yield pa.RecordBatch.from_pylist([row | unread], schema=DELETION_CANDIDATES)
+                    unread_row = {"state": EntryLogState.UNREADABLE.value, "reason": OVER_LIMIT}
+                    yield pa.RecordBatch.from_pylist([row | unread_row], schema=DELETION_CANDIDATES)
                     continue
                 bytes_left -= row["bytes"]
             yield pa.RecordBatch.from_pylist([row | hold_map(row["path"])], schema=DELETION_CANDIDATES)

@@ -48,7 +48,7 @@ def named_marks(marks: DataFrame) -> DataFrame:
 def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, bookies: DataFrame) -> DataFrame:
     """Return the rows of `STALE_MARKS` from the tables of a run."""
     ledger_marks = named_marks(marks)
-    healthy = (
+    healthy_ledgers = (
         verdicts.where("class = 'healthy' and potential_class = 'healthy'")
         .join(ledger_marks, [*LEDGER], "left_semi")
         .select(*LEDGER)
@@ -59,11 +59,15 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
         .select(*LEDGER, F.col("replicas.bookie_id").alias("members"))
     )
     # A mark is stale only where nothing could still be missing: the potential class is healthy too.
-    rows = ledger_marks.join(healthy, [*LEDGER]).join(members, [*LEDGER]).crossJoin(registered_ids(bookies))
+    rows = (
+        ledger_marks.join(healthy_ledgers, [*LEDGER])
+        .join(members, [*LEDGER])
+        .crossJoin(registered_ids(bookies))
+    )
     # Nothing of a mark is done until all its bookies are back, or none of them counts any more.
-    returned = F.size(F.array_except("replicas", "registered")) == 0
-    repaired = ~F.arrays_overlap("replicas", "members")
-    why = F.when(returned, "returned").when(repaired, "repaired")
+    has_returned = F.size(F.array_except("replicas", "registered")) == 0
+    is_repaired = ~F.arrays_overlap("replicas", "members")
+    why = F.when(has_returned, "returned").when(is_repaired, "repaired")
     return rows.withColumn("why", why).where("why is not null").select(*STALE_MARKS.names)
 
 
@@ -96,11 +100,11 @@ def empty_directories(marks: DataFrame) -> DataFrame:
     found something below it. It is not known to be empty if it could not be listed.
     """
     slashes = "length(path) - length(replace(path, '/', ''))"
-    above = F.expr(
+    parent_path = F.expr(
         f"explode(transform(sequence(1, {MARK_DEPTH}), "
         f"level -> substring_index(path, '/', {slashes} - level + 1)))"
     )
-    full = marks.where("kind != 'lock'").select(above.alias("path"))
+    nonempty_directories = marks.where("kind != 'lock'").select(parent_path.alias("path"))
     unknown = marks.where("kind = 'gap'").select("path")
     directories = marks.where("kind = 'directory'").select("path", "ctime")
-    return directories.join(full.unionByName(unknown), "path", "left_anti")
+    return directories.join(nonempty_directories.unionByName(unknown), "path", "left_anti")

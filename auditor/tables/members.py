@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.model.columns import schema_of
-from auditor.spark.batches import TableFiles, counts_in_files
-from auditor.spark.types import SparkSession
+from auditor.spark.execution import Execution
+from auditor.spark.table_files import TableFiles
 from auditor.tables.replica_blocks import Coded
 
 MEMBERS = schema_of(
@@ -30,25 +30,25 @@ _ROWS = 1 << 18
 _FIELDS = ("bookie_id", "groups", "depends")
 
 
-def members(spark: SparkSession | None, ledgers: TableFiles) -> pa.Table:
-    """Return the rows of `MEMBERS`, counted in tasks of ``spark``, or in this process if it is None."""
-    return counts_in_files(spark, MEMBERS, ledgers, _members_of, MEMBERS.names[1:])
+def members(execution: Execution, ledgers: TableFiles) -> pa.Table:
+    """Return the rows of `MEMBERS`, counted in the files of the table ``ledgers``."""
+    return execution.count_rows(MEMBERS, ledgers, _members_of, MEMBERS.names[1:])
 
 
 def _members_of(files: TableFiles) -> Iterator[pa.RecordBatch]:
     columns = [f"replicas.list.element.{name}" for name in _FIELDS]
     for rows in files.row_groups(columns, (), _ROWS):
-        flat = [chunk.flatten() for chunk in rows["replicas"].chunks]
-        bookie, groups, depends = (
-            pa.chunked_array([chunk.field(name) for chunk in flat], kind)
+        flat_chunks = [chunk.flatten() for chunk in rows["replicas"].chunks]
+        bookie, groups, depends_flags = (
+            pa.chunked_array([chunk.field(name) for chunk in flat_chunks], kind)
             for name, kind in zip(_FIELDS, (pa.string(), pa.binary(), pa.bool_()), strict=True)
         )
         ids = Coded.of(bookie)
-        holds = pc.greater(pc.binary_length(groups), 0)
+        has_groups = pc.greater(pc.binary_length(groups), 0)
         counts = [np.bincount(ids.codes, minlength=len(ids.values))]
-        for flags in (depends, holds):
-            true = flags.fill_null(False).to_numpy()
-            counts.append(np.bincount(ids.codes[true], minlength=len(ids.values)))
+        for flags in (depends_flags, has_groups):
+            is_dependent = flags.fill_null(False).to_numpy()
+            counts.append(np.bincount(ids.codes[is_dependent], minlength=len(ids.values)))
         yield pa.RecordBatch.from_arrays(
             [ids.values.cast(pa.string()), *(pa.array(column) for column in counts)], schema=MEMBERS
         )

@@ -66,15 +66,17 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFr
     )
     listing_reach = copies.where("has_data and has_index").agg(F.max("offload_time").alias("reached"))
     copies = copies.crossJoin(F.broadcast(unread)).crossJoin(F.broadcast(listing_reach))
-    whole = F.coalesce(F.col("has_data") & F.col("has_index"), F.lit(False))
+    is_complete = F.coalesce(F.col("has_data") & F.col("has_index"), F.lit(False))
     fault = F.when(F.col("path").isNull(), ORPHAN).when(
-        F.col("offload").isin("complete", "deleted") & ~whole, MISSING
+        F.col("offload").isin("complete", "deleted") & ~is_complete, MISSING
     )
     # An offload without a time is never old: the listing may have been made before it.
-    old = F.coalesce(F.col("offload_time") <= F.col("reached") - grace, F.lit(False))
-    why = F.when((F.col("fault") == ORPHAN) & F.col("unread").isNotNull(), F.col("unread"))
-    why = why.when((F.col("fault") == MISSING) & ~old, "the listing may be older than the copy")
-    copies = copies.withColumn("fault", fault).withColumn("why", why)
+    is_old = F.coalesce(F.col("offload_time") <= F.col("reached") - grace, F.lit(False))
+    unread_reason = F.when((F.col("fault") == ORPHAN) & F.col("unread").isNotNull(), F.col("unread"))
+    unread_reason = unread_reason.when(
+        (F.col("fault") == MISSING) & ~is_old, "the listing may be older than the copy"
+    )
+    copies = copies.withColumn("fault", fault).withColumn("why", unread_reason)
     copies = copies.fillna(0, ["objects", "bytes"]).fillna(False, ["has_data", "has_index"])
     return copies.select(*OFFLOAD_OBJECTS.names)
 
@@ -109,5 +111,7 @@ def _contexts(owners: DataFrame) -> DataFrame:
     first_owner = F.min(
         F.struct("path", "offload", "offload_time", *(name for name in OWNER if name != "path"))
     )
-    grouped = rows.groupBy(F.small_digits("offload_uid").alias("uid"), *LEDGER).agg(first_owner.alias("one"))
-    return grouped.select(*_COPY, "one.*")
+    references_by_object = rows.groupBy(F.small_digits("offload_uid").alias("uid"), *LEDGER).agg(
+        first_owner.alias("one")
+    )
+    return references_by_object.select(*_COPY, "one.*")

@@ -74,14 +74,14 @@ HOLDINGS = schema_of(
     (
         "recent",
         pa.int64(),
-        "number of orphans without a doubt that were still in the metadata within one interval "
-        "of garbage collection before the scan",
+        "number of orphans without a doubt whose metadata was deleted less than one interval of garbage "
+        "collection before the scan",
     ),
     (
         "unexplained",
         pa.int64(),
-        "number of orphans that both scans lack, without recent ones, ones newer than the scan, "
-        "and ones that their owner dropped (owners were read, and none refers to them)",
+        "number of orphans that both scans lack; not counted: recent ones, ones newer than the scan, and "
+        "ones that their owner dropped",
     ),
 )
 
@@ -125,12 +125,14 @@ def orphans(
         doubtful: Ids that a scan may have missed (`auditor.tables.scans`); None if there are none.
         all_ledgers: All rows of the table ``ledgers``, if ``ledgers`` has only some.
     """
-    had = unequal.where(F.col("index_state").isin(*ON_DISK))
+    stored_replicas = unequal.where(F.col("index_state").isin(*ON_DISK))
     scanned_ids = scan_ids(ledgers)
     # Of all ledgers only those that an unequal pair is of: what is joined stays as small as the pairs are.
-    never = had.join(scanned_ids.join(had.select(*LEDGER), [*LEDGER], "left_semi"), [*LEDGER], "left_anti")
-    orphan_rows = never.select(*_PAIR, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
-    candidates = had.select(*_PAIR)
+    never_listed = stored_replicas.join(
+        scanned_ids.join(stored_replicas.select(*LEDGER), [*LEDGER], "left_semi"), [*LEDGER], "left_anti"
+    )
+    orphan_rows = never_listed.select(*_PAIR, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
+    candidates = stored_replicas.select(*_PAIR)
     if again is not None and moved is not None:
         deleted_indexes = indexes.where(_is_had()).join(deleted_ids(moved), [*LEDGER])
         orphan_rows = orphan_rows.join(new_ids(moved), [*LEDGER], "left_anti").unionByName(
@@ -143,14 +145,18 @@ def orphans(
         doubt = F.coalesce("second", F.when(~F.col("in_m0"), F.col("first")))
         orphan_rows = with_both_doubts(orphan_rows.drop("doubt"), doubtful).withColumn("doubt", doubt)
         orphan_rows = orphan_rows.drop("first", "second")
-    dated = indexes.where(F.col("mtime") > scan_time).select(*_PAIR)
-    later = [name for name, index_time in index_times.items() if index_time is None or index_time > scan_time]
-    if again is None and later:
-        dated = dated.unionByName(
-            _above_all(indexes, scan_ids(ledgers if all_ledgers is None else all_ledgers), later)
+    dated_rows = indexes.where(F.col("mtime") > scan_time).select(*_PAIR)
+    later_bookies = [
+        name for name, index_time in index_times.items() if index_time is None or index_time > scan_time
+    ]
+    if again is None and later_bookies:
+        dated_rows = dated_rows.unionByName(
+            _is_above_all(indexes, scan_ids(ledgers if all_ledgers is None else all_ledgers), later_bookies)
         )
-    newer = dated.join(candidates, [*_PAIR], "left_semi").distinct().withColumn("newer", F.lit(True))
-    return orphan_rows.join(newer, [*_PAIR], "left").select(
+    newer_rows = (
+        dated_rows.join(candidates, [*_PAIR], "left_semi").distinct().withColumn("newer", F.lit(True))
+    )
+    return orphan_rows.join(newer_rows, [*_PAIR], "left").select(
         *_PAIR,
         "groups",
         "in_m0",
@@ -163,11 +169,11 @@ def orphans(
 def _is_had(empty: str = "length(groups) = 0") -> Column:
     """Return whether the bookie has the ledger of a row of ``availability``."""
     # A bookie that was asked for one ledger and has nothing of it does not have it.
-    asked_in_vain = (F.col("storage") == "rpc") & F.expr(empty)
-    return F.col("state").isin(*ON_DISK) & ~asked_in_vain
+    is_empty_answer = (F.col("storage") == "rpc") & F.expr(empty)
+    return F.col("state").isin(*ON_DISK) & ~is_empty_answer
 
 
-def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> DataFrame:
+def _is_above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> DataFrame:
     """Find pairs of a RocksDB index, which keeps no times, whose ledger may be younger than the scan.
 
     Ids grow. An id above the highest that the scan lists in its scope may have been created after the scan.
@@ -175,16 +181,16 @@ def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> Dat
     """
     highest = listed.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
     rows = indexes.where((F.col("storage") == "rocksdb") & F.col("bookie_id").isin(bookies)).select(*_PAIR)
-    above = F.col("highest").isNull() | (F.col("ledger_id") > F.col("highest"))
-    return rows.join(F.broadcast(highest), "scope_id", "left").where(above).select(*_PAIR)
+    is_above_highest = F.col("highest").isNull() | (F.col("ledger_id") > F.col("highest"))
+    return rows.join(F.broadcast(highest), "scope_id", "left").where(is_above_highest).select(*_PAIR)
 
 
 def _with_recent(orphans: DataFrame, lately: Lately) -> DataFrame:
     """Add ``recent``: the orphan was in the metadata ``lately``, and awaits its garbage collection."""
     recent = F.lit(False)
     if lately.drawn is not None:
-        first, following = lately.drawn
-        recent = (F.col("scope_id") == 0) & F.col("ledger_id").between(first, following - 1)
+        first_drawn, next_undrawn = lately.drawn
+        recent = (F.col("scope_id") == 0) & F.col("ledger_id").between(first_drawn, next_undrawn - 1)
     if lately.listed is None:
         return orphans.withColumn("recent", recent)
     # Of all ledgers only those that are orphans now.
@@ -222,15 +228,15 @@ def holdings(
     """
     ledgers = counts.where(_is_had("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
     recent = F.count_if(F.col("recent") & F.col("doubt").isNull()).alias("recent")
-    dated = _with_dropped(_with_recent(orphans, lately or Lately()), owned)
-    explained = F.col("recent") | F.col("in_m0") | F.col("newer_than_scan") | F.col("dropped")
-    unexplained = F.count_if(~explained).alias("unexplained")
-    rows = _with_orphans(ledgers, dated, ["bookie_id"], recent, unexplained)
+    dated_rows = _with_dropped(_with_recent(orphans, lately or Lately()), owned)
+    is_explained = F.col("recent") | F.col("in_m0") | F.col("newer_than_scan") | F.col("dropped")
+    unexplained = F.count_if(~is_explained).alias("unexplained")
+    rows = _with_orphans(ledgers, dated_rows, ["bookie_id"], recent, unexplained)
     if earlier is None:
         return rows.withColumn("lasting", F.lit(0).cast("long"))
     lasting_orphans = orphans.where("doubt is null").join(earlier.select(*_PAIR), [*_PAIR], "left_semi")
-    lasting = lasting_orphans.groupBy("bookie_id").agg(F.count("*").alias("lasting"))
-    return rows.join(lasting, "bookie_id", "left").fillna({"lasting": 0})
+    lasting_counts = lasting_orphans.groupBy("bookie_id").agg(F.count("*").alias("lasting"))
+    return rows.join(lasting_counts, "bookie_id", "left").fillna({"lasting": 0})
 
 
 def vanished_ranges(
@@ -246,25 +252,34 @@ def vanished_ranges(
     hierarchical layouts, because a vanished inner znode takes whole leaves with it.
     """
     settings = settings or CheckSettings()
-    block = settings.vanished_block_ids
+    block_ids = settings.vanished_block_ids
     # Downwards, for negative ids too: other scopes have them.
-    leaf = F.expr(f"ledger_id div {block} - if(ledger_id % {block} < 0, 1, 0)")
-    leaves = ["bookie_id", "scope_id", "leaf"]
-    lost = _with_recent(orphans, lately or Lately()).withColumn("leaf", leaf)
-    many = (
-        lost.where("not recent").groupBy(*leaves).count().where(F.col("count") >= settings.vanished_ledgers)
+    block_number = F.expr(f"ledger_id div {block_ids} - if(ledger_id % {block_ids} < 0, 1, 0)")
+    block_keys = ["bookie_id", "scope_id", "leaf"]
+    recent_orphans = _with_recent(orphans, lately or Lately()).withColumn("leaf", block_number)
+    full_blocks = (
+        recent_orphans.where("not recent")
+        .groupBy(*block_keys)
+        .count()
+        .where(F.col("count") >= settings.vanished_ledgers)
     )
-    held_ledgers = availability.where(_is_had()).withColumn("leaf", leaf).join(many, leaves, "left_semi")
-    ledgers = held_ledgers.groupBy(*leaves).agg(F.count("*").alias("ledgers"))
-    whole = _with_orphans(ledgers, lost, leaves).where(F.col("ledgers") == F.col("orphans"))
+    held_ledgers = (
+        availability.where(_is_had())
+        .withColumn("leaf", block_number)
+        .join(full_blocks, block_keys, "left_semi")
+    )
+    ledgers = held_ledgers.groupBy(*block_keys).agg(F.count("*").alias("ledgers"))
+    vanished_blocks = _with_orphans(ledgers, recent_orphans, block_keys).where(
+        F.col("ledgers") == F.col("orphans")
+    )
     # The first and the last leaf of all reach beyond the least and the greatest id.
-    low = F.try_multiply("leaf", F.lit(block))
-    high = F.try_multiply(F.col("leaf") + 1, F.lit(block)) - 1
-    return whole.select(
+    lowest_id = F.try_multiply("leaf", F.lit(block_ids))
+    highest_id = F.try_multiply(F.col("leaf") + 1, F.lit(block_ids)) - 1
+    return vanished_blocks.select(
         "bookie_id",
         "scope_id",
-        F.coalesce(low, F.lit(MIN_LEDGER_ID)).alias("low"),
-        F.coalesce(high, F.lit(MAX_LEDGER_ID)).alias("high"),
+        F.coalesce(lowest_id, F.lit(MIN_LEDGER_ID)).alias("low"),
+        F.coalesce(highest_id, F.lit(MAX_LEDGER_ID)).alias("high"),
         "ledgers",
         "in_doubt",
     )
@@ -272,10 +287,10 @@ def vanished_ranges(
 
 def _with_orphans(ledgers: DataFrame, orphans: DataFrame, keys: list[str], *counts: Column) -> DataFrame:
     """Return ``ledgers`` with the number of orphans by ``keys``, of those in doubt, and ``counts``."""
-    doubted = F.count("doubt").alias("in_doubt")
-    lost = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), doubted, *counts)
-    numbers = [name for name in lost.columns if name not in keys]
-    return ledgers.join(lost, keys, "left").fillna(0, numbers)
+    doubted_count = F.count("doubt").alias("in_doubt")
+    recent_orphans = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), doubted_count, *counts)
+    count_columns = [name for name in recent_orphans.columns if name not in keys]
+    return ledgers.join(recent_orphans, keys, "left").fillna(0, count_columns)
 
 
 def find_over_replicated(
@@ -289,7 +304,7 @@ def find_over_replicated(
     """
     pairs = filter_part("over_replicated", judged).select(*LEDGER, "state", F.explode("foreign").alias("f"))
     pairs = pairs.select(*LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"), "f.behind_end")
-    weak = F.broadcast(
+    bookies_at_risk = F.broadcast(
         bookies.where("registered is null or registered = 'readonly'").select(
             F.col("bookie_id").alias("member")
         )
@@ -299,10 +314,12 @@ def find_over_replicated(
         .join(pairs.select(*LEDGER).distinct(), [*LEDGER], "left_semi")
         .select(*LEDGER, F.explode("replicas.bookie_id").alias("member"))
     )
-    exposed = members.join(weak, "member").select(*LEDGER).distinct().withColumn("exposed", F.lit(True))
-    flagged = (
-        pairs.join(exposed, [*LEDGER], "left")
+    exposed_ledgers = (
+        members.join(bookies_at_risk, "member").select(*LEDGER).distinct().withColumn("exposed", F.lit(True))
+    )
+    flagged_rows = (
+        pairs.join(exposed_ledgers, [*LEDGER], "left")
         .join(marks.select(*LEDGER, F.lit(True).alias("marked")).distinct(), [*LEDGER], "left")
         .join(locks.select(*LEDGER, F.lit(True).alias("locked")).distinct(), [*LEDGER], "left")
     )
-    return flagged.fillna({"exposed": False, "marked": False, "locked": False})
+    return flagged_rows.fillna({"exposed": False, "marked": False, "locked": False})

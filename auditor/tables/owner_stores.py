@@ -70,13 +70,13 @@ def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: 
         applications: Applications whose owners were read.
         scan_time: Time of the first scan, ms.
     """
-    own = F.col("claim").isNotNull() & F.col("application").isin(*applications)
-    claims = own & ~F.coalesce("borrowed", F.lit(False))
+    is_own_claim = F.col("claim").isNotNull() & F.col("application").isin(*applications)
+    is_claim = is_own_claim & ~F.coalesce("borrowed", F.lit(False))
     # A ledger that was listed and is gone has a row only where it is dangling, which is another check's.
     still_there = F.col("listed_before") & ~F.col("standing").isin("dangling", "offloaded")
     return ownership.groupBy("store").agg(
-        F.count_if(claims).alias("claims"),
-        F.count_if(claims & (F.col("standing") == "foreign")).alias("foreign_claims"),
+        F.count_if(is_claim).alias("claims"),
+        F.count_if(is_claim & (F.col("standing") == "foreign")).alias("foreign_claims"),
         F.count_if(F.col("standing") == "unowned").alias("unowned"),
         F.count_if(still_there).alias("listed_before"),
         F.count_if(F.col("dropped_since") > scan_time - DROPPED_MEMORY_MS).alias("dropped"),
@@ -135,10 +135,10 @@ def match_stores(
             same |= dict.fromkeys(_connected(store, references.twins) - {store} - same.keys(), store)
     current: dict[str, str] = {}
     identities: dict[str, str] = {}
-    for (store, then), _ in sorted(references.shared.items(), key=lambda pair: (-pair[1], pair[0])):
+    for (store, earlier_store), _ in sorted(references.shared.items(), key=lambda pair: (-pair[1], pair[0])):
         name = same.get(store, store)
-        current.setdefault(then, name)
-        identities.setdefault(name, earlier.get(then) or store_identity(then))
+        current.setdefault(earlier_store, name)
+        identities.setdefault(name, earlier.get(earlier_store) or store_identity(earlier_store))
     for store in stores:
         if store not in same:
             identities.setdefault(store, _new_identity(store, references.first.get(store)))
@@ -146,11 +146,11 @@ def match_stores(
 
 
 def _connected(store: str, pairs: Sequence[tuple[str, str]]) -> set[str]:
-    found, waiting = set[str](), {store}
-    while waiting:
-        name = waiting.pop()
+    found, pending_stores = set[str](), {store}
+    while pending_stores:
+        name = pending_stores.pop()
         found.add(name)
-        waiting |= {other for pair in pairs if name in pair for other in pair} - found
+        pending_stores |= {neighbour for pair in pairs if name in pair for neighbour in pair} - found
     return found
 
 
@@ -178,10 +178,12 @@ def current_store(earlier: str | None, stores: Sequence[str], matched: Mapping[s
         return stores[0]
     if earlier in matched:
         return matched[earlier]
-    others = [store for store in stores if store not in matched.values()]
-    place = _saved_place(earlier)
-    same = [store for store in others if place is not None and _saved_place(store) == place]
-    if earlier in others or not same:
+    unmatched_stores = [store for store in stores if store not in matched.values()]
+    saved_path = _saved_path(earlier)
+    same = [
+        store for store in unmatched_stores if saved_path is not None and _saved_path(store) == saved_path
+    ]
+    if earlier in unmatched_stores or not same:
         # Another store has the name by now.
         return earlier if earlier not in matched.values() else f"{earlier} of an earlier run"
     return same[0]
@@ -193,11 +195,11 @@ def store_identity(store: str) -> str:
     >>> store_identity("pulsar:dump:///mon.jsonl?root=/east"), store_identity("pulsar:zk://h1:2181/east")
     ('pulsar saved /east', 'pulsar:zk://h1:2181/east')
     """
-    place = _saved_place(store)
-    return store if place is None else f"{place[0]} saved {place[1]}"
+    saved_path = _saved_path(store)
+    return store if saved_path is None else f"{saved_path[0]} saved {saved_path[1]}"
 
 
-def _saved_place(store: str) -> tuple[str, str] | None:
+def _saved_path(store: str) -> tuple[str, str] | None:
     """Return the application and chroot of a saved store; None for a running one."""
     owners = parse_owners_uri(store)
     is_saved = owners.store.partition("://")[0] in SAVED

@@ -188,9 +188,9 @@ def ownership(
 
 def _chroot(chroots: Mapping[str, str]) -> Column:
     """Return the chroot for a claim: that of the row's store, or else the common chroot of all stores."""
-    common = {*chroots.values()}
-    chroot = F.lit(next(iter(common)) if len(common) == 1 else "")
-    if len(common) > 1:
+    shared_roots = {*chroots.values()}
+    chroot = F.lit(next(iter(shared_roots)) if len(shared_roots) == 1 else "")
+    if len(shared_roots) > 1:
         for store, path in chroots.items():
             chroot = F.when(F.col("store") == store, path).otherwise(chroot)
     return chroot
@@ -224,29 +224,35 @@ def _ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
     """Add ``blocked``: why the owner that a ledger claims was not read; null if it was read or is gone."""
-    unread = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
-    newer = F.when(F.col("stale"), F.lit("only the last entry of the cursor's ledger mentions it"))
+    unread_reason = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
+    stale_reason = F.when(F.col("stale"), F.lit("only the last entry of the cursor's ledger mentions it"))
     # A value that could not be read may name the ledger; a stale one may name others by now.
-    shut = owners.where((F.col("status") != "ok") & (F.col("status") != "gap") | F.col("stale"))
-    reason = F.concat("path", F.lit(": "), F.coalesce(unread, newer))
-    shut = shut.groupBy(F.col("below_root").alias("claim")).agg(F.min(reason).alias("unread"))
+    closed_places = owners.where((F.col("status") != "ok") & (F.col("status") != "gap") | F.col("stale"))
+    reason = F.concat("path", F.lit(": "), F.coalesce(unread_reason, stale_reason))
+    closed_places = closed_places.groupBy(F.col("below_root").alias("claim")).agg(
+        F.min(reason).alias("unread")
+    )
     gaps = owners.where("status = 'gap'").select(
         F.col("below_root").alias("gap"), F.concat("path", F.lit(": "), "damage").alias("unlisted")
     )
     # An inner znode that was not listed hides every owner below it.
-    below = (F.col("claim") == F.col("gap")) | F.col("claim").startswith(F.concat("gap", F.lit("/")))
-    hidden = rows.where("claim is not null and path is null").select("ledger_id", "claim")
-    hidden = hidden.join(F.broadcast(gaps.limit(GAPS_LIMIT)), below)
-    hidden = hidden.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
+    is_below_gap = (F.col("claim") == F.col("gap")) | F.col("claim").startswith(F.concat("gap", F.lit("/")))
+    hidden_claims = rows.where("claim is not null and path is null").select("ledger_id", "claim")
+    hidden_claims = hidden_claims.join(F.broadcast(gaps.limit(GAPS_LIMIT)), is_below_gap)
+    hidden_claims = hidden_claims.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
     # Both lists are broadcast, so they are bounded; beyond that no ledger is called unowned.
     counts = gaps.groupBy().count().select((F.col("count") > GAPS_LIMIT).alias("many"))
-    counts = counts.crossJoin(shut.groupBy().count().select((F.col("count") > SHUT_LIMIT).alias("more")))
-    closed = rows.join(hidden, "ledger_id", "left").join(F.broadcast(shut.limit(SHUT_LIMIT)), "claim", "left")
-    everywhere = F.when(
+    counts = counts.crossJoin(
+        closed_places.groupBy().count().select((F.col("count") > SHUT_LIMIT).alias("more"))
+    )
+    closed_rows = rows.join(hidden_claims, "ledger_id", "left").join(
+        F.broadcast(closed_places.limit(SHUT_LIMIT)), "claim", "left"
+    )
+    general_reason = F.when(
         F.col("many") | F.col("more"), F.lit("too many places of the owners' trees were not read")
     )
-    blocked = F.coalesce("unlisted", "unread", everywhere)
-    return closed.crossJoin(F.broadcast(counts)).withColumn("blocked", blocked)
+    block_reason = F.coalesce("unlisted", "unread", general_reason)
+    return closed_rows.crossJoin(F.broadcast(counts)).withColumn("blocked", block_reason)
 
 
 def _with_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
@@ -254,9 +260,9 @@ def _with_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
     name = "claimed_namespace"
     of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(F.col(name).isNotNull())
     of_stores = of_stores.distinct().withColumn("has_namespace", F.lit(True))
-    joined = rows.withColumn(name, namespace_of(F.col("claim"))).join(of_stores, name, "left")
-    is_there = F.coalesce("has_namespace", F.lit(False))
-    return joined.withColumn("namespace_read", F.when(F.col("claim").isNotNull(), is_there))
+    joined_rows = rows.withColumn(name, namespace_of(F.col("claim"))).join(of_stores, name, "left")
+    has_namespace = F.coalesce("has_namespace", F.lit(False))
+    return joined_rows.withColumn("namespace_read", F.when(F.col("claim").isNotNull(), has_namespace))
 
 
 def _with_lists(rows: DataFrame, lists: DataFrame | None, scan_time: int) -> DataFrame:
@@ -268,21 +274,21 @@ def _with_lists(rows: DataFrame, lists: DataFrame | None, scan_time: int) -> Dat
     if lists is None:
         return rows.withColumns({"listed_before": F.lit(False), "dropped_since": F.lit(None).cast("bigint")})
     # Runs of earlier releases have neither column.
-    since, store = (
+    dropped_since, store = (
         F.min(name).alias(f"{name}_then")
         if name in lists.columns
         else F.lit(None).cast(kind).alias(f"{name}_then")
         for name, kind in (("dropped_since", "bigint"), ("store", "string"))
     )
-    dropped = F.col("dropped_since").isNotNull() if "dropped_since" in lists.columns else F.lit(False)
-    owned_ledgers = lists.where((F.col("standing") == "owned") | dropped).groupBy("ledger_id")
-    then = owned_ledgers.agg(F.lit(True).alias("had_owner"), since, store)
-    joined = rows.join(then, "ledger_id", "left")
-    lost = F.col("had_owner") & F.col("path").isNull() & F.col("there") & F.col("settled")
-    return joined.withColumns(
+    is_dropped = F.col("dropped_since").isNotNull() if "dropped_since" in lists.columns else F.lit(False)
+    owned_ledgers = lists.where((F.col("standing") == "owned") | is_dropped).groupBy("ledger_id")
+    earlier_owners = owned_ledgers.agg(F.lit(True).alias("had_owner"), dropped_since, store)
+    joined_rows = rows.join(earlier_owners, "ledger_id", "left")
+    is_lost = F.col("had_owner") & F.col("path").isNull() & F.col("there") & F.col("settled")
+    return joined_rows.withColumns(
         {
             "listed_before": F.coalesce("had_owner", F.lit(False)),
-            "dropped_since": F.when(lost, F.coalesce("dropped_since_then", F.lit(scan_time))),
+            "dropped_since": F.when(is_lost, F.coalesce("dropped_since_then", F.lit(scan_time))),
             "store": F.coalesce("store", "store_then"),
         }
     )
@@ -295,8 +301,10 @@ def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
     """
     if earlier is None:
         return rows.withColumn("seen_before", F.lit(False))
-    ageless = (F.col("standing") == "unknown") & (F.col("why") == AGELESS)
-    earlier_unowned = earlier.where((F.col("standing") == "unowned") | ageless).select("ledger_id").distinct()
+    is_ageless = (F.col("standing") == "unknown") & (F.col("why") == AGELESS)
+    earlier_unowned = (
+        earlier.where((F.col("standing") == "unowned") | is_ageless).select("ledger_id").distinct()
+    )
     compared_rows = rows.join(earlier_unowned.withColumn("before", F.lit(True)), "ledger_id", "left")
     return compared_rows.withColumn("seen_before", F.coalesce("before", F.lit(False)))
 
@@ -304,7 +312,7 @@ def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
 def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
     is_listed, is_named = F.col("there").isNotNull(), F.col("path").isNotNull()
     # Given up for its copy in an object store it is rightly gone; a shadow topic lists what another one owns.
-    absent = F.when(F.col("offload") == "deleted", "offloaded").when(F.col("borrowed"), "unknown")
+    absence_reason = F.when(F.col("offload") == "deleted", "offloaded").when(F.col("borrowed"), "unknown")
     age = F.lit(moments.scan_time) - F.col("ctime")
     undecided = (
         F.col("claim").isNull()
@@ -322,7 +330,7 @@ def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
     )
     return (
         F.when(is_listed & is_named, "owned")
-        .when(is_named, absent.otherwise("dangling"))
+        .when(is_named, absence_reason.otherwise("dangling"))
         .otherwise(unnamed_standing)
     )
 
@@ -333,15 +341,15 @@ def _is_foreign() -> Column:
 
 
 def _why(applications: tuple[str, ...], moments: Moments) -> Column:
-    changed = (
+    change_reason = (
         F.when(F.col("mzxid") > moments.first_zxid, "its owner changed while the metadata was read")
         if moments.first_zxid is not None
         else F.lit(None)
     )
     if moments.first_time is not None:
-        later = F.coalesce(F.col("mtime") >= moments.first_time, F.lit(True))
-        changed = F.when(later, "its owner may have changed while the metadata was read")
-    mismatch, short = (
+        is_later = F.coalesce(F.col("mtime") >= moments.first_time, F.lit(True))
+        change_reason = F.when(is_later, "its owner may have changed while the metadata was read")
+    identity_reason, grace_reason = (
         F.lit(moments.mismatch_reason),
         F.lit(SHORT_GRACE if moments.grace < ROLLOVER_MS else None),
     )
@@ -354,8 +362,8 @@ def _why(applications: tuple[str, ...], moments: Moments) -> Column:
     )
     return (
         F.when(F.col("standing") == "unknown", unknown)
-        .when(F.col("standing") == "dangling", F.coalesce("doubt", changed, mismatch))
-        .when(F.col("standing") == "unowned", F.coalesce(mismatch, short))
+        .when(F.col("standing") == "dangling", F.coalesce("doubt", change_reason, identity_reason))
+        .when(F.col("standing") == "unowned", F.coalesce(identity_reason, grace_reason))
         .when(
             (F.col("standing") == "foreign") & ~F.col("namespace_read") & F.col("said").isin(*applications),
             F.concat(F.lit("no store of owners that was read has the namespace "), "claimed_namespace"),
@@ -365,21 +373,21 @@ def _why(applications: tuple[str, ...], moments: Moments) -> Column:
 
 def _fault(moments: Moments) -> Column:
     """Return the fault of a row, whether its ledger is owned, dangling or unowned."""
-    own = F.col("standing") == "owned"
-    data = own & (F.col("kind") == "data") & ~F.col("borrowed")
+    is_owned = F.col("standing") == "owned"
+    data = is_owned & (F.col("kind") == "data") & ~F.col("borrowed")
     entries, size = F.col("entries"), F.col("size")
     length = (F.col("state") == "CLOSED") & (
         (entries != F.col("last_entry_id") + 1) | (size != F.col("length"))
     )
-    exact = F.col("kind").isin("data", "cursor", "schema") & ~F.col("borrowed")
+    has_exact_length = F.col("kind").isin("data", "cursor", "schema") & ~F.col("borrowed")
     # An offload that waits is judged by the last thing that happened to it.
-    waits = F.greatest("ctime", "timestamp", "offload_time")
-    old = F.lit(moments.scan_time) - waits > moments.grace
+    waiting_since = F.greatest("ctime", "timestamp", "offload_time")
+    is_old = F.lit(moments.scan_time) - waiting_since > moments.grace
     return (
         F.when(F.col("standing") == "dangling", DANGLING)
         .when(F.col("standing") == "unowned", UNOWNED)
-        .when(own & exact & (F.col("claim") != F.col("below_root")), MISATTRIBUTED)
+        .when(is_owned & has_exact_length & (F.col("claim") != F.col("below_root")), MISATTRIBUTED)
         .when(data & length, LENGTH)
-        .when(data & old & (F.col("offload") == "incomplete"), INCOMPLETE)
-        .when(data & old & F.col("offload").isin("complete", "deleted"), NOT_TRIMMED)
+        .when(data & is_old & (F.col("offload") == "incomplete"), INCOMPLETE)
+        .when(data & is_old & F.col("offload").isin("complete", "deleted"), NOT_TRIMMED)
     )

@@ -4,7 +4,7 @@ In a healthy cluster most parts have no rows. One query of a few columns finds t
 it, each check that finds nothing would scan its table.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from auditor.model.bookie_id import PORTABLE, RESERVED
 from auditor.spark.types import DataFrame
@@ -50,24 +50,17 @@ def filter_part(part: str, table: DataFrame) -> DataFrame:
     return table.where(condition)
 
 
-def part_questions(
-    tables: Mapping[str, DataFrame], empty: Iterable[str]
-) -> dict[str, tuple[DataFrame, list[str]]]:
-    """Return queries that count the rows of each part, for `auditor.spark.query_plans.aggregate_many`.
-
-    Tables that are known to be empty are not queried.
-    """
+def part_questions(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataFrame, list[str]]]:
+    """Return queries that count the rows of each part, for `auditor.spark.table_queries.aggregate_many`."""
     conditions: dict[str, list[str]] = {}
-    empty_tables = frozenset(empty)
     for pairs in PARTS.values():
         for table, condition in pairs:
             table_conditions = conditions.setdefault(table, [])
-            if table not in empty_tables and condition not in table_conditions:
+            if condition not in table_conditions:
                 table_conditions.append(condition)
     return {
         table: (tables[table], [f"count_if({condition})" for condition in counted_conditions])
         for table, counted_conditions in conditions.items()
-        if counted_conditions
     }
 
 

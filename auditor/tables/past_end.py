@@ -38,26 +38,32 @@ def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: J
     """
     if not ledger.closed or closed_by_its_writer(ledger):
         return
-    first = ledger.last_entry_id + 1
+    first_entry = ledger.last_entry_id + 1
     if not changed_by_takeover(ledger):
-        answer.foreign = [replace(copy, behind_end=_count_from(copy.held, first)) for copy in answer.foreign]
-    newest = max((coverage.last_entry(groups) for _, groups in answer.surplus), default=-1)
-    if newest < first:
+        answer.foreign = [
+            replace(copy, behind_end=_count_from(copy.held, first_entry)) for copy in answer.foreign
+        ]
+    newest_entry = max((coverage.last_entry(groups) for _, groups in answer.surplus), default=-1)
+    if newest_entry < first_entry:
         return
-    endless = replace(ledger, closed=False)
-    present = {
+    open_ledger = replace(ledger, closed=False)
+    present_groups = {
         bookie: coverage.clip(
-            coverage.intersection(striped_to(endless, bookie, newest), groups), first, newest
+            coverage.intersection(striped_to(open_ledger, bookie, newest_entry), groups),
+            first_entry,
+            newest_entry,
         )
         for bookie, groups in answer.surplus
         if not bookies.get(bookie, BookieState(BookieRead.UNREAD)).foreign
     }
-    if len(present) < ledger.ack_quorum:
+    if len(present_groups) < ledger.ack_quorum:
         return
-    last = _end_of_run(coverage.at_least(list(present.values()), ledger.ack_quorum), first)
-    if last >= first:
-        answer.past_end_last, answer.past_end_by_takeover = last, changed_by_takeover(ledger)
-    past_end_groups = {bookie: coverage.clip(groups, first, last) for bookie, groups in present.items()}
+    last_entry = _end_of_run(coverage.at_least(list(present_groups.values()), ledger.ack_quorum), first_entry)
+    if last_entry >= first_entry:
+        answer.past_end_last, answer.past_end_by_takeover = last_entry, changed_by_takeover(ledger)
+    past_end_groups = {
+        bookie: coverage.clip(groups, first_entry, last_entry) for bookie, groups in present_groups.items()
+    }
     answer.past_end = [(bookie, groups) for bookie, groups in past_end_groups.items() if len(groups)]
     remaining_surplus = [
         (
@@ -95,13 +101,13 @@ def changed_by_takeover(ledger: LedgerFacts) -> bool:
     return ledger.closed and ledger.changes == len(ledger.segments) + 1
 
 
-def _count_from(groups: Groups, first: int) -> int:
-    last = coverage.last_entry(groups)
-    return coverage.count(coverage.clip(groups, first, last)) if last >= first else 0
+def _count_from(groups: Groups, first_entry: int) -> int:
+    last_entry = coverage.last_entry(groups)
+    return coverage.count(coverage.clip(groups, first_entry, last_entry)) if last_entry >= first_entry else 0
 
 
-def _end_of_run(groups: Groups, first: int) -> int:
-    """Return the last of the consecutive entries from ``first`` on; ``first - 1`` if that is absent."""
-    if not len(groups) or int(groups["first_start"][0]) != first:
-        return first - 1
-    return first + int(groups["size"][0]) - 1
+def _end_of_run(groups: Groups, first_entry: int) -> int:
+    """Return the last of the consecutive entries from ``first_entry`` on; ``first - 1`` if that is absent."""
+    if not len(groups) or int(groups["first_start"][0]) != first_entry:
+        return first_entry - 1
+    return first_entry + int(groups["size"][0]) - 1

@@ -34,8 +34,9 @@ from auditor.model.adherence import (
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.placement import POLICY_LEVEL, Location, Locations, PlacementSettings, Policy
-from auditor.spark.batches import TableFiles, from_files
+from auditor.spark.batches import from_files
 from auditor.spark.part_tables import PartTable
+from auditor.spark.table_files import TableFiles
 from auditor.spark.types import SparkSession
 
 _NAMES = pa.list_(pa.string())
@@ -100,13 +101,13 @@ class PlacementJudge:
         level = POLICY_LEVEL[settings.policy]
         view = ServerView.of(locations, settings.policy, names, writable, registered)
         depths = sorted({depth_of(view.paths[name]) for name in view.known})
-        mixed = settings.policy is Policy.RACK and len(depths) > 1
+        has_mixed_depths = settings.policy is Policy.RACK and len(depths) > 1
         views = [
             ServerView.of(locations, settings.policy, names, writable, registered, depth)
-            for depth in (depths if mixed else [None])
+            for depth in (depths if has_mixed_depths else [None])
         ]
-        located = [name for name in names if locations.path(name)]
-        whole = ServerView.of(locations, settings.policy, names, located)
+        located_bookies = [name for name in names if locations.path(name)]
+        whole = ServerView.of(locations, settings.policy, names, located_bookies)
         return cls(
             settings,
             names,
@@ -131,8 +132,8 @@ _READ = (*_OF_LEDGER, "undecidable", "last_entry_id", "segments")
 def judge_files(files: TableFiles, judge: PlacementJudge) -> Iterator[pa.RecordBatch]:
     """Return the rows of `PLACEMENT` for the ledgers of some files."""
     for rows in files.row_groups(_READ, (), _ROWS):
-        good = pc.and_(rows["ledger_id"].is_valid(), pc.equal(rows["undecidable"], False))
-        judged_rows = rows.filter(good)
+        is_decodable = pc.and_(rows["ledger_id"].is_valid(), pc.equal(rows["undecidable"], False))
+        judged_rows = rows.filter(is_decodable)
         if judged_rows.num_rows:
             yield from judge_placement(judged_rows.combine_chunks(), judge).to_batches()
 
@@ -143,9 +144,9 @@ def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
     verdicts = _Verdicts.of_none(len(segments.row))
     judged = np.flatnonzero((segments.size > 0) & (segments.write_quorum > 0))
     shapes = np.stack([segments.size, segments.write_quorum, segments.ack_quorum], axis=1)[judged]
-    kind, examples = distinct_rows(shapes)
+    shape_number, examples = distinct_rows(shapes)
     for number in range(len(examples)):
-        verdicts.judge(segments, judged[kind == number], judge)
+        verdicts.judge(segments, judged[shape_number == number], judge)
     return _table(rows, segments, verdicts, judge)
 
 
@@ -177,8 +178,8 @@ class _Segments:
         # A segment ends before the next one of its ledger, the last at the end of a closed ledger.
         closed = pc.equal(rows["state"], LedgerState.CLOSED).to_numpy()
         ends = np.where(closed, rows["last_entry_id"].to_numpy() + 1, _NO_END)[row]
-        later = np.flatnonzero(row[1:] == row[:-1])
-        ends[later] = np.minimum(first[later + 1], ends[later])
+        later_rows = np.flatnonzero(row[1:] == row[:-1])
+        ends[later_rows] = np.minimum(first[later_rows + 1], ends[later_rows])
         members = pc.index_in(ensembles.flatten(), pa.array(names, pa.string())).to_numpy()
         quorums = (rows[name].to_numpy().astype(np.int64)[row] for name in ("write_quorum", "ack_quorum"))
         return cls(row, first, first < ends, members, np.cumsum(size) - size, size, *quorums)
@@ -208,11 +209,11 @@ class _Verdicts:
 
     def judge(self, segments: _Segments, rows: NDArray[np.int64], judge: PlacementJudge) -> None:
         """Judge segments of one ensemble size and one pair of quorums, each different ensemble once."""
-        size, quorum, acks = (
+        size, quorum, ack_quorum = (
             int(column[rows[0]]) for column in (segments.size, segments.write_quorum, segments.ack_quorum)
         )
         all_ensembles = segments.members[segments.begin[rows][:, None] + np.arange(size)]
-        kind, examples = distinct_rows(all_ensembles)
+        shape_number, examples = distinct_rows(all_ensembles)
         ensembles = all_ensembles[examples]
         judgements = [
             judge_ensembles(ensembles, quorum, view, judge.settings, by_places=True) for view in judge.views
@@ -220,38 +221,43 @@ class _Verdicts:
         broken = np.logical_and.reduce([judgement.adherence == Adherence.FAIL for judgement in judgements])
         codes = judge.codes[ensembles]
         in_one_domain = sole_domains(codes, quorum) >= 0
-        risky = in_one_domain
+        is_risky = in_one_domain
         if judge.settings.policy is Policy.REGION and judge.settings.regions_to_write and quorum > 1:
-            risky = in_one_domain | regions_hold_acks(codes, quorum, acks, judge.settings.min_regions)
-        marked = np.where(broken[:, None], judgements[0].broken, risky)
-        start = marked.argmax(axis=1)
+            is_risky = in_one_domain | regions_hold_acks(
+                codes, quorum, ack_quorum, judge.settings.min_regions
+            )
+        is_marked = np.where(broken[:, None], judgements[0].broken, is_risky)
+        start = is_marked.argmax(axis=1)
         whole = judge_ensembles(ensembles, quorum, judge.whole, judge.settings, by_places=True)
-        self.broken[rows] = broken[kind]
-        self.excused[rows] = (broken & (whole.adherence != Adherence.FAIL))[kind]
-        self.at_risk[rows] = (risky.any(axis=1) & ~broken)[kind] & segments.holds[rows]
-        self.start[rows], self.windows[rows] = start[kind], marked.sum(axis=1)[kind]
-        self.in_one_domain[rows] = in_one_domain[np.arange(len(start)), start][kind]
+        self.broken[rows] = broken[shape_number]
+        self.excused[rows] = (broken & (whole.adherence != Adherence.FAIL))[shape_number]
+        self.at_risk[rows] = (is_risky.any(axis=1) & ~broken)[shape_number] & segments.holds[rows]
+        self.start[rows], self.windows[rows] = start[shape_number], is_marked.sum(axis=1)[shape_number]
+        self.in_one_domain[rows] = in_one_domain[np.arange(len(start)), start][shape_number]
 
 
 def _table(rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: PlacementJudge) -> pa.Table:
-    shown = np.flatnonzero(verdicts.broken | verdicts.at_risk)
-    quorum = segments.write_quorum[shown]
+    shown_rows = np.flatnonzero(verdicts.broken | verdicts.at_risk)
+    quorum = segments.write_quorum[shown_rows]
     offsets = np.concatenate([[0], np.cumsum(quorum)])
     # The members of each window, one behind the other.
-    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], quorum)
-    place = (np.repeat(verdicts.start[shown], quorum) + within) % np.repeat(segments.size[shown], quorum)
-    members = segments.members[np.repeat(segments.begin[shown], quorum) + place]
+    position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], quorum)
+    ensemble_index = (np.repeat(verdicts.start[shown_rows], quorum) + position) % np.repeat(
+        segments.size[shown_rows], quorum
+    )
+    members = segments.members[np.repeat(segments.begin[shown_rows], quorum) + ensemble_index]
     is_unwritable = ~judge.writable[members]
     first = members[offsets[:-1]]
-    in_one_domain = pa.array(verdicts.in_one_domain[shown])
+    in_one_domain = pa.array(verdicts.in_one_domain[shown_rows])
     columns: dict[str, Any] = {
-        name: pc.array_take(rows[name].combine_chunks(), pa.array(segments.row[shown])) for name in _OF_LEDGER
+        name: pc.array_take(rows[name].combine_chunks(), pa.array(segments.row[shown_rows]))
+        for name in _OF_LEDGER
     }
     columns |= {
-        "first_entry_id": segments.first[shown],
-        "violated": verdicts.broken[shown],
-        "excused": verdicts.excused[shown],
-        "windows": verdicts.windows[shown].astype(np.int32),
+        "first_entry_id": segments.first[shown_rows],
+        "violated": verdicts.broken[shown_rows],
+        "excused": verdicts.excused[shown_rows],
+        "windows": verdicts.windows[shown_rows].astype(np.int32),
         "bookies": _lists(judge.names, members, offsets),
         "locations": _lists(judge.paths, members, offsets),
         "unwritable": _lists(

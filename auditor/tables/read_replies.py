@@ -44,8 +44,8 @@ class ReadReplies:
 
     def without(self, entries: Groups) -> ReadReplies:
         """Return the replies, without replies about ``entries``."""
-        parts = (self.served, self.denied, self.failed)
-        served, denied, failed = (coverage.difference(part, entries) for part in parts)
+        reply_groups = (self.served, self.denied, self.failed)
+        served, denied, failed = (coverage.difference(part, entries) for part in reply_groups)
         return replace(self, served=served, denied=denied, failed=failed)
 
 
@@ -89,18 +89,18 @@ class GoneCopies(NamedTuple):
     unknown: Groups
 
 
-def weigh_gone(gone_groups: Groups, certain: bool, replies: ReadReplies) -> GoneCopies:
+def weigh_gone(gone_groups: Groups, is_certain: bool, replies: ReadReplies) -> GoneCopies:
     """Decide whether entries that an index locates in missing entry logs are missing copies.
 
     Args:
         gone_groups: The entries. No other log is known to have them.
-        certain: Whether index and list of logs agree in two readings, or the bookie was stopped.
+        is_certain: Whether index and list of logs agree in two readings, or the bookie was stopped.
         replies: The bookie's replies to reads.
 
     Returns:
         Entries that the bookie served are neither missing nor unknown. If it served any, the list of its logs
         was incomplete, and of the other entries only denied and unreadable ones are missing. If it served
-        none, all are missing if ``certain``, or if it denied or could not read one.
+        none, all are missing if ``is_certain``, or if it denied or could not read one.
     """
     unserved_groups = coverage.difference(gone_groups, replies.served)
     denied = gone_groups if replies.no_ledger else coverage.union([replies.denied, replies.failed])
@@ -110,7 +110,7 @@ def weigh_gone(gone_groups: Groups, certain: bool, replies: ReadReplies) -> Gone
     nothing = unserved_groups[:0]
     return (
         GoneCopies(unserved_groups, nothing)
-        if certain or len(refused)
+        if is_certain or len(refused)
         else GoneCopies(nothing, unserved_groups)
     )
 

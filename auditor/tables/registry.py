@@ -102,16 +102,16 @@ def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) ->
 
     ``reads_registrations`` is whether clients of this store read registrations (`auditor.model.bookie_id`).
     """
-    writable = [
+    writable_rows = [
         (name, "writable", znode) for name, znode in _children(cluster, "available/") if name != "readonly"
     ]
     readonly = [(name, "readonly", znode) for name, znode in _children(cluster, "available/readonly/")]
     # Of a bookie with both, clients go by the writable one.
-    first = {name for name, _, _ in writable}
+    writable_names = {name for name, _, _ in writable_rows}
     return [
         _registration(name, mode, znode, reads_registrations)
-        | {"used": mode == "writable" or name not in first}
-        for name, mode, znode in sorted(writable + readonly)
+        | {"used": mode == "writable" or name not in writable_names}
+        for name, mode, znode in sorted(writable_rows + readonly)
     ]
 
 
@@ -122,20 +122,21 @@ def _registration(name: str, mode: str, znode: Znode, reads_registrations: bool)
         endpoints = service_info.decode(znode.data, name).endpoints
     except (DecodeError, RuleError) as error:
         damage = str(error)
-    empty = not znode.data
-    registration = Registration(None) if empty else Registration(endpoints, damage)
+    is_empty = not znode.data
+    registration = Registration(None) if is_empty else Registration(endpoints, damage)
     resolution = resolve(name, registration, reads_registrations=reads_registrations)
     address = resolution if isinstance(resolution, Address) else None
     return {
         "bookie_id": name,
         "mode": mode,
         "endpoints": [
-            {"id": end.id, "host": end.host, "port": end.port, "protocol": end.protocol} for end in endpoints
+            {"id": endpoint.id, "host": endpoint.host, "port": endpoint.port, "protocol": endpoint.protocol}
+            for endpoint in endpoints
         ],
         # etcd keeps no times: null is not known, and 0 would be 1970.
         "ctime": None if znode.ctime == NO_TIME else znode.ctime,
         "damage": damage,
-        "empty": empty,
+        "empty": is_empty,
         "ephemeral": None if znode.ephemeral_owner == OWNER_UNKNOWN else znode.ephemeral_owner != 0,
         "host": address.host if address else None,
         "port": address.port if address else None,
@@ -143,10 +144,10 @@ def _registration(name: str, mode: str, znode: Znode, reads_registrations: bool)
     }
 
 
-def _children(cluster: ClusterNodes, below: str) -> list[tuple[str, Znode]]:
+def _children(cluster: ClusterNodes, parent: str) -> list[tuple[str, Znode]]:
     # Only direct children: below available/ lies readonly/, with bookies of its own.
     children = [
-        (path[len(below) :], znode) for path, znode in cluster.nodes.items() if path.startswith(below)
+        (path[len(parent) :], znode) for path, znode in cluster.nodes.items() if path.startswith(parent)
     ]
     return sorted((name, znode) for name, znode in children if "/" not in name)
 

@@ -73,7 +73,6 @@ from auditor.tables.judge_replicas import (
     LedgerFacts,
     Pair,
     groups_of,
-    judge,
 )
 from auditor.tables.judged import (
     ANSWER_COLUMNS,
@@ -86,6 +85,7 @@ from auditor.tables.judged import (
     rows_of,
 )
 from auditor.tables.judgement import Judgement
+from auditor.tables.ledger_class import judge
 from auditor.tables.past_end import set_apart
 from auditor.tables.read_replies import ReadReplies, entries_of, replies_by_bookie
 from auditor.tables.verdicts import class_of
@@ -123,14 +123,20 @@ def questions(
     >>> questions(ledger, [("a", np.array([(3, 3, 2, 0)], GROUP))], ["a", "b"])
     [(0, 'a', 3), (0, 'b', 3), (1, 'a', 4)]
     """
-    worst = most_shared_entry([groups for _, groups in missing])
-    turns = {} if worst is None else {(bookie, worst): 0 for bookie in write_set(ledger, worst)}
+    worst_entry = most_shared_entry([groups for _, groups in missing])
+    rank_by_question = (
+        {} if worst_entry is None else {(bookie, worst_entry): 0 for bookie in write_set(ledger, worst_entry)}
+    )
     for bookie, groups in (*missing, *listed):
-        sample = [entry for entry in even_sample(groups, SAMPLE) if entry != worst]
-        turns |= {(bookie, entry): turn for turn, entry in enumerate(sample, 1)}
+        sample = [entry for entry in even_sample(groups, SAMPLE) if entry != worst_entry]
+        rank_by_question |= {(bookie, entry): question_rank for question_rank, entry in enumerate(sample, 1)}
     for bookie in undecided:
-        turns.setdefault((bookie, first_entry(ledger, bookie)), 1)
-    return sorted((turn, bookie, entry) for (bookie, entry), turn in turns.items() if bookie in askable)
+        rank_by_question.setdefault((bookie, first_entry(ledger, bookie)), 1)
+    return sorted(
+        (question_rank, bookie, entry)
+        for (bookie, entry), question_rank in rank_by_question.items()
+        if bookie in askable
+    )
 
 
 def write_set(ledger: LedgerFacts, entry: int) -> list[str]:
@@ -140,8 +146,8 @@ def write_set(ledger: LedgerFacts, entry: int) -> list[str]:
     ['c', 'a']
     """
     ensemble = next(members for first, members in reversed(ledger.segments) if first <= entry)
-    places = ((entry + copy) % ledger.ensemble_size for copy in range(ledger.write_quorum))
-    return list(dict.fromkeys(ensemble[place] for place in places))
+    ensemble_indexes = ((entry + copy) % ledger.ensemble_size for copy in range(ledger.write_quorum))
+    return list(dict.fromkeys(ensemble[ensemble_index] for ensemble_index in ensemble_indexes))
 
 
 def first_entry(ledger: LedgerFacts, bookie_id: str) -> int:
@@ -214,16 +220,16 @@ def candidates(judged: DataFrame, askable: Sequence[str]) -> DataFrame:
     return judged.where(_reachable(askable) | listed | (F.size(_undecided(askable)) > 0))
 
 
-def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], reads: int) -> DataFrame:
-    """Return at most ``reads`` reads to request: scope_id, ledger_id, entry_id, bookie_id, place.
+def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], max_reads: int) -> DataFrame:
+    """Return at most ``max_reads`` reads to request: scope_id, ledger_id, entry_id, bookie_id, place.
 
     The worst entry of each ledger comes before all samples, and the worst ledgers come first. No bookie gets
     more than half of all reads, except that it may get one.
     """
     names = frozenset(askable)
-    worst = candidates(judged, askable).withColumn("rank", _rank())
+    ranked_candidates = candidates(judged, askable).withColumn("rank", _rank())
     columns = ("missing", "listed", _undecided(askable).alias("undecided"), "rank")
-    chosen = worst.orderBy("rank", *LEDGER).limit(reads).select(*LEDGER, *columns)
+    chosen = ranked_candidates.orderBy("rank", *LEDGER).limit(max_reads).select(*LEDGER, *columns)
     facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
 
     def make(rows: list[dict[str, Any]]) -> pa.RecordBatch:
@@ -232,12 +238,12 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
 
     ledger_questions = map_rows(facts.join(F.broadcast(chosen), [*LEDGER]), make, _QUESTIONS)
     order = ["turn", "rank", *LEDGER, "bookie_id", "entry_id"]
-    place = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(*order))
+    row_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(*order))
     return (
         ledger_questions.orderBy(*order)
-        .limit(reads)
-        .withColumn("place", place)
-        .where(F.col("place") <= max(1, reads // 2))
+        .limit(max_reads)
+        .withColumn("place", row_rank)
+        .where(F.col("place") <= max(1, max_reads // 2))
         .select(*LEDGER, "entry_id", "bookie_id", "place")
     )
 
@@ -260,14 +266,16 @@ def rejudge(
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
     facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     names, states = frozenset(askable), dict(bookies)
-    again = facts.join(F.broadcast(answers), [*LEDGER]).join(pairs_by_ledger(pairs), [*LEDGER])
-    answered_rows = map_rows(again, partial(_again, askable=names, bookies=states, grace_ms=grace_ms), JUDGED)
+    answered_facts = facts.join(F.broadcast(answers), [*LEDGER]).join(pairs_by_ledger(pairs), [*LEDGER])
+    answered_rows = map_rows(
+        answered_facts, partial(_judge_again, askable=names, bookies=states, grace_ms=grace_ms), JUDGED
+    )
     unanswered_rows = judged.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_anti")
     # A later run may ask: it is not one of the lasting doubts.
     doubt = F.array_union("doubts", F.array(F.lit(unasked(BOUND).text)))
     doubts = F.when(_reachable(askable), doubt).otherwise(F.col("doubts"))
-    unheard = unanswered_rows.withColumn("doubts", doubts).select(*JUDGED.names)
-    return unheard.unionByName(answered_rows)
+    unanswered_pairs = unanswered_rows.withColumn("doubts", doubts).select(*JUDGED.names)
+    return unanswered_pairs.unionByName(answered_rows)
 
 
 def _questions(row: Mapping[str, Any], askable: frozenset[str]) -> Iterable[dict[str, Any]]:
@@ -280,11 +288,11 @@ def _questions(row: Mapping[str, Any], askable: frozenset[str]) -> Iterable[dict
     except CoverageLimitError:
         return  # too irregular to choose: not asked about, and the row says so
     of_ledger = {name: row[name] for name in (*LEDGER, "rank")}
-    for turn, bookie_id, entry in chosen_entries:
-        yield {**of_ledger, "entry_id": entry, "bookie_id": bookie_id, "turn": turn}
+    for question_rank, bookie_id, entry in chosen_entries:
+        yield {**of_ledger, "entry_id": entry, "bookie_id": bookie_id, "turn": question_rank}
 
 
-def _again(
+def _judge_again(
     rows: list[dict[str, Any]], askable: frozenset[str], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> pa.RecordBatch:
     answers = []
@@ -326,5 +334,5 @@ def _undecided(askable: Sequence[str]) -> Column:
 
 def _rank() -> Column:
     """Return the rank of a ledger's class, the worst first; ledgers that lack nothing come last."""
-    place = F.array_position(F.array(*(F.lit(name) for name in _WORST_FIRST)), class_of("m")).cast("int")
-    return F.when(place > 0, place).otherwise(len(_WORST_FIRST) + 1)
+    class_rank = F.array_position(F.array(*(F.lit(name) for name in _WORST_FIRST)), class_of("m")).cast("int")
+    return F.when(class_rank > 0, class_rank).otherwise(len(_WORST_FIRST) + 1)

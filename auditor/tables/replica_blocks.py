@@ -120,7 +120,10 @@ def pack(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBat
         pa.array(bucket_numbers, pa.int32()),
         pa.repeat(pa.scalar(account, pa.int8()), len(bucket_numbers)),
     ]
-    columns += [pa.array([block[place] for block in blocks], pa.binary()) for place in range(len(BLOCKS) - 2)]
+    columns += [
+        pa.array([block[column_index] for block in blocks], pa.binary())
+        for column_index in range(len(BLOCKS) - 2)
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=BLOCKS)
 
 
@@ -130,8 +133,8 @@ def ledger_buckets(ledgers: Longs, buckets: int) -> NDArray[np.uint16]:
     >>> np.bincount(ledger_buckets(np.arange(0, 8000, 8), 4)).min() > 200
     np.True_
     """
-    mixed = ledgers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return ((mixed >> np.uint64(33)) % np.uint64(buckets)).astype(np.uint16)
+    hashed_ids = ledgers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return ((hashed_ids >> np.uint64(33)) % np.uint64(buckets)).astype(np.uint16)
 
 
 def unpack(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray[np.int8]]:
@@ -167,23 +170,25 @@ def _coded(codes: Codes, values: pa.Array) -> tuple[bytes, bytes, bytes]:
     """Return codes of the values that occur, and the end offsets and bytes of these values."""
     is_used = np.zeros(len(values) + 1, bool)
     is_used[codes] = True  # null is the last
-    own = np.cumsum(is_used, dtype=np.int32) - 1
-    own[-1] = -1
-    used = values.filter(pa.array(is_used[:-1]))
-    _, offsets, octets = used.buffers()
-    ends = np.frombuffer(offsets, np.int32)[used.offset : used.offset + len(used) + 1]
-    narrow = np.min_scalar_type(-max(1, len(used)))  # signed, for null is -1
+    used_codes = np.cumsum(is_used, dtype=np.int32) - 1
+    used_codes[-1] = -1
+    used_values = values.filter(pa.array(is_used[:-1]))
+    _, offsets, octets = used_values.buffers()
+    ends = np.frombuffer(offsets, np.int32)[used_values.offset : used_values.offset + len(used_values) + 1]
+    code_type = np.min_scalar_type(-max(1, len(used_values)))  # signed, for null is -1
     return (
-        own[codes].astype(narrow).tobytes(),
+        used_codes[codes].astype(code_type).tobytes(),
         (ends[1:] - ends[0]).tobytes(),
         octets[ends[0] : ends[-1]].to_pybytes(),
     )
 
 
-def _numbers(rows: Sequence[dict[str, pa.Buffer]], name: str, counts: Sequence[int], else_: int) -> Longs:
+def _numbers(
+    rows: Sequence[dict[str, pa.Buffer]], name: str, counts: Sequence[int], default_value: int
+) -> Longs:
     return _joined(
         [
-            np.frombuffer(row[name], np.int64) if len(row[name]) else np.full(count, else_)
+            np.frombuffer(row[name], np.int64) if len(row[name]) else np.full(count, default_value)
             for row, count in zip(rows, counts, strict=True)
         ]
     )
@@ -195,8 +200,8 @@ def _united(rows: Sequence[dict[str, pa.Buffer]], name: str) -> Coded:
         for part, kind in (("ends", np.int32), ("octets", np.uint8))
     )
     codes = [
-        np.frombuffer(packed, f"i{len(packed) // count}")
-        for packed, count in ((row[f"{name}_codes"], len(row["ledgers"]) // 8) for row in rows)
+        np.frombuffer(packed_codes, f"i{len(packed_codes) // count}")
+        for packed_codes, count in ((row[f"{name}_codes"], len(row["ledgers"]) // 8) for row in rows)
     ]
     sizes = [len(row_ends) for row_ends in ends]
     starts = np.cumsum([0, *(len(row_octets) for row_octets in octets)])
@@ -207,12 +212,15 @@ def _united(rows: Sequence[dict[str, pa.Buffer]], name: str) -> Coded:
         len(offsets),
         [None, pa.py_buffer(np.append(0, offsets).astype(np.int64)), pa.py_buffer(_joined(octets))],
     )
-    once = values.dictionary_encode()
-    place = np.append(once.indices.to_numpy(), -1).astype(np.int32)
+    unique_values = values.dictionary_encode()
+    code_by_old_code = np.append(unique_values.indices.to_numpy(), -1).astype(np.int32)
     bases = np.cumsum([0, *sizes])
-    own = _joined(codes)
+    joined_codes = _joined(codes)
     shift = np.repeat(bases[:-1], [len(row_codes) for row_codes in codes])
-    return Coded(place[np.where(own < 0, len(values), own + shift)], once.dictionary)
+    return Coded(
+        code_by_old_code[np.where(joined_codes < 0, len(values), joined_codes + shift)],
+        unique_values.dictionary,
+    )
 
 
 def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -18,6 +18,16 @@ from auditor.model.repair import RepairState
 from auditor.model.states import BookieRead
 
 
+def is_unread(bookie_row: Mapping[str, Any]) -> bool:
+    """Return whether an audit should have read a bookie and did not read it completely.
+
+    >>> is_unread({"named": True, "found": False, "read": "unread"})
+    True
+    """
+    is_expected = bool(bookie_row["named"] or bookie_row["found"])
+    return is_expected and bookie_row["read"] != BookieRead.READ
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """The audited cluster, and the time from which ages are counted.
@@ -141,9 +151,7 @@ class Roster:
     @cached_property
     def unread(self) -> list[Row]:
         """Return the rows of ``bookies`` that the audit should have read and did not read completely."""
-        return [
-            row for row in self.bookies if (row["named"] or row["found"]) and row["read"] != BookieRead.READ
-        ]
+        return [row for row in self.bookies if is_unread(row)]
 
     @cached_property
     def every_cookie(self) -> list[Row]:
@@ -153,14 +161,14 @@ class Roster:
         file is not a cookie.
         """
         # One shape for both, so that a check asks one question of every cookie.
-        stored = [{**row, "place": "metadata store"} for row in self.cookies]
-        on_disk = [
+        store_cookies = [{**row, "place": "metadata store"} for row in self.cookies]
+        disk_cookies = [
             {**row, "bookie_id": row["place"], "place": row["path"]}
             for row in self.directories
             if row["cookie_bookie_id"] is not None
             or (row["damage"] is not None and not row["version_absent"])
         ]
-        return stored + on_disk
+        return store_cookies + disk_cookies
 
     @cached_property
     def aliases(self) -> frozenset[tuple[str, str]]:

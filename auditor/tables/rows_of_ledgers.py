@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from auditor.model.batch_bounds import batch_rows, column_bytes
 from auditor.model.columns import LEDGER
-from auditor.spark.batches import TableFiles, from_files
+from auditor.spark.batches import from_files
 from auditor.spark.part_tables import PartTable
+from auditor.spark.table_files import TableFiles
 from auditor.spark.types import SparkSession, StructType
 from auditor.tables.judged import LEDGER_COLUMNS
 
@@ -51,8 +52,10 @@ def _matching_rows(files: TableFiles, few: TableFiles, columns: Sequence[str]) -
             is_match = pc.is_in(ids, value_set=ledger_ids, skip_nulls=True)
             if pc.any(is_match).as_py():
                 size = column_bytes(file.metadata, group, columns)
-                most = batch_rows(ids.length(), size, ids.length())
-                place = 0
-                for rows in file.iter_batches(most, [group], list(columns), use_threads=False):
-                    yield rows.select(columns).filter(is_match.slice(place, rows.num_rows).combine_chunks())
-                    place += rows.num_rows
+                max_batch_rows = batch_rows(ids.length(), size, ids.length())
+                row_offset = 0
+                for rows in file.iter_batches(max_batch_rows, [group], list(columns), use_threads=False):
+                    yield rows.select(columns).filter(
+                        is_match.slice(row_offset, rows.num_rows).combine_chunks()
+                    )
+                    row_offset += rows.num_rows

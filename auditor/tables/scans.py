@@ -53,7 +53,7 @@ def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, any_id_reason: str
     """
     rows = _ranges(ledgers, any_id_reason).withColumn("scan", F.lit(1))
     if any_id_reason is not None:
-        whole = ledgers.sparkSession.range(1).select(
+        whole_range = ledgers.sparkSession.range(1).select(
             F.lit(None).cast("bigint").alias("scope_id"),
             F.lit(MIN_LEDGER_ID).alias("low"),
             F.lit(MAX_LEDGER_ID).alias("high"),
@@ -61,15 +61,15 @@ def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, any_id_reason: str
             F.lit(any_id_reason).alias("why"),
             F.lit(1).alias("scan"),
         )
-        rows = rows.unionByName(whole)
+        rows = rows.unionByName(whole_range)
     if again is not None:
         rows = rows.unionByName(_ranges(again, any_id_reason).withColumn("scan", F.lit(2)))
-    return _apart(rows, ["scan", "scope_id"]).select(*DOUBTFUL_IDS.names)
+    return _without_overlaps(rows, ["scan", "scope_id"]).select(*DOUBTFUL_IDS.names)
 
 
 def unseen_ranges(doubtful: DataFrame) -> DataFrame:
     """Return the id ranges in which an unseen ledger may be. Ranges of one scope do not overlap."""
-    return _apart(doubtful.where("unseen").drop("scan"), ["scope_id"])
+    return _without_overlaps(doubtful.where("unseen").drop("scan"), ["scope_id"])
 
 
 def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
@@ -78,14 +78,14 @@ def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
     No row is duplicated: ranges of one scope do not overlap, and at most one range is for any scope.
     """
     ranges = doubtful.where(F.col("scan") == scan).select(F.col("scope_id").alias("of"), "low", "high", "why")
-    within = F.col("ledger_id").between(F.col("low"), F.col("high"))
+    is_in_range = F.col("ledger_id").between(F.col("low"), F.col("high"))
     # Two joins: a range of any scope and one of the ledger's own may both hold its id, and a row stays one.
-    own = ranges.where("of is not null").withColumnRenamed("why", "own")
+    owner_ranges = ranges.where("of is not null").withColumnRenamed("why", "own")
     any_scope = ranges.where("of is null").withColumnRenamed("why", "any")
     return (
-        rows.join(F.broadcast(own), within & (F.col("of") == F.col("scope_id")), "left")
+        rows.join(F.broadcast(owner_ranges), is_in_range & (F.col("of") == F.col("scope_id")), "left")
         .drop("of", "low", "high")
-        .join(F.broadcast(any_scope), within, "left")
+        .join(F.broadcast(any_scope), is_in_range, "left")
         .withColumn("doubt", F.coalesce("own", "any"))
         .drop("of", "low", "high", "own", "any")
     )
@@ -106,13 +106,13 @@ def _ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
     rows = scan.where(F.col("status").isin(*LEAVE_IDS_OPEN)).where(f"not ({IN_ANOTHER_LAYOUT})")
     if any_id_reason is None:
         rows = rows.unionByName(lost_elsewhere(scan))
-    unseen = F.col("low").isNotNull()
+    is_unseen = F.col("low").isNotNull()
     return rows.where("low is not null or ledger_id is not null").select(
         "scope_id",
         F.coalesce("low", "ledger_id").alias("low"),
         F.coalesce("high", "ledger_id").alias("high"),
-        unseen.alias("unseen"),
-        _why().alias("why"),
+        is_unseen.alias("unseen"),
+        _doubt_reason().alias("why"),
     )
 
 
@@ -120,30 +120,30 @@ def lost_elsewhere(scan: DataFrame) -> DataFrame:
     """Return records at paths of other layouts whose ledgers are not listed at their own paths."""
     rows = scan.where(IN_ANOTHER_LAYOUT)
     ids = F.broadcast(rows.select("scope_id", F.col("low").alias("ledger_id")))
-    listed = scan.where(F.col("status").isin(*LISTED)).join(ids, [*LEDGER], "left_semi")
+    listed_rows = scan.where(F.col("status").isin(*LISTED)).join(ids, [*LEDGER], "left_semi")
     return rows.join(
-        listed.select("scope_id", F.col("ledger_id").alias("low")), ["scope_id", "low"], "left_anti"
+        listed_rows.select("scope_id", F.col("ledger_id").alias("low")), ["scope_id", "low"], "left_anti"
     )
 
 
-def _why() -> Column:
+def _doubt_reason() -> Column:
     misplaced = F.when(F.col("status") == LedgerStatus.MISPLACED, "not at the path of a ledger")
     return F.concat("path", F.lit(": "), F.coalesce("damage", misplaced, F.lit("could not be read")))
 
 
-def _apart(ranges: DataFrame, partition_columns: Sequence[str]) -> DataFrame:
+def _without_overlaps(ranges: DataFrame, partition_columns: Sequence[str]) -> DataFrame:
     """Cut the ranges so that ranges with the same ``partition_columns`` do not overlap.
 
     Parts that an earlier range covers are dropped.
     """
     # Of ranges that begin together the widest comes first, so that it covers the others.
     order = F.Window.partitionBy(*partition_columns).orderBy("low", F.desc("high"), F.desc("unseen"), "why")
-    reached = F.max("high").over(order.rowsBetween(F.Window.unboundedPreceding, -1))
+    highest_before = F.max("high").over(order.rowsBetween(F.Window.unboundedPreceding, -1))
     # Ids reach from -2^63 to 2^63 - 1: one past the greatest does not fit a long.
-    low = F.col("low").cast(WIDE)
-    least = F.greatest(low, F.coalesce(reached.cast(WIDE) + 1, low))
-    cut = ranges.withColumn("least", least).where(F.col("least") <= F.col("high"))
-    return cut.withColumn("low", F.col("least").cast("bigint")).drop("least")
+    lowest_id = F.col("low").cast(WIDE)
+    first_uncovered = F.greatest(lowest_id, F.coalesce(highest_before.cast(WIDE) + 1, lowest_id))
+    cut_ranges = ranges.withColumn("least", first_uncovered).where(F.col("least") <= F.col("high"))
+    return cut_ranges.withColumn("low", F.col("least").cast("bigint")).drop("least")
 
 
 MOVED = schema_of(
@@ -170,25 +170,25 @@ def find_moves(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None 
 
     ``doubtful`` are the ids that a scan may have missed (`auditor.tables.scans`); None if there are none.
     """
-    first = _versions(ledgers, F.col("version"))
-    second = _versions(again, F.col("version").alias("version_again"))
+    first_versions = _versions(ledgers, F.col("version"))
+    second_versions = _versions(again, F.col("version").alias("version_again"))
     # Sorted by what tells most rows apart: the scope is nearly always the same.
-    versions = first.join(second, ["ledger_id", "scope_id", "listed"], "full_outer")
-    odd = versions.where("not (version <=> version_again)")
+    versions = first_versions.join(second_versions, ["ledger_id", "scope_id", "listed"], "full_outer")
+    changed_versions = versions.where("not (version <=> version_again)")
     if doubtful is None:
-        return odd.withColumn("doubt", F.lit(None).cast("string")).select(*MOVED.names)
-    odd = with_both_doubts(odd, doubtful)
+        return changed_versions.withColumn("doubt", F.lit(None).cast("string")).select(*MOVED.names)
+    changed_versions = with_both_doubts(changed_versions, doubtful)
     missed = F.when(F.col("version").isNull(), F.col("first")).when(
         F.col("version_again").isNull(), F.col("second")
     )
-    return odd.withColumn("doubt", missed).select(*MOVED.names)
+    return changed_versions.withColumn("doubt", missed).select(*MOVED.names)
 
 
 LEAF_IDS = 10_000
 """Number of ids in one leaf of the hierarchical layouts. If an inner znode is lost, whole leaves are lost."""
 
 
-def shrunken_leaves(earlier: DataFrame, current_ledgers: DataFrame, share: int, least: int) -> DataFrame:
+def shrunken_leaves(earlier: DataFrame, current_ledgers: DataFrame, share: int, min_lost: int) -> DataFrame:
     """Return the leaves (`LEAF_IDS`) of which a scan lists fewer ledgers than an earlier scan.
 
     The columns are scope_id, leaf and lost. Counts are enough to find them: the generator gives out the ids
@@ -198,16 +198,16 @@ def shrunken_leaves(earlier: DataFrame, current_ledgers: DataFrame, share: int, 
         earlier: The ledgers of the earlier scan.
         current_ledgers: The ledgers of this scan.
         share: A leaf counts if it lost more than one in ``share`` ledgers.
-        least: A leaf counts if it lost at least this number of ledgers.
+        min_lost: A leaf counts if it lost at least this number of ledgers.
     """
-    leaf = F.floor(F.col("ledger_id") / LEAF_IDS).alias("leaf")
+    block_number = F.floor(F.col("ledger_id") / LEAF_IDS).alias("leaf")
 
     def counts(ledgers: DataFrame, name: str) -> DataFrame:
-        return scan_ids(ledgers).groupBy("scope_id", leaf).agg(F.count("*").alias(name))
+        return scan_ids(ledgers).groupBy("scope_id", block_number).agg(F.count("*").alias(name))
 
     rows = counts(earlier, "before").join(counts(current_ledgers, "after"), ["scope_id", "leaf"], "left")
     rows = rows.withColumn("lost", F.col("before") - F.coalesce("after", F.lit(0)))
-    return rows.where((F.col("lost") >= least) & (F.col("lost") * share > F.col("before")))
+    return rows.where((F.col("lost") >= min_lost) & (F.col("lost") * share > F.col("before")))
 
 
 def scan_ids(ledgers: DataFrame) -> DataFrame:
@@ -243,22 +243,26 @@ def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
     """
     if moved is None:
         return rows.withColumn("moved", F.lit(False))
-    joined = rows.join(unsettled_ledgers(moved), [*LEDGER], "left")
-    remaining_rows = joined.where("deleted is null or not deleted")
+    joined_rows = rows.join(unsettled_ledgers(moved), [*LEDGER], "left")
+    remaining_rows = joined_rows.where("deleted is null or not deleted")
     return remaining_rows.withColumn("moved", F.col("deleted").isNotNull()).drop("deleted")
 
 
-def with_since(rows: DataFrame, same: list[str], scan_time: int, earlier: DataFrame | None) -> DataFrame:
+def with_since(
+    rows: DataFrame, unchanged_columns: list[str], scan_time: int, earlier: DataFrame | None
+) -> DataFrame:
     """Add ``since``: the scan time, ms, of the first of consecutive runs with an equal row.
 
-    Rows are equal if their columns ``same`` are. ``earlier`` is the same table of the run before, or None. An
-    older version of it may lack the column ``since``.
+    Rows are equal if their columns ``unchanged_columns`` are. ``earlier`` is the same table of the run
+    before, or None. An older version of it may lack the column ``since``.
     """
     this_time = F.lit(scan_time).cast("long")
     if earlier is None or "since" not in earlier.columns:
         return rows.withColumn("since", this_time)
-    earlier_since = earlier.select(*same, F.col("since").alias("was"))
-    return rows.join(earlier_since, same, "left").withColumn("since", F.coalesce("was", this_time))
+    earlier_since = earlier.select(*unchanged_columns, F.col("since").alias("was"))
+    return rows.join(earlier_since, unchanged_columns, "left").withColumn(
+        "since", F.coalesce("was", this_time)
+    )
 
 
 def _versions(scan: DataFrame, version: Column) -> DataFrame:

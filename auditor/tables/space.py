@@ -117,10 +117,9 @@ def space(
         .join(F.broadcast(files.select(*_FILE[1:], "young")), "path")
     )
     located = locations.where(F.col("log_id").isNotNull())
-    located_entries = located.groupBy("bookie_id", "logger", "log_id", *LEDGER).agg(
-        F.sum("entries").alias("located")
-    )
-    whole = located.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
+    log_keys = ["bookie_id", "logger", "log_id", *LEDGER]
+    located_entries = located.groupBy(log_keys).agg(F.sum("entries").alias("located"))
+    held_by_replica = located.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
     # A row without a log says that this logger's index could not be read: nothing is known of its bytes.
     unread = locations.where(F.col("log_id").isNull()).select("bookie_id", "logger").distinct()
     named_ledgers = ledgers.where(F.col("ledger_id").isNotNull()).select(
@@ -135,13 +134,13 @@ def space(
     orphan_doubts = orphans.select(
         *REPLICA, (F.col("newer_than_scan") | F.col("doubt").isNotNull()).alias("orphan_in_doubt")
     )
-    referred = ownership.where(
+    referred_ledgers = ownership.where(
         F.col("ledger_id").isNotNull() & F.col("path").isNotNull() & (F.col("standing") != "offloaded")
     )
-    owner_named = referred.select(*LEDGER, F.lit(True).alias("owner_named")).distinct()
+    owner_named = referred_ledgers.select(*LEDGER, F.lit(True).alias("owner_named")).distinct()
     lacking = log_entries.select("path", *LEDGER, "needed_bytes", F.lit(True).alias("index_lacks"))
-    foreign = over_replicated.select(*REPLICA).distinct().withColumn("foreign", F.lit(True))
-    indexed = (
+    foreign_replicas = over_replicated.select(*REPLICA).distinct().withColumn("foreign", F.lit(True))
+    indexed_replicas = (
         availability.where(F.col("ledger_id").isNotNull())
         .groupBy(*REPLICA)
         .agg(F.min("state").alias("state"), F.max(F.col("state").isin(*_HAD)).alias("had"))
@@ -150,20 +149,20 @@ def space(
         "bookie_id", ((F.col("read") == BookieRead.READ) & ~F.col("foreign_instance")).alias("read")
     )
     # Columns for `_class`: what is known of each ledger in a log.
-    joined = (
-        rows.join(located_entries, ["bookie_id", "logger", "log_id", *LEDGER], "left")
-        .join(whole, [*REPLICA], "left")
+    joined_rows = (
+        rows.join(located_entries, log_keys, "left")
+        .join(held_by_replica, [*REPLICA], "left")
         .join(named_ledgers, [*LEDGER], "left")
         .join(orphan_doubts, [*REPLICA], "left")
         .join(owner_named, [*LEDGER], "left")
         .join(lacking, ["path", *LEDGER], "left")
-        .join(foreign, [*REPLICA], "left")
-        .join(indexed, [*REPLICA], "left")
+        .join(foreign_replicas, [*REPLICA], "left")
+        .join(indexed_replicas, [*REPLICA], "left")
         .join(_surplus(judged), [*REPLICA], "left")
         .join(F.broadcast(read), "bookie_id", "left")
         .join(F.broadcast(unread.withColumn("index_unread", F.lit(True))), ["bookie_id", "logger"], "left")
     )
-    of_ledgers = _split(joined.withColumn("class", _class())).select(*SPACE.names)
+    of_ledgers = _split(joined_rows.withColumn("class", _class())).select(*SPACE.names)
     return of_ledgers.unionByName(_of_files(files).select(*SPACE.names))
 
 
@@ -171,10 +170,10 @@ def each_file_once(entry_logs: DataFrame) -> DataFrame:
     """Return one row per file. A second name of an existing log is left out."""
     files = entry_logs.where(F.col("ledger_id").isNull() & F.col("bytes").isNotNull())
     logs = files.where(F.col("kind") == LogFileKind.LOG).select("directory", "log_id").distinct()
-    second = files.where(F.col("kind") == LogFileKind.COMPACTED).join(
+    second_files = files.where(F.col("kind") == LogFileKind.COMPACTED).join(
         logs, ["directory", "log_id"], "left_semi"
     )
-    return files.join(second.select("path"), "path", "left_anti")
+    return files.join(second_files.select("path"), "path", "left_anti")
 
 
 def _files(
@@ -194,31 +193,36 @@ def _files(
     ``broken``: a damaged record hides later ones. The log was read up to that record, and the index has
     entries after it.
     """
-    marked = directories.select(F.col("path").alias("directory"), "index_time")
+    marked_directories = directories.select(F.col("path").alias("directory"), "index_time")
     in_advance = F.col("bytes") <= HEADER_BYTES
-    newest = F.Window.partitionBy("directory", in_advance).orderBy(F.desc("log_id"))
-    place = F.dense_rank().over(newest)
-    written = in_advance | (place == 1) | F.lit(bool(log_per_ledger))
-    no_map = F.col("state") == EntryLogState.NO_MAP
-    last = written & no_map & (F.col("kind") == LogFileKind.LOG)
-    newer = F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
-    may_be_open = newer & no_map if log_per_ledger is None else F.lit(False)
+    newest_first = F.Window.partitionBy("directory", in_advance).orderBy(F.desc("log_id"))
+    age_rank = F.dense_rank().over(newest_first)
+    written = in_advance | (age_rank == 1) | F.lit(bool(log_per_ledger))
+    no_map, is_log = F.col("state") == EntryLogState.NO_MAP, F.col("kind") == LogFileKind.LOG
+    is_last_log = written & no_map & is_log
+    is_newer = F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
+    may_be_open = is_newer & no_map if log_per_ledger is None else F.lit(False)
     # More open logs than one, and one that compaction writes: each ledger has its own.
-    open_log = may_be_open & ~in_advance & (F.col("kind") == LogFileKind.LOG)
+    open_log = may_be_open & ~in_advance & is_log
     open_logs = F.count_if(open_log).over(F.Window.partitionBy("directory"))
     is_per_ledger = F.lit(bool(log_per_ledger)) | (open_logs > MAX_SHARED_OPEN_LOGS)
-    since = newer & ((place <= UNFLUSHED) | is_per_ledger)
+    is_unflushed = is_newer & ((age_rank <= UNFLUSHED) | is_per_ledger)
     log = ("bookie_id", "logger", "log_id")
-    reach = locations.groupBy(*log).agg(F.max("last_offset").alias("indexed_to"))
-    read_to = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
-    behind = (F.col("counted") == SCAN) & (F.col("kind") == LogFileKind.LOG) & (F.col("indexed_to") > read_to)
-    broken = (F.col("state") == EntryLogState.DAMAGED) | F.coalesce(behind, F.lit(False))
+    indexed_ends = locations.groupBy(*log).agg(F.max("last_offset").alias("indexed_to"))
+    read_end = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
+    is_behind = (F.col("counted") == SCAN) & is_log & (F.col("indexed_to") > read_end)
+    is_broken = (F.col("state") == EntryLogState.DAMAGED) | F.coalesce(is_behind, F.lit(False))
     return (
         each_file_once(entry_logs)
-        .join(F.broadcast(marked), "directory", "left")
-        .join(reach, [*log], "left")
+        .join(F.broadcast(marked_directories), "directory", "left")
+        .join(indexed_ends, [*log], "left")
         .withColumns(
-            {"current": last, "unflushed": since | may_be_open, "young": last | since, "broken": broken}
+            {
+                "current": is_last_log,
+                "unflushed": is_unflushed | may_be_open,
+                "young": is_last_log | is_unflushed,
+                "broken": is_broken,
+            }
         )
     )
 
@@ -235,13 +239,13 @@ def _surplus(judged: DataFrame) -> DataFrame:
 def _class() -> Column:
     """Return the class of a ledger's bytes in a log, by the first rule that fits (see also `_split`)."""
     readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
-    clear = F.coalesce(~F.col("state").isin(_UNCLEAR), F.lit(True))
-    listed = F.col("members").isNotNull()
+    is_clear = F.coalesce(~F.col("state").isin(_UNCLEAR), F.lit(True))
+    is_listed = F.col("members").isNotNull()
     not_located = F.col("located").isNull()
     return (
         # First, as these bytes are needed whatever the index says: a young log's too.
-        F.when(~listed & F.col("owner_named"), SpaceClass.OWNER_NAMED)
-        .when(~readable | ~clear, SpaceClass.OWNER_UNKNOWN)
+        F.when(~is_listed & F.col("owner_named"), SpaceClass.OWNER_NAMED)
+        .when(~readable | ~is_clear, SpaceClass.OWNER_UNKNOWN)
         .when(not_located & F.col("young"), SpaceClass.NOT_YET_MAPPED)
         # Where the ensembles are not known, nobody can say which entries the index should have.
         .when(F.col("undecidable"), SpaceClass.OWNER_UNKNOWN)
@@ -249,9 +253,9 @@ def _class() -> Column:
         .when(F.col("orphan_in_doubt"), SpaceClass.OWNER_UNKNOWN)
         .when(~F.col("orphan_in_doubt"), SpaceClass.ORPHAN)
         .when(F.col("foreign"), SpaceClass.OVER_REPLICATED)
-        .when(listed & F.array_contains("members", F.col("bookie_id")), SpaceClass.LIVE)
+        .when(is_listed & F.array_contains("members", F.col("bookie_id")), SpaceClass.LIVE)
         # Locations of a ledger that the bookie no longer has: its deletion is under way.
-        .when(~listed & (F.col("state") == IndexState.NOT_INDEXED), SpaceClass.SUPERSEDED)
+        .when(~is_listed & (F.col("state") == IndexState.NOT_INDEXED), SpaceClass.SUPERSEDED)
         .otherwise(SpaceClass.OWNER_UNKNOWN)
     )
 
@@ -266,33 +270,34 @@ def _split(rows: DataFrame) -> DataFrame:
     bytes of a ledger count as such if the index locates none of its entries in this log. The remaining bytes
     are divided between live and surplus in proportion to the entries.
     """
-    unread = F.when(F.col("located").isNull(), F.col("bytes")).otherwise(0)
+    unlocated_bytes = F.when(F.col("located").isNull(), F.col("bytes")).otherwise(0)
     lacking = F.when(
         F.col("index_lacks") & F.col("class").isin(*_MAY_LACK),
-        F.least(F.coalesce("needed_bytes", unread), F.col("bytes")),
+        F.least(F.coalesce("needed_bytes", unlocated_bytes), F.col("bytes")),
     )
     rows = rows.withColumn("not_indexed", F.coalesce(lacking, F.lit(0)))
     indexed_bytes = F.col("bytes") - F.col("not_indexed")
     surplus_entries = F.least(F.coalesce("besides", F.lit(0)), F.coalesce("held", F.lit(0)))
     # Bytes times entries passes a long.
     share = indexed_bytes.cast("decimal(38,0)") * surplus_entries
-    part = F.when(
+    class_part = F.when(
         F.col("class") == SpaceClass.LIVE,
         F.floor(share / F.col("held").cast("decimal(20,0)")).cast("long"),
     )
-    part = F.coalesce(part, F.lit(0))
+    class_part = F.coalesce(class_part, F.lit(0))
     sizes = F.array(
-        F.struct(F.col("class"), (indexed_bytes - part).alias("bytes")),
+        F.struct(F.col("class"), (indexed_bytes - class_part).alias("bytes")),
         F.struct(F.lit(SpaceClass.NOT_INDEXED).alias("class"), F.col("not_indexed").alias("bytes")),
-        F.struct(F.lit(SpaceClass.SURPLUS).alias("class"), part.alias("bytes")),
+        F.struct(F.lit(SpaceClass.SURPLUS).alias("class"), class_part.alias("bytes")),
     )
-    goes = F.coalesce(~F.col("orphan_in_doubt"), F.lit(False))
-    remains = F.coalesce("had", F.lit(False)) & ~goes
-    sized_rows = rows.withColumns({"sizes": sizes, "estimated": (part > 0) & (part < indexed_bytes)})
-    flat = sized_rows.select(
-        *_FILE, *LEDGER, "estimated", remains.alias("remains"), F.explode("sizes").alias("size")
+    is_deletable = F.coalesce(~F.col("orphan_in_doubt"), F.lit(False))
+    remains_indexed = F.coalesce("had", F.lit(False)) & ~is_deletable
+    is_estimated = (class_part > 0) & (class_part < indexed_bytes)
+    sized_rows = rows.withColumns({"sizes": sizes, "estimated": is_estimated})
+    flat_rows = sized_rows.select(
+        *_FILE, *LEDGER, "estimated", remains_indexed.alias("remains"), F.explode("sizes").alias("size")
     )
-    return flat.select(*_FILE, *LEDGER, "estimated", "remains", "size.*").where("bytes > 0")
+    return flat_rows.select(*_FILE, *LEDGER, "estimated", "remains", "size.*").where("bytes > 0")
 
 
 def _of_files(files: DataFrame) -> DataFrame:
@@ -300,18 +305,17 @@ def _of_files(files: DataFrame) -> DataFrame:
     # Whatever is neither format nor of a ledger is a class too: the classes add up to the file, to the byte.
     of_format = F.coalesce(F.col("header_bytes") + F.col("map_bytes") + F.col("padding_bytes"), F.lit(0))
     # What lies behind a damaged record is no younger than what precedes it.
-    young = F.col("young") & (F.col("state") != EntryLogState.UNREADABLE) & ~F.col("broken")
-    unclear = F.when(young, SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.OWNER_UNKNOWN)
-    of_rest = F.when(F.col("kind") == LogFileKind.COMPACTING, SpaceClass.NOT_YET_MAPPED).otherwise(unclear)
-    ledger_bytes = F.when(F.col("kind") == LogFileKind.LOG, F.coalesce("entry_bytes", F.lit(0))).otherwise(
-        F.lit(0)
-    )
+    is_young = F.col("young") & (F.col("state") != EntryLogState.UNREADABLE) & ~F.col("broken")
+    is_unmapped = (F.col("kind") == LogFileKind.COMPACTING) | is_young
+    of_rest = F.when(is_unmapped, SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.OWNER_UNKNOWN)
+    entry_bytes = F.coalesce("entry_bytes", F.lit(0))
+    ledger_bytes = F.when(F.col("kind") == LogFileKind.LOG, entry_bytes).otherwise(F.lit(0))
     sizes = F.array(
         F.struct(F.lit(SpaceClass.HEADERS_AND_MAPS).alias("class"), of_format.alias("bytes")),
         F.struct(of_rest.alias("class"), (F.col("bytes") - of_format - ledger_bytes).alias("bytes")),
     )
-    flat = files.select(*_FILE, F.explode(sizes).alias("size"))
-    return flat.select(
+    flat_rows = files.select(*_FILE, F.explode(sizes).alias("size"))
+    return flat_rows.select(
         *_FILE,
         F.lit(None).cast("long").alias("scope_id"),
         F.lit(None).cast("long").alias("ledger_id"),
@@ -368,8 +372,8 @@ def misplaced_locations(
     wrong = locations.where(F.col("probe") != Probe.OK).select(*_LOCATED, F.lit(False).alias("deep"))
     if digests is not None:
         wrong = wrong.unionByName(_other_entries(digests))
-    had = availability.where(F.col("state").isin(*_INDEXED)).select(*REPLICA).distinct()
-    misplaced_rows = wrong.join(had, [*REPLICA], "left_semi").join(
+    stored_replicas = availability.where(F.col("state").isin(*_INDEXED)).select(*REPLICA).distinct()
+    misplaced_rows = wrong.join(stored_replicas, [*REPLICA], "left_semi").join(
         orphans.select(*REPLICA), [*REPLICA], "left_anti"
     )
     first_probe = F.min(F.struct("probe", "probe_entry", "probe_offset", "there_ledger_id", "there_entry_id"))
@@ -378,9 +382,9 @@ def misplaced_locations(
         F.sum(F.when(F.col("deep"), F.col("entries"))), F.sum(F.when(~F.col("deep"), F.col("entries")))
     )
     rows = misplaced_rows.groupBy(*_LOG_AND_LEDGER).agg(entries.alias("entries"), first_probe.alias("one"))
-    same = [*_LOG_AND_LEDGER, "probe", "probe_entry", "probe_offset"]
-    dated_rows = with_since(rows.select(*_LOG_AND_LEDGER, "entries", "one.*"), same, scan_time, earlier)
-    return dated_rows.select(*MISPLACED.names)
+    carried_columns = [*_LOG_AND_LEDGER, "probe", "probe_entry", "probe_offset"]
+    counted_rows = rows.select(*_LOG_AND_LEDGER, "entries", "one.*")
+    return with_since(counted_rows, carried_columns, scan_time, earlier).select(*MISPLACED.names)
 
 
 def _other_entries(digests: DataFrame) -> DataFrame:

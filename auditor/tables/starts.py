@@ -90,31 +90,38 @@ def starts(
         replays: The bookies that cannot replay their journals, which stops a start if the cookies do not.
         conf: The settings in the file of ``--bookie-conf``; None without a file.
     """
-    stored = {cookie.bookie_id: cookie for cookie in cookies}
-    places: dict[str, list[OwnedDirectory]] = {}
+    cookie_by_bookie = {cookie.bookie_id: cookie for cookie in cookies}
+    directories_by_bookie: dict[str, list[OwnedDirectory]] = {}
     for directory in owned_directories:
         if directory.place_id is not None:
-            places.setdefault(directory.place_id, []).append(directory)
-    inferred = {name: _inferred(name, directories, stored) for name, directories in sorted(places.items())}
+            directories_by_bookie.setdefault(directory.place_id, []).append(directory)
+    inferred = {
+        name: _inferred(name, directories, cookie_by_bookie)
+        for name, directories in sorted(directories_by_bookie.items())
+    }
     readdressed = None
     if conf is not None:
         known_lists = {
             name: directory_lists for name, directory_lists in inferred.items() if directory_lists is not None
         }
-        readdressed = readdressed_place(conf, {*stored, *places}, known_lists)
+        readdressed = readdressed_place(conf, {*cookie_by_bookie, *directories_by_bookie}, known_lists)
     rows = []
     for name, lists in inferred.items():
-        own = conf if conf is not None and (conf.is_of(name, lists) or name == readdressed) else None
-        bookie = _Bookie(name, places[name], lists, own, (replays or {}).get(name))
-        rows.append(_start(bookie, stored, instance_id))
+        own_configuration = (
+            conf if conf is not None and (conf.is_of(name, lists) or name == readdressed) else None
+        )
+        bookie = _Bookie(
+            name, directories_by_bookie[name], lists, own_configuration, (replays or {}).get(name)
+        )
+        rows.append(_start(bookie, cookie_by_bookie, instance_id))
     return [row for row in rows if row is not None]
 
 
 def _inferred(
-    name: str, directories: Sequence[OwnedDirectory], stored: Mapping[str, StoreCookie]
+    name: str, directories: Sequence[OwnedDirectory], cookie_by_bookie: Mapping[str, StoreCookie]
 ) -> BookieConfiguration | None:
     versions = [directory.cookie for directory in directories if directory.cookie is not None]
-    return configuration(name, versions, stored[name].cookie if name in stored else None)
+    return configuration(name, versions, cookie_by_bookie[name].cookie if name in cookie_by_bookie else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,26 +154,32 @@ class _Bookie:
         """Return the bookie's lists of directories, from its own file if that was given."""
         if self.conf is None:
             return self.inferred
-        agreed = False
+        is_agreed = False
         if self.inferred is not None and self.starts_as == self.name:
-            agreed = self.inferred.agreed and self.inferred.lists == self.conf.lists
-        return BookieConfiguration(*self.conf.lists, Source.CONFIGURATION, agreed)
+            is_agreed = self.inferred.agreed and self.inferred.lists == self.conf.lists
+        return BookieConfiguration(*self.conf.lists, Source.CONFIGURATION, is_agreed)
 
 
 def _start(
-    bookie: _Bookie, stored: Mapping[str, StoreCookie], instance_id: str | None
+    bookie: _Bookie, cookie_by_bookie: Mapping[str, StoreCookie], instance_id: str | None
 ) -> dict[str, Any] | None:
-    in_store, lists = stored.get(bookie.starts_as), bookie.configuration
+    in_store, lists = cookie_by_bookie.get(bookie.starts_as), bookie.configuration
     if lists is None:
         return None if in_store else _without_cookies(bookie)
     expected = lists.expected(bookie.starts_as, instance_id)
-    matched = match_directories([path for _, path in configured_paths(expected)], bookie.directories).found
-    unnamed = _unnamed_index(bookie, in_store, matched)
-    if unnamed is not None and bookie.conf is not None:
+    matched_directories = match_directories(
+        [path for _, path in configured_paths(expected)], bookie.directories
+    ).found
+    unnamed_refusal = _unnamed_index(bookie, in_store, matched_directories)
+    if unnamed_refusal is not None and bookie.conf is not None:
         expected = replace(expected, index_dirs=None)  # cookies of that layout do not name it
-    later = unnamed or unequal_index_count(expected, bookie.in_rocksdb) or bookie.replay
-    plain, grown = _refusals(bookie, expected, in_store, matched, later)
-    differs, grows = _store_differences(bookie, expected, in_store.cookie if in_store else None)
+    later_refusal = unnamed_refusal or unequal_index_count(expected, bookie.in_rocksdb) or bookie.replay
+    current_refusal, refusal_after_expansion = _refusals(
+        bookie, expected, in_store, matched_directories, later_refusal
+    )
+    has_differences, adds_directories = _store_differences(
+        bookie, expected, in_store.cookie if in_store else None
+    )
     is_own_file = bookie.conf is None or bookie.conf.bookie_id is not None
     return {
         "bookie_id": bookie.name,
@@ -175,35 +188,40 @@ def _start(
         "journal_dirs": lists.journal_dirs,
         "ledger_dirs": list(lists.ledger_dirs),
         "index_dirs": list(lists.index_dirs) if lists.index_dirs else None,
-        **_refusal(plain, ""),
-        "stored_id": plain.stored_id if plain else None,
-        **_refusal(grown, "expansion_"),
-        "store_differs": list(differs),
-        "certain": plain is None or (plain.certain and is_own_file),
-        "way_out": plain.way_out if plain else None,
-        "store_grows": grows,
+        **_refusal(current_refusal, ""),
+        "stored_id": current_refusal.stored_id if current_refusal else None,
+        **_refusal(refusal_after_expansion, "expansion_"),
+        "store_differs": list(has_differences),
+        "certain": current_refusal is None or (current_refusal.certain and is_own_file),
+        "way_out": current_refusal.way_out if current_refusal else None,
+        "store_grows": adds_directories,
     }
 
 
 def _refusals(
     bookie: _Bookie,
     expected: Cookie,
-    stored: StoreCookie | None,
-    matched: Mapping[str, OwnedDirectory],
-    later: Refusal | None,
+    store_cookie: StoreCookie | None,
+    matched_directories: Mapping[str, OwnedDirectory],
+    later_refusal: Refusal | None,
 ) -> tuple[Refusal | None, Refusal | None]:
     """Return two refusals of a start: as configured, and with allowStorageExpansion. None if it starts.
 
-    ``later`` is a refusal by a step after the check of the cookies, or None.
+    ``later_refusal`` is a refusal by a step after the check of the cookies, or None.
     """
-    present_directories = _configured_directories(expected, matched)
+    present_directories = _configured_directories(expected, matched_directories)
     # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
-    cookie = (stored.cookie or Unreadable(stored.damage or "damaged")) if stored else None
+    cookie = (store_cookie.cookie or Unreadable(store_cookie.damage or "damaged")) if store_cookie else None
     in_store = [] if cookie is None else [(expected.bookie_id, cookie)]
-    allows = bookie.conf is not None and bookie.conf.allow_expansion
-    plain = legacy_refusal(expected, in_store, present_directories, allow_expansion=allows) or later
-    grown = legacy_refusal(expected, in_store, present_directories, allow_expansion=True) or later
-    return plain, grown
+    allows_expansion = bookie.conf is not None and bookie.conf.allow_expansion
+    current_refusal = (
+        legacy_refusal(expected, in_store, present_directories, allow_expansion=allows_expansion)
+        or later_refusal
+    )
+    refusal_after_expansion = (
+        legacy_refusal(expected, in_store, present_directories, allow_expansion=True) or later_refusal
+    )
+    return current_refusal, refusal_after_expansion
 
 
 def _store_differences(
@@ -216,27 +234,29 @@ def _store_differences(
     by_disks = bookie.inferred is not None and bookie.inferred.source is Source.VERSIONS
     if not by_disks or store is None or store.bookie_id != bookie.name:
         return (), None
-    own = [version for version in bookie.versions if version.bookie_id == bookie.name]
+    own_versions = [version for version in bookie.versions if version.bookie_id == bookie.name]
     # Only where no VERSION agrees with the store: if one does, it is the other disks that are odd.
-    if not all(differences(version, store) for version in own):
+    if not all(differences(version, store) for version in own_versions):
         return (), None
     assert bookie.inferred is not None
-    on_disk = bookie.inferred.expected(bookie.name, expected.instance_id)
-    pairs = ((on_disk, store), (store, on_disk))
-    grows = any(not differences(*pair, allow_expansion=True) for pair in pairs)
-    return differences(on_disk, store), grows
+    disk_cookie = bookie.inferred.expected(bookie.name, expected.instance_id)
+    pairs = ((disk_cookie, store), (store, disk_cookie))
+    adds_directories = any(not differences(*pair, allow_expansion=True) for pair in pairs)
+    return differences(disk_cookie, store), adds_directories
 
 
 def _without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
     """Return the row of a bookie that has data, but no cookie on disk or in the store; else None."""
     directories = [directory.found for directory in bookie.directories]
-    filled = [
+    filled_directories = [
         directory.path for directory in directories if directory.version_absent and directory.empty is False
     ]
-    if not filled or not all(directory.version_absent for directory in directories if directory.has_current):
+    if not filled_directories or not all(
+        directory.version_absent for directory in directories if directory.has_current
+    ):
         return None
-    what = "no VERSION and is not empty, and the store has no cookie of the bookie"
-    refusal = lacking(Fault.NOT_EMPTY, filled, what, bookie.name)
+    fault_text = "no VERSION and is not empty, and the store has no cookie of the bookie"
+    refusal = lacking(Fault.NOT_EMPTY, filled_directories, fault_text, bookie.name)
     return dict.fromkeys(STARTS.names) | {
         "bookie_id": bookie.name,
         "source": Source.NOTHING.value,
@@ -249,19 +269,23 @@ def _without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
     }
 
 
-def _configured_directories(expected: Cookie, matched: Mapping[str, OwnedDirectory]) -> list[BookieDirectory]:
+def _configured_directories(
+    expected: Cookie, matched_directories: Mapping[str, OwnedDirectory]
+) -> list[BookieDirectory]:
     """Return the configured directories with their VERSION in the bookie's place; None if not found."""
     return [
-        BookieDirectory(path, role, _version(matched[path]) if path in matched else None)
+        BookieDirectory(
+            path, role, _version(matched_directories[path]) if path in matched_directories else None
+        )
         for role, path in configured_paths(expected)
     ]
 
 
 def _unnamed_index(
-    bookie: _Bookie, stored: StoreCookie | None, matched: Mapping[str, OwnedDirectory]
+    bookie: _Bookie, store_cookie: StoreCookie | None, matched_directories: Mapping[str, OwnedDirectory]
 ) -> Refusal | None:
     """Return the refusal of index directories that no cookie of the bookie names; None if there are none."""
-    matched_paths = {directory.found.path for directory in matched.values()}
+    matched_paths = {directory.found.path for directory in matched_directories.values()}
     paths = {
         directory.found.path
         for directory in bookie.directories
@@ -272,7 +296,7 @@ def _unnamed_index(
         and directory.cookie.layout < FIRST_INDEX_LAYOUT
     }
     if bookie.conf is not None and bookie.conf.index_dirs:
-        cookies = [*bookie.versions, *([stored.cookie] if stored and stored.cookie else [])]
+        cookies = [*bookie.versions, *([store_cookie.cookie] if store_cookie and store_cookie.cookie else [])]
         if cookies and all(
             cookie.layout < FIRST_INDEX_LAYOUT and cookie.index_dirs is None for cookie in cookies
         ):

@@ -8,16 +8,14 @@ has no row. All later queries use the remaining rows.
         together
     a bucket is sorted by ledger and bookie, accounts of one pair are put together, and differences stay
 
-Spark tasks do this for large tables. For small tables the driver does it, in one bucket. A replica becomes a
-row only once it is known to differ. Only pairs with two accounts of held entries are examined one by one
-(`auditor.tables.accounts`).
+A replica becomes a row only once it is known to differ. Only pairs with two accounts of held entries are
+examined one by one (`auditor.tables.accounts`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,10 +28,10 @@ from auditor.model.batch_bounds import byte_slices
 from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import IndexState
-from auditor.spark.batches import TableFiles, lots_of
-from auditor.spark.part_tables import PartTable, spark_types
-from auditor.spark.types import DataFrame, SparkSession
-from auditor.tables.accounts import HeldAccount, subtract_gone, unite_answer, unite_tail
+from auditor.spark.batches import Rows
+from auditor.spark.execution import BucketSource, Execution
+from auditor.spark.table_files import TableFiles
+from auditor.tables.accounts import GROUP_COLUMNS, HeldAccount, subtract_gone, unite_answer, unite_tail
 from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER, Account, ReplicaBatch, pack, unpack
 
 UNEQUAL = schema_of(
@@ -98,27 +96,18 @@ class BookieWords(NamedTuple):
 
 
 def find_unequal(
-    spark: SparkSession | None, accounts: Sequence[AccountFiles], words: BookieWords, buckets: int = 1
-) -> pa.Table | DataFrame:
-    """Find the pairs that differ: rows of `UNEQUAL`.
-
-    Tasks of ``spark`` compare them, in ``buckets`` buckets of ledgers. If ``spark`` is None, this process
-    compares them.
-    """
-    readers = [
-        (partial(_blocks, account.account, account.read, buckets), account.files) for account in accounts
+    execution: Execution, accounts: Sequence[AccountFiles], words: BookieWords, replicas: int = 0
+) -> Rows:
+    """Find the pairs that differ: rows of `UNEQUAL`. ``replicas`` is the number of replicas to compare."""
+    sources = [
+        BucketSource(account.files, partial(_blocks, account.account, account.read)) for account in accounts
     ]
-    if spark is None:
-        blocks = chain.from_iterable(read(files) for read, files in readers)
-        return pa.Table.from_batches(_compare(blocks, words), UNEQUAL)
-    parts = chain.from_iterable(lots_of(spark, files, read) for read, files in readers)
-    rows = PartTable(spark, spark_types(BLOCKS), tuple(parts)).frame()
     compare = partial(_compare, words=words)
-    return rows.repartition(buckets, "bucket").mapInArrow(compare, spark_types(UNEQUAL))
+    return execution.map_buckets(sources, BLOCKS, compare, UNEQUAL, replicas, GROUP_COLUMNS)
 
 
 def _blocks(
-    account: Account, read: Callable[[TableFiles], Iterator[ReplicaBatch]], buckets: int, files: TableFiles
+    account: Account, read: Callable[[TableFiles], Iterator[ReplicaBatch]], files: TableFiles, buckets: int
 ) -> Iterator[pa.RecordBatch]:
     return map(partial(pack, account=account, buckets=buckets), read(files))
 
@@ -137,19 +126,19 @@ def unequal_rows(
     If the metadata or an index has a replica twice, the replica makes two pairs, as in any join.
     """
     pairs = _pairs(replicas, accounts)
-    filled = np.append(pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False) > 0, False)
-    due = (pairs.expected >= 0) & filled[replicas.groups.codes[pairs.expected]]
+    has_groups = np.append(pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False) > 0, False)
+    has_expected_entries = (pairs.expected >= 0) & has_groups[replicas.groups.codes[pairs.expected]]
     # What a journal has of a ledger that is gone, or has left its bookie, is nothing.
     has_tail = (pairs.tail >= 0) & (pairs.expected >= 0)
     pairs = pairs._replace(
-        expected=np.where(due, pairs.expected, -1),
+        expected=np.where(has_expected_entries, pairs.expected, -1),
         tail=np.where(has_tail, pairs.tail, -1),
         missing_logs=np.where(pairs.indexed >= 0, pairs.missing_logs, -1),
-    ).taken(due | has_tail | (pairs.indexed >= 0) | (pairs.answer >= 0))
-    compared = _Comparison(replicas, words)
-    several = compared.have_several_accounts(pairs)
-    yield from compared.of_one_account(pairs.taken(~several))
-    yield from compared.of_several(pairs.taken(several))
+    ).taken(has_expected_entries | has_tail | (pairs.indexed >= 0) | (pairs.answer >= 0))
+    comparison = _Comparison(replicas, words)
+    several_pairs = comparison.have_several_accounts(pairs)
+    yield from comparison.of_one_account(pairs.taken(~several_pairs))
+    yield from comparison.of_several(pairs.taken(several_pairs))
 
 
 class _Pairs(NamedTuple):
@@ -162,56 +151,69 @@ class _Pairs(NamedTuple):
     missing_logs: Longs
 
     def taken(self, rows: slice | NDArray[np.bool_]) -> _Pairs:
-        return _Pairs(*(places[rows] for places in self))
+        return _Pairs(*(combination_rows[rows] for combination_rows in self))
 
 
 def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
     """Combine the accounts of the same ledger and bookie into pairs."""
-    order, heads = _by_pair(replicas, accounts)
+    order, first_rows = _by_pair(replicas, accounts)
     sorted_accounts = accounts[order]
-    sizes = np.diff(np.append(heads, len(order)))
-    after = np.minimum(heads + 1, len(order) - 1)
-    usual = (sizes == 2) & (sorted_accounts[heads] == Account.EXPECTED)
-    usual &= (sorted_accounts[after] == Account.INDEX) | (sorted_accounts[after] == Account.ANSWER)
-    first, second = order[heads[usual]], order[after[usual]]
-    nothing = np.full(len(first), -1)
+    sizes = np.diff(np.append(first_rows, len(order)))
+    next_row = np.minimum(first_rows + 1, len(order) - 1)
+    is_simple_pair = (sizes == 2) & (sorted_accounts[first_rows] == Account.EXPECTED)
+    is_simple_pair &= (sorted_accounts[next_row] == Account.INDEX) | (
+        sorted_accounts[next_row] == Account.ANSWER
+    )
+    first, second = order[first_rows[is_simple_pair]], order[next_row[is_simple_pair]]
+    no_rows = np.full(len(first), -1)
     answered = accounts[second] == Account.ANSWER
     simple_pairs = _Pairs(
-        first, np.where(answered, -1, second), np.where(answered, second, -1), nothing, nothing
+        first, np.where(answered, -1, second), np.where(answered, second, -1), no_rows, no_rows
     )
     return _Pairs(
-        *map(np.append, simple_pairs, _across(order, sorted_accounts, heads[~usual], sizes[~usual]))
+        *map(
+            np.append,
+            simple_pairs,
+            _cross_product(order, sorted_accounts, first_rows[~is_simple_pair], sizes[~is_simple_pair]),
+        )
     )
 
 
-def _across(order: Longs, sorted_accounts: NDArray[np.int8], heads: Longs, sizes: Longs) -> _Pairs:
+def _cross_product(
+    order: Longs, sorted_accounts: NDArray[np.int8], first_rows: Longs, sizes: Longs
+) -> _Pairs:
     """Combine all accounts of a ledger and bookie into pairs, as a cross product of the kinds of account."""
-    rows = np.repeat(heads - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
-    group = np.repeat(np.arange(len(heads)), sizes)
+    rows = np.repeat(first_rows - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
+    group = np.repeat(np.arange(len(first_rows)), sizes)
     numbers = np.array(
-        [np.bincount(group[sorted_accounts[rows] == account], minlength=len(heads)) for account in Account],
+        [
+            np.bincount(group[sorted_accounts[rows] == account], minlength=len(first_rows))
+            for account in Account
+        ],
         np.int64,
     )
-    starts = heads + np.cumsum(numbers, axis=0) - numbers
+    starts = first_rows + np.cumsum(numbers, axis=0) - numbers
     choices = np.maximum(numbers, 1)
-    times = choices.prod(axis=0)
-    pair = np.repeat(np.arange(len(heads)), times)
-    number = np.arange(len(pair)) - np.repeat(np.cumsum(times) - times, times)
-    places = []
+    combination_counts = choices.prod(axis=0)
+    pair = np.repeat(np.arange(len(first_rows)), combination_counts)
+    number = np.arange(len(pair)) - np.repeat(
+        np.cumsum(combination_counts) - combination_counts, combination_counts
+    )
+    combination_rows = []
     for account_kind in Account:
-        place = starts[account_kind][pair] + number % choices[account_kind][pair]
+        account_row = starts[account_kind][pair] + number % choices[account_kind][pair]
         number //= choices[account_kind][pair]
         has_account = numbers[account_kind][pair] > 0
-        places.append(np.where(has_account, order[np.minimum(place, len(order) - 1)], -1))
-    return _Pairs(*places)
+        combination_rows.append(np.where(has_account, order[np.minimum(account_row, len(order) - 1)], -1))
+    return _Pairs(*combination_rows)
 
 
 def _by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[Longs, Longs]:
     """Return the order of replicas by ledger, bookie and account, and the positions where pairs begin."""
-    least, bookies = int(replicas.ledgers.min()), max(1, len(replicas.bookies.values))
-    span = int(replicas.ledgers.max()) - least + 1
+    smallest_ledger, bookies = int(replicas.ledgers.min()), max(1, len(replicas.bookies.values))
+    span = int(replicas.ledgers.max()) - smallest_ledger + 1
     if span * bookies * len(Account) < 1 << 63 and not replicas.scopes.any():
-        pair = (replicas.ledgers - least) * bookies + replicas.bookies.codes
+        pair = (replicas.ledgers - smallest_ledger) * bookies + replicas.bookies.codes
         order = np.argsort(pair * len(Account) + accounts)
         pair = pair[order]
         begins = pair[1:] != pair[:-1]
@@ -236,8 +238,8 @@ class _Comparison:
         )
         states = replicas.states.values.to_pylist()
         self._ok, self._closed = (
-            np.array([*(state == word.encode() for state in states), False])
-            for word in (IndexState.OK, LedgerState.CLOSED)
+            np.array([*(state == state_word.encode() for state in states), False])
+            for state_word in (IndexState.OK, LedgerState.CLOSED)
         )
 
     def have_several_accounts(self, pairs: _Pairs) -> NDArray[np.bool_]:
@@ -284,7 +286,7 @@ class _Comparison:
                 replicas.states.column(batch_pairs.missing_logs, pa.string()).to_pylist(),
                 strict=True,
             )
-            held_accounts = [self._one(*row) for row in rows]
+            held_accounts = [self._single_account_rows(*row) for row in rows]
             for name in HeldAccount._fields:
                 columns[name] = [
                     getattr(held_account, name) if held_account else None for held_account in held_accounts
@@ -292,16 +294,19 @@ class _Comparison:
             batch = rows_of_columns(UNEQUAL, len(held_accounts), columns)
             yield batch.filter(pa.array([held_account is not None for held_account in held_accounts]))
 
-    def _sizes(self, *places: Longs) -> Longs:
+    def _sizes(self, *combination_rows: Longs) -> Longs:
         """Return the total bytes of each pair's groups in the given accounts. -1 stands for no account."""
         codes = self._replicas.groups.codes
         sizes: Longs = np.sum(
-            [self._lengths[codes[account_places]] * (account_places >= 0) for account_places in places],
+            [
+                self._lengths[codes[account_places]] * (account_places >= 0)
+                for account_places in combination_rows
+            ],
             axis=0,
         )
         return sizes
 
-    def _one(
+    def _single_account_rows(
         self,
         bookie: str,
         expected: bytes | None,
@@ -330,20 +335,20 @@ class _Comparison:
         open_end = bookie in self._words.partly and held_account.answered is not None and not closed
         return held_account if open_end else None
 
-    def _held(self, places: Longs) -> list[HeldAccount | None]:
+    def _held(self, combination_rows: Longs) -> list[HeldAccount | None]:
         replicas = self._replicas
         rows = zip(
-            places.tolist(),
-            replicas.groups.column(places, pa.binary()).to_pylist(),
-            replicas.states.column(places, pa.string()).to_pylist(),
-            replicas.answered[places].tolist(),
+            combination_rows.tolist(),
+            replicas.groups.column(combination_rows, pa.binary()).to_pylist(),
+            replicas.states.column(combination_rows, pa.string()).to_pylist(),
+            replicas.answered[combination_rows].tolist(),
             strict=True,
         )
         return [
             None
-            if place < 0
+            if account_row < 0
             else HeldAccount(groups, state, None if answer_time == NO_ANSWER else answer_time)
-            for place, groups, state, answer_time in rows
+            for account_row, groups, state, answer_time in rows
         ]
 
     def _columns(self, any_account: Longs) -> dict[str, Any]:

@@ -57,12 +57,12 @@ def unseen_entries(entry_logs: DataFrame, locations: DataFrame, deletion_candida
     logs = entry_logs.where(
         F.col("ledger_id").isNull() & F.col("bookie_id").isNotNull() & (F.col("kind") == LogFileKind.LOG)
     )
-    going = deletion_candidates.where(F.col("state") == EntryLogState.DAMAGED).select(
+    deletable_logs = deletion_candidates.where(F.col("state") == EntryLogState.DAMAGED).select(
         "path", F.lit(True).alias("going")
     )
-    hides = F.col("collector_scan").isin(CollectorScan.COUNTS, CollectorScan.MAY_FAIL)
-    damaged = logs.join(F.broadcast(going), "path", "left").where(hides | F.col("going"))
-    read_to = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
+    hides_entries = F.col("collector_scan").isin(CollectorScan.COUNTS, CollectorScan.MAY_FAIL)
+    damaged = logs.join(F.broadcast(deletable_logs), "path", "left").where(hides_entries | F.col("going"))
+    read_end = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
     located = locations.where(F.col("log_id").isNotNull()).groupBy(*_LOG, *LEDGER).agg(
         F.sum("entries").alias("entries"),
         F.min("first_offset").alias("first"),
@@ -70,7 +70,7 @@ def unseen_entries(entry_logs: DataFrame, locations: DataFrame, deletion_candida
     )  # fmt: skip
     ledger = F.struct(*LEDGER, "entries", "first", "last")
     parts = (
-        damaged.select(*_LOG, "path", read_to.alias("read_to"))
+        damaged.select(*_LOG, "path", read_end.alias("read_to"))
         .join(located, [*_LOG])
         .groupBy("bookie_id", "path", "log_id", "read_to")
         .agg(F.collect_list(ledger).alias("ledgers"))
@@ -82,48 +82,50 @@ def unseen_entries(entry_logs: DataFrame, locations: DataFrame, deletion_candida
 def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for log in batch.to_pylist():
-            ledgers, read_to = log.pop("ledgers"), log.pop("read_to")
-            rows = hidden_rows(log["path"], ledgers, read_to)
+            ledgers, read_end = log.pop("ledgers"), log.pop("read_to")
+            rows = hidden_rows(log["path"], ledgers, read_end)
             if rows:
                 yield pa.RecordBatch.from_pylist([log | row for row in rows], schema=UNSEEN_ENTRIES)
 
 
-def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_to: int | None) -> list[dict[str, Any]]:
+def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) -> list[dict[str, Any]]:
     """Return the rows of one log for ledgers that the index locates in it.
 
     If the collector's scan of the log fails, it keeps the log, so that there are no rows. If the log cannot
-    be read now, the rows are of ledgers that the index locates after byte ``read_to``, up to which the audit
+    be read now, the rows are of ledgers that the index locates after byte ``read_end``, up to which the audit
     read it before.
     """
     if IN_COLLECTION in path:
-        return [_unknown(part, NOT_IN_COLLECTION) for part in ledgers if part["last"] > (read_to or 0)]
+        return [_unknown(part, NOT_IN_COLLECTION) for part in ledgers if part["last"] > (read_end or 0)]
     try:
         with open_log(path) as (read_at, status):
-            direct = is_direct(read_at(0, DIRECT_HEADER_BYTES))
-            log_scan = scan_log(read_at, status.st_size, direct)
+            is_direct_log = is_direct(read_at(0, DIRECT_HEADER_BYTES))
+            log_scan = scan_log(read_at, status.st_size, is_direct_log)
     except OSError as error:
         # A running bookie may have deleted it by now.
         reason = error.strerror or str(error)
-        return [_unknown(part, reason) for part in ledgers if part["last"] > (read_to or 0)]
+        return [_unknown(part, reason) for part in ledgers if part["last"] > (read_end or 0)]
     if log_scan is None:
         return []
     rows = []
     for part in ledgers:
         # An index points behind the four bytes of a record's size.
         ends = np.unique(np.array([part["first"], part["last"]], np.int64) - LENGTH.size)
-        hidden = ends[~log_scan.contains(ends)]
-        between = slice(*np.searchsorted(log_scan.offsets, [ends[0], ends[-1] + 1]))
-        seen_count = int((log_scan.ledger_ids[between] == part["ledger_id"]).sum())
-        unseen = max(len(hidden), part["entries"] - seen_count)
-        if unseen > 0 and not part["scope_id"]:
-            offset = int(hidden[0]) + LENGTH.size if len(hidden) else None
-            rows.append(_of(part) | {"unseen": unseen, "offset": offset, "may_fail": log_scan.may_fail})
+        hidden_ends = ends[~log_scan.contains(ends)]
+        ledger_records = slice(*np.searchsorted(log_scan.offsets, [ends[0], ends[-1] + 1]))
+        seen_count = int((log_scan.ledger_ids[ledger_records] == part["ledger_id"]).sum())
+        unseen_count = max(len(hidden_ends), part["entries"] - seen_count)
+        if unseen_count > 0 and not part["scope_id"]:
+            offset = int(hidden_ends[0]) + LENGTH.size if len(hidden_ends) else None
+            rows.append(
+                _ledger_part(part) | {"unseen": unseen_count, "offset": offset, "may_fail": log_scan.may_fail}
+            )
     return rows
 
 
 def _unknown(part: dict[str, Any], reason: str) -> dict[str, Any]:
-    return _of(part) | {"offset": part["last"], "reason": reason}
+    return _ledger_part(part) | {"offset": part["last"], "reason": reason}
 
 
-def _of(part: dict[str, Any]) -> dict[str, Any]:
+def _ledger_part(part: dict[str, Any]) -> dict[str, Any]:
     return {name: part[name] for name in (*LEDGER, "entries")}

@@ -16,8 +16,9 @@ from auditor.model.finding import Confidence
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LISTED, LedgerClass
 from auditor.spark import functions as F
-from auditor.spark.batches import TableFiles, from_files, lots_of
+from auditor.spark.batches import cost_of, from_files, lots_of
 from auditor.spark.part_tables import PartTable
+from auditor.spark.table_files import TableFiles
 from auditor.spark.types import Column, DataFrame, SparkSession
 
 _CODED = ("status", "state")
@@ -55,7 +56,7 @@ No entry of such a ledger is judged: `auditor.sources.metadata.ledger_replicas` 
 
 def verdicts_of_judged(judged: DataFrame) -> DataFrame:
     """Return the rows of ledgers with an unequal replica, from the table judged."""
-    unread = F.transform("unknown", lambda entry: entry.bookie_id)
+    unread_bookies = F.transform("unknown", lambda entry: entry.bookie_id)
     return judged.select(
         *LEDGER,
         "state",
@@ -63,7 +64,7 @@ def verdicts_of_judged(judged: DataFrame) -> DataFrame:
         class_of("mu").alias("potential_class"),
         F.col("m").cast("int").alias("m"),
         F.col("mu").cast("int").alias("mu"),
-        F.coalesce(unread, F.array().cast("array<string>")).alias("unread_bookies"),
+        F.coalesce(unread_bookies, F.array().cast("array<string>")).alias("unread_bookies"),
         _confidence().alias("confidence"),
     )
 
@@ -102,9 +103,9 @@ def verdicts(
     computation: none of their replicas differs.
     """
 
-    healthy = partial(healthy_verdicts, judged=judged)
-    table = from_files(spark, VERDICTS, ledgers, healthy)
-    return table.with_parts(lots_of(spark, of_judged, _read))
+    count_healthy = partial(healthy_verdicts, judged=judged)
+    table = from_files(spark, VERDICTS, ledgers, count_healthy)
+    return table.with_parts(lots_of(spark, of_judged, _read), cost_of(of_judged))
 
 
 def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.RecordBatch]:
@@ -133,8 +134,8 @@ class _Ledgers:
         scopes, ids = (rows[name].fill_null(0).to_numpy() for name in LEDGER)
         is_member = np.zeros(rows.num_rows, bool)
         for scope, scope_ids in self._of_scope.items():
-            place = np.minimum(np.searchsorted(scope_ids, ids), len(scope_ids) - 1)
-            is_member |= (scope_ids[place] == ids) & (scopes == scope)
+            row_numbers = np.minimum(np.searchsorted(scope_ids, ids), len(scope_ids) - 1)
+            is_member |= (scope_ids[row_numbers] == ids) & (scopes == scope)
         return is_member
 
 
@@ -142,14 +143,14 @@ def _healthy(rows: pa.Table) -> pa.Table:
     undecided = rows["undecidable"].fill_null(False).to_numpy()
     closed = pc.equal(rows["state"].cast(pa.string()), LedgerState.CLOSED).fill_null(False).to_numpy()
     classes = _codes(np.where(undecided, 2, np.where(closed, 0, 1)), _CLASSES)
-    zeros = pa.array(np.zeros(rows.num_rows, np.int32))
+    zero_column = pa.array(np.zeros(rows.num_rows, np.int32))
     no_bookies = pa.ListArray.from_arrays(np.zeros(rows.num_rows + 1, np.int32), pa.array([], pa.string()))
     columns = {
         **{name: rows[name] for name in (*LEDGER, "state")},
         "class": classes,
         "potential_class": classes,
-        "m": zeros,
-        "mu": zeros,
+        "m": zero_column,
+        "mu": zero_column,
         "unread_bookies": no_bookies,
         # A class is sure without an unknown copy, and of none there is a doubt.
         "confidence": _codes(undecided.astype(np.int64), _CONFIDENCES),

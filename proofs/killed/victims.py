@@ -130,13 +130,13 @@ def _strike_worker(ground: Ground, out: Path, piece: str) -> Ended | None:
 @contextmanager
 def large_plans() -> Iterator[pytest.MonkeyPatch]:
     """Make tasks read all tables, however small, until the yielded patch is undone."""
-    from auditor.spark import batches, query_plans
+    from auditor.spark import execution, query_plans
 
     with pytest.MonkeyPatch.context() as patch:
         for module, name in (
             (query_plans, "SMALL_BYTES"),
             (query_plans, "TINY_BYTES"),
-            (batches, "HERE_BYTES"),
+            (execution, "DRIVER_READ_BYTES"),
         ):
             patch.setattr(module, name, -1)
         yield patch

@@ -20,14 +20,14 @@ from auditor.audit.earlier_run import (
     note_indexes,
     note_ledgers,
 )
-from auditor.audit.landing import Landing
+from auditor.audit.run_store import RunStore
 from auditor.errors import RunError, UsageError
-from auditor.model.progress import Silent
 from auditor.model.report import Cluster, Report
 from auditor.runs.directory import RunDirectory
 from auditor.sources.bookies.availability import SCHEMA
+from auditor.sources.bookies.earlier_rows import Earlier
 from auditor.sources.bookies.owners import AttributedBookie
-from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
+from auditor.sources.bookies.parts import IndexDirectory, plan_parts
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.metadata.store import History
 from tests.made_runs import write
@@ -46,23 +46,23 @@ def bookie(name: str, index_time: int | None = 1_000, version: bytes = b"5\n") -
 BOOKIES = {A: bookie(A), B: bookie(B)}
 
 
-def landing(path: Path) -> Landing:
-    return Landing(None, RunDirectory(str(path)), Silent())  # type: ignore[arg-type]  # nothing of Spark's
+def run_store(path: Path) -> RunStore:
+    return RunStore(RunDirectory(str(path)))
 
 
 def made(path: Path, made_report: Report = WHOLE) -> Path:
     """A finished run, with a file of rows for each of two bookies."""
     path.mkdir(parents=True)
-    note_indexes(landing(path), BOOKIES)
+    note_indexes(run_store(path), BOOKIES)
     for number, name in enumerate((A, B)):
         write(path / "tables/availability", [{"bookie_id": name, "state": "ok"}], SCHEMA, number)
-    note_files(landing(path))
+    note_files(run_store(path))
     (path / "report.json").write_text(made_report.to_json())
     return path
 
 
 def since(path: Path, cluster: Cluster = CLUSTER) -> EarlierRun:
-    return find_earlier_run(str(path), landing(path.parent / "new"), cluster)
+    return find_earlier_run(str(path), run_store(path.parent / "new"), cluster)
 
 
 def index_plan(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> IndexPlan:
@@ -70,18 +70,19 @@ def index_plan(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -
     return of.plan(wanted, bookies)
 
 
-def planned(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, IndexPart]:
-    return {part.bookie_id: part for part in index_plan(of, bookies).parts}
+def planned(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, Earlier]:
+    """The earlier rows of each bookie with reusable parts."""
+    return {each.part.bookie_id: each.earlier for each in index_plan(of, bookies).reusable}
 
 
 def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) -> None:
     found = since(made(tmp_path / "1"))
-    told = {name: part.earlier for name, part in planned(found).items()}
-    assert {name: each.files for name, each in told.items() if each} == {
+    told = planned(found)
+    assert {name: earlier.files for name, earlier in told.items()} == {
         A: ("part-00000.parquet",),
         B: ("part-00001.parquet",),
     }
-    assert {each.table for each in told.values() if each} == {f"{tmp_path}/1/tables/availability"}
+    assert {earlier.table for earlier in told.values()} == {f"{tmp_path}/1/tables/availability"}
     assert (found.name, found.notes, index_plan(found).notes) == ("1", (), ())
 
 
@@ -98,16 +99,16 @@ def test_a_bookie_whose_disks_are_others_is_read_anew(
 ) -> None:
     found = since(made(tmp_path / "1"))
     bookies = {A: now, B: bookie(B, index_time=2_000)}
-    told = planned(found, bookies)
-    assert told[A].earlier is None
-    assert told[B].earlier is not None
-    assert index_plan(found, bookies).notes == (f"{A} was read again: {why}",)
+    plan = index_plan(found, bookies)
+    assert {part.bookie_id for part in plan.parts} == {A}
+    assert planned(found, bookies).keys() == {B}
+    assert plan.notes == (f"{A} was read again: {why}",)
 
 
 def test_a_bookie_that_was_not_read_then_is_read(tmp_path: Path) -> None:
     found = since(made(tmp_path / "1"))
     new = {name: bookie(name) for name in (A, *(f"bk-{number}:3181" for number in range(7)))}
-    assert {name for name, part in planned(found, new).items() if part.earlier} == {A}
+    assert planned(found, new).keys() == {A}
     notes = index_plan(found, new).notes
     assert notes[0] == "bk-0:3181 was read again: that run did not read it"
     assert notes[-1] == "2 more bookies were read again for similar reasons"
@@ -183,7 +184,7 @@ def test_a_run_that_is_not_whole_is_not_used_and_says_why(
 ) -> None:
     spoil(made(tmp_path / "1"))
     found = since(tmp_path / "1")
-    assert {part.earlier for part in planned(found).values()} == {None}
+    assert not planned(found)
     notes = index_plan(found).notes
     (note,) = (*found.notes, *notes)
     assert note.startswith(("nothing was taken from 1: ", "no index was taken from 1: "))
@@ -220,7 +221,7 @@ def test_last_is_the_newest_run_of_the_cluster_beside_whose_tables_are_whole(tmp
     (tmp_path / "runs/3-without/manifest.json").write_text("[]")
     made(tmp_path / "runs/4-another", at(4, instance_id="another"))
     (tmp_path / "runs/5-at-work").mkdir()
-    new = landing(tmp_path / "runs/new")
+    new = run_store(tmp_path / "runs/new")
     assert find_earlier_run("last", new, CLUSTER).path == str(tmp_path / "runs/3-incomplete")
     made(tmp_path / "runs/6", at(6))
     assert find_earlier_run("last", new, CLUSTER).path == str(tmp_path / "runs/3-incomplete"), (
@@ -230,11 +231,11 @@ def test_last_is_the_newest_run_of_the_cluster_beside_whose_tables_are_whole(tmp
 
 def test_with_no_run_to_begin_with_all_is_read(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    found = find_earlier_run("last", landing(tmp_path / "runs/new"), CLUSTER)
+    found = find_earlier_run("last", run_store(tmp_path / "runs/new"), CLUSTER)
     assert found.notes == ("all data was read: no complete run of this cluster is beside this one",)
     assert found.reused({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, ()) is None
-    assert {part.earlier for part in planned(found).values()} == {None}
-    assert find_earlier_run(None, landing(tmp_path / "runs/new"), CLUSTER).notes == ()
+    assert not planned(found)
+    assert find_earlier_run(None, run_store(tmp_path / "runs/new"), CLUSTER).notes == ()
 
 
 THEN = History(7, 5_000, (200, 203))
@@ -243,10 +244,10 @@ THEN = History(7, 5_000, (200, 203))
 def read_from_etcd(path: Path) -> Path:
     """A finished run that read two ledgers of a running etcd."""
     run = made(path)
-    note_ledgers(landing(run), "/bk", THEN, [])
+    note_ledgers(run_store(run), "/bk", THEN, [])
     rows = [{"path": f"/bk/ledgers/{number}", "status": "ok"} for number in range(2)]
     write(run / "tables/ledgers", rows, LEDGERS)
-    note_files(landing(run), "ledgers")
+    note_files(run_store(run), "ledgers")
     return run
 
 
@@ -257,7 +258,7 @@ def test_ledgers_of_the_same_etcd_may_be_taken(tmp_path: Path) -> None:
         assert earlier is not None
         assert (earlier.table, earlier.whole) == (f"{tmp_path}/1/tables/ledgers", True)
         assert earlier.files == (("part-00000.parquet", "/bk/ledgers/0"),)
-    assert planned(found)[A].earlier is not None
+    assert A in planned(found)
     assert (found.notes, index_plan(found).notes) == ((), ())
 
 
@@ -302,7 +303,7 @@ def test_ledgers_of_a_run_that_is_not_whole_are_not_taken_but_its_indexes_are(
     found = since(tmp_path / "1")
     with pytest.raises(RunError, match=why):
         found.ledgers("/bk", THEN)
-    assert planned(found)[A].earlier is not None
+    assert A in planned(found)
 
 
 def test_where_all_is_read_there_are_no_ledgers_to_take(tmp_path: Path) -> None:

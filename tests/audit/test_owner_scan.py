@@ -25,15 +25,16 @@ def scan(
             raise StoreError(beside)
         return beside and name == "managed-ledgers"
 
-    def land(*_: Any) -> None:
+    def write_table(*_: Any) -> None:
         if refused is not None:
             raise StoreError(refused)
 
     run = SimpleNamespace(remove=lambda name: None)
-    landing = SimpleNamespace(empty={"owners"} if empty else set(), land=land, run=run)
+    stores = frozenset() if empty else frozenset({owners})
+    cache = SimpleNamespace(values=lambda *_: stores, write_table=write_table, run=run)
     store = SimpleNamespace(has_beside=has_beside)
     uri = parse_metadata_uri("zk://h1:2181/east/ledgers")
-    source = SimpleNamespace(landing=landing, store=store, uri=uri, live=True)
+    source = SimpleNamespace(cache=cache, store=store, uri=uri, live=True)
     return read_owners(cast(Any, source), AuditOptions(owners=owners or ()))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.audit.landing import resumption_of
+from auditor.audit.run_store import resumption_of
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import MANIFEST, WHOLE
 from auditor.runs.directory import RunDirectory

@@ -107,14 +107,14 @@ def test_ledger_takes_its_store_and_credentials_from_the_defaults(
     assert "/nowhere/credentials.toml" in refused.stderr
 
 
-def test_doctor_asks_what_the_defaults_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_doctor_asks_what_the_defaults_name(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[tuple[Any, ...]] = []
 
-    def examine(*given: Any) -> None:
+    def parse_sources(*given: Any) -> None:
         found.append(given)
         raise UsageError("enough")
 
-    monkeypatch.setattr("auditor.doctor.examine", examine)
+    monkeypatch.setattr("auditor.doctor.parse_sources", parse_sources)
     bkaudit("doctor", "--conf", "audit.toml", "--cluster", "prod-eu")
     monkeypatch.setenv("BKAUDIT_METADATA", "dump:///env")
     monkeypatch.setenv("BKAUDIT_BOOKIES", "/env")

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from auditor.audit import audit as audit_module
-from auditor.audit.landing import run_identity
+from auditor.audit.run_store import run_identity
 from auditor.cli import INTERRUPTED, main
 from auditor.cli.verbosity import GATEWAY_MESSAGES
 from auditor.errors import DiskFullError, FileSystemError, RunError, SparkError, UsageError

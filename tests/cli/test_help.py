@@ -24,6 +24,7 @@ from auditor.model.options import option_types
 from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.command_lines import taken, whole_context
 from tests.made_runs import made_run
+from tests.syntax import syntax_nodes, syntax_tree
 
 ROOT = Path(__file__).parents[2]
 UNLISTED = {
@@ -160,13 +161,13 @@ def imports_and_options(module: str) -> tuple[frozenset[str], frozenset[str]]:
         file = ROOT / module.replace(".", "/") / "__init__.py"
     if not file.exists():
         return frozenset(), frozenset()  # a name in a module
-    tree = ast.parse(file.read_text("utf-8"))
+    tree = syntax_tree(file)
     conditions = [node for node in tree.body if isinstance(node, ast.If)]
     for_types = {id(inner) for node in conditions for inner in ast.walk(node)}
     names: set[str] = set()
     read: set[str] = set()
     has_options = module.startswith("auditor.cli.")
-    for node in ast.walk(tree):
+    for node in syntax_nodes(file):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("auditor"):
             each = {f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)}
             has_options |= any(name.endswith(("AuditOptions", "StoreOptions")) for name in each)

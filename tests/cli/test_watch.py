@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from auditor.audit.landing import unfinished_run
+from auditor.audit.run_store import unfinished_run
 from auditor.cli import main
 from auditor.errors import StoreError
 from auditor.model.report import FOUND, UNREACHABLE, USAGE

@@ -9,7 +9,7 @@ import pytest
 
 from auditor.actions.gate import permit
 from auditor.actions.objects import bookie
-from auditor.audit.landing import run_identity
+from auditor.audit.run_store import run_identity
 from auditor.errors import UsageError
 from auditor.model.finding import Severity
 from auditor.model.holds import ActionKind

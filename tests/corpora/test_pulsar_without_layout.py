@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from auditor.doctor import examine
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import RemarkKind
 from auditor.reports.doctor import State
 from auditor.sources.metadata.stores import choose_layout, open_store
 from tests.corpora.audited import Asked, KeepsTables
+from tests.doctor.diagnosed import diagnosed
 from tests.sources.owners.pulsar_stores import zookeeper_dump
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def test_the_layout_is_assumed_where_the_rest_is_not_pulsars(
 
 
 def test_doctor_does_not_warn(dump: Dump) -> None:
-    lines = [line for line in examine(dump.uri).lines if line.topic == "store"]
+    lines = [line for line in diagnosed(dump.uri).lines if line.topic == "store"]
     states = {line.name: line.state for line in lines}
     assert states["layout"] is State.OK
     assert "end" not in states

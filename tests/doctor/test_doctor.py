@@ -16,17 +16,19 @@ from pyspark.sql import SparkSession
 from auditor.audit.lock import run_lock
 from auditor.collect.collect import collect
 from auditor.demo.sample import extract
-from auditor.doctor import examine
 from auditor.doctor.bookies import look_at_bookies
 from auditor.doctor.machine import look_at_out
 from auditor.doctor.registrations import registration_lines
 from auditor.doctor.store import _server
 from auditor.model.options import AuditOptions
 from auditor.reports.doctor import Diagnosis, Line, State
+from auditor.sources.bookies.rpc.access import IN_CLEAR
+from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.metadata.store import ClusterNodes, Server, Znode
 from tests.cli.test_doors import bkaudit
 from tests.corpora.cluster import Cluster
 from tests.corpora.corpora import Corpus, unpack
+from tests.doctor.diagnosed import diagnosed
 from tests.servers.nobody import as_nobody, reachable
 
 HAZARDS = Path(__file__).parents[1] / "data" / "hazards"
@@ -53,7 +55,7 @@ def test_a_cluster_that_can_be_read_whole_is_fine_and_nothing_is_touched(
     before = listing(tmp_path)
     options = AuditOptions(index_time=corpus.scan_time)
     for uri in (f"dump://{corpus.dump}", f"zk-snapshot://{corpus.zookeeper}/version-2"):
-        told = examine(uri, [str(corpus.bookies)], str(tmp_path / "runs" / "first"), options)
+        told = diagnosed(uri, [str(corpus.bookies)], str(tmp_path / "runs" / "first"), options)
         assert {each.state for each in told.lines} == {OK, NOT_ASKED}
         assert [each.name for each in told.lines if each.state is NOT_ASKED] == ["session"]
         assert told.exit_code == 0
@@ -63,23 +65,23 @@ def test_a_cluster_that_can_be_read_whole_is_fine_and_nothing_is_touched(
 
 
 def test_what_is_not_named_is_not_asked() -> None:
-    told = examine()
+    told = diagnosed()
     for topic, name in (("store", "access"), ("bookies", "coverage"), ("out", "place")):
         assert line(told, topic, name).state is NOT_ASKED
     assert (told.exit_code, told.unseen) == (0, ())
 
 
 def test_without_bookies_an_audit_would_look_at_the_metadata_alone(corpus: Corpus) -> None:
-    told = examine(f"dump://{corpus.dump}")
+    told = diagnosed(f"dump://{corpus.dump}")
     found = line(told, "bookies", "coverage")
     assert (found.state, found.exit_code, told.exit_code) == (NOT_ASKED, 3, 3)
     assert "checks only metadata" in found.said
     assert any(each.startswith("no --bookies was given; checks: ") for each in told.unseen)
-    assert examine("dump:///no/such/metadata.jsonl").exit_code == 4
+    assert diagnosed("dump:///no/such/metadata.jsonl").exit_code == 4
 
 
 def test_a_store_that_is_not_there_ends_an_audit_and_the_rest_is_told_all_the_same(corpus: Corpus) -> None:
-    told = examine("dump:///no/such/metadata.jsonl", [str(corpus.bookies)])
+    told = diagnosed("dump:///no/such/metadata.jsonl", [str(corpus.bookies)])
     assert line(told, "store", "access").state is FAIL
     assert told.exit_code == 4
     assert line(told, "bookies", "coverage").said.startswith("4 of 4 bookies that a VERSION names ")
@@ -89,7 +91,7 @@ def test_without_java_an_audit_would_end(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    told = examine(start_spark=True)
+    told = diagnosed(start_spark=True)
     found = line(told, "here", "Java")
     assert found.state is FAIL
     assert "no Java 17 or newer" in found.said
@@ -107,7 +109,7 @@ def test_a_java_that_needs_a_wrapper_gets_none_made(monkeypatch: pytest.MonkeyPa
     reduced.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = line(examine(), "here", "Java")
+    found = line(diagnosed(), "here", "Java")
     assert found.state is OK
     assert found.said.startswith("version 21 from JAVA_HOME")
     assert "wrapper" in found.said
@@ -115,7 +117,7 @@ def test_a_java_that_needs_a_wrapper_gets_none_made(monkeypatch: pytest.MonkeyPa
 
 
 def test_spark_is_started_where_that_is_asked_and_a_worker_answers(spark: SparkSession) -> None:
-    found = line(examine(start_spark=True), "here", "session")
+    found = line(diagnosed(start_spark=True), "here", "session")
     assert found.state is OK
     assert found.said.endswith(f"a worker runs Python {platform.python_version()}")
     assert spark.range(3).count() == 3  # it was there before, and is left running
@@ -129,7 +131,7 @@ def test_a_spark_that_cannot_start_would_end_an_audit(
 
     monkeypatch.setattr("auditor.spark.session.build_session", broken)
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
-    told = examine(start_spark=True, options=AuditOptions(master="spark://nowhere:7077"))
+    told = diagnosed(start_spark=True, options=AuditOptions(master="spark://nowhere:7077"))
     found = line(told, "here", "session")
     assert (found.state, told.exit_code) == (FAIL, 4)
     assert found.said == "Spark on spark://nowhere:7077 does not work: no master there"
@@ -139,7 +141,7 @@ def test_another_spark_than_the_package_is_named(monkeypatch: pytest.MonkeyPatch
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "spark-core_2.12-3.5.1.jar").touch()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    found = line(examine(), "here", "Spark")
+    found = line(diagnosed(), "here", "Spark")
     assert found.state is WARN
     assert "has version 3.5.1" in found.said
 
@@ -149,7 +151,7 @@ def test_workers_that_cannot_be_started_here_matter_where_spark_runs_here(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, master: str
 ) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "python"))
-    told = examine(options=AuditOptions(master=master))
+    told = diagnosed(options=AuditOptions(master=master))
     assert line(told, "here", "Python").state is (FAIL if master == "local[2]" else WARN)
     assert told.exit_code == (4 if master == "local[2]" else 0)
 
@@ -159,14 +161,22 @@ def test_workers_of_another_python_are_told(monkeypatch: pytest.MonkeyPatch, tmp
     other.write_text("#!/bin/sh\necho 3.9\n", "utf-8")
     other.chmod(0o755)
     monkeypatch.setenv("PYSPARK_PYTHON", str(other))
-    found = line(examine(), "here", "Python")
+    found = line(diagnosed(), "here", "Python")
     assert (found.state, "is 3.9; this is 3." in found.said) == (FAIL, True)
+
+
+def test_credentials_that_an_audit_refuses_are_refused(corpus: Corpus, tmp_path: Path) -> None:
+    wrong = tmp_path / "credentials.toml"
+    wrong.write_text("[bookies.tls]\nca = 3\n")
+    told = bkaudit("doctor", "--metadata", f"dump://{corpus.dump}", "--credentials", str(wrong))
+    assert told.exit_code == 2
+    assert str(wrong) in told.output
 
 
 def test_a_bookie_that_no_source_covers_is_named(corpus: Corpus) -> None:
     gone = sorted(corpus.bookies.iterdir())[0]
     shutil.rmtree(gone)
-    told = examine(f"dump://{corpus.dump}", [str(corpus.bookies)])
+    told = diagnosed(f"dump://{corpus.dump}", [str(corpus.bookies)])
     assert line(told, "bookies", "coverage").said.startswith("3 of 4 bookies ")
     missing = line(told, "bookies", "not read")
     assert missing.said.replace(":", "_").startswith(gone.name)
@@ -178,7 +188,7 @@ def test_a_directory_without_its_version_leaves_its_bookie_unread(corpus: Corpus
     place = sorted(corpus.bookies.iterdir())[0]
     for version in place.rglob("VERSION"):
         version.unlink()
-    told = examine(f"dump://{corpus.dump}", [str(corpus.bookies)])
+    told = diagnosed(f"dump://{corpus.dump}", [str(corpus.bookies)])
     assert "VERSION" in line(told, "bookies", "not read").said
     assert told.exit_code == 3
 
@@ -187,9 +197,10 @@ def test_an_index_that_this_user_may_not_read_is_named(corpus: Corpus, tmp_path:
     index = sorted(corpus.bookies.rglob("*.idx"))[0]
     index.chmod(0)
     reachable(tmp_path)
-    look_at_bookies([str(corpus.bookies)], None, AuditOptions())  # imports are root's
+    sources = split_sources([str(corpus.bookies)])
+    look_at_bookies(sources, None, IN_CLEAR, AuditOptions())  # imports are root's
     with as_nobody():
-        told = look_at_bookies([str(corpus.bookies)], None, AuditOptions())
+        told = look_at_bookies(sources, None, IN_CLEAR, AuditOptions())
         user = os.geteuid()
     [found] = [each for each in told.lines if each.name == "rights"]
     assert (found.state, found.exit_code) == (WARN, 3)
@@ -199,14 +210,14 @@ def test_an_index_that_this_user_may_not_read_is_named(corpus: Corpus, tmp_path:
 def test_a_run_directory_that_is_taken_or_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "report.json").write_text("{}")
-    taken = examine(out=str(tmp_path / "run"))
+    taken = diagnosed(out=str(tmp_path / "run"))
     assert line(taken, "out", "place").state is FAIL
     assert taken.exit_code == 2
     begun = tmp_path / "begun" / "tables"
     begun.mkdir(parents=True)
-    assert "resumes it" in line(examine(out=str(begun.parent)), "out", "place").said
+    assert "resumes it" in line(diagnosed(out=str(begun.parent)), "out", "place").said
     (tmp_path / "file").touch()
-    assert examine(out=str(tmp_path / "file" / "run")).exit_code == 2
+    assert diagnosed(out=str(tmp_path / "file" / "run")).exit_code == 2
 
 
 def test_who_may_not_write_the_run_is_told_so(tmp_path: Path) -> None:
@@ -225,14 +236,14 @@ def test_who_may_not_write_the_run_is_told_so(tmp_path: Path) -> None:
 def test_a_run_at_work_beside_it_is_told(corpus: Corpus, tmp_path: Path) -> None:
     uri = f"dump://{corpus.dump}"
     with run_lock(uri, str(tmp_path / "runs" / "first")):
-        told = examine(uri, out=str(tmp_path / "runs" / "second"))
+        told = diagnosed(uri, out=str(tmp_path / "runs" / "second"))
     assert line(told, "out", "lock").state is FAIL
     assert f"process {os.getpid()} on " in line(told, "out", "lock").said
     assert told.exit_code == 2
 
 
 def test_a_remote_run_directory_is_not_written_to_find_out() -> None:
-    told = examine(out="mock://bucket/runs/first")
+    told = diagnosed(out="mock://bucket/runs/first")
     assert line(told, "out", "rights").state is NOT_ASKED
     assert line(told, "out", "lock").state is WARN
 
@@ -241,14 +252,14 @@ def test_old_indexes_are_told_against_the_metadata(corpus: Corpus) -> None:
     days_ago = corpus.scan_time / 1000 - 3 * 86400
     for mark in corpus.bookies.rglob("lastMark*"):
         os.utime(mark, (days_ago, days_ago))
-    found = line(examine(f"dump://{corpus.dump}", [str(corpus.bookies)]), "bookies", "index time")
+    found = line(diagnosed(f"dump://{corpus.dump}", [str(corpus.bookies)]), "bookies", "index time")
     assert (found.state, "3.0 days before the metadata" in found.said) == (WARN, True)
 
 
 def test_an_index_without_times_is_told(corpus: Corpus) -> None:
     for mark in corpus.bookies.rglob("lastMark*"):
         mark.unlink()
-    found = line(examine(f"dump://{corpus.dump}", [str(corpus.bookies)]), "bookies", "index time")
+    found = line(diagnosed(f"dump://{corpus.dump}", [str(corpus.bookies)]), "bookies", "index time")
     assert (found.state, found.way_out) == (
         WARN,
         "copy the disks with their file times, the journals too; or give --index-time",
@@ -258,11 +269,11 @@ def test_an_index_without_times_is_told(corpus: Corpus) -> None:
 def test_collections_stand_for_disks_and_a_broken_one_is_named(corpus: Corpus, tmp_path: Path) -> None:
     collect([str(corpus.bookies)], str(tmp_path / "collected"))
     uri = f"dump://{corpus.dump}"
-    told = examine(uri, [str(tmp_path / "collected")])
+    told = diagnosed(uri, [str(tmp_path / "collected")])
     assert line(told, "bookies", "coverage").said.startswith("4 of 4 bookies ")
     assert told.exit_code == 0
     (tmp_path / "collected" / "collection.json").unlink()
-    told = examine(uri, [str(tmp_path / "collected")])
+    told = diagnosed(uri, [str(tmp_path / "collected")])
     assert line(told, "bookies", "collection").state is WARN
     assert told.exit_code == 3
 
@@ -270,14 +281,16 @@ def test_collections_stand_for_disks_and_a_broken_one_is_named(corpus: Corpus, t
 def test_what_will_not_be_seen_is_said_of_each_source(tmp_path: Path) -> None:
     rocksdb = unpack("dbledger-long", tmp_path / "rocksdb")
     etcd = unpack("etcd", tmp_path / "etcd")
-    told = examine(f"dump://{rocksdb.dump}", [str(rocksdb.bookies)])
+    told = diagnosed(f"dump://{rocksdb.dump}", [str(rocksdb.bookies)])
     assert any("DbLedgerStorage" in sentence for sentence in told.unseen)
     assert line(told, "bookies", "scratch").state is OK
-    told = examine(f"etcd-snapshot://{etcd.snapshot}?scope=/bk/cluster1")
+    told = diagnosed(f"etcd-snapshot://{etcd.snapshot}?scope=/bk/cluster1")
     assert any("the store keeps no under-replication marks" in sentence for sentence in told.unseen)
     assert any("the store keeps no times, so no age is known" in sentence for sentence in told.unseen)
-    told = examine(f"dump://{etcd.dump}?root=/bk/cluster1", ["rpc:"], options=AuditOptions(timeout=0.5))
-    [disks] = [sentence for sentence in told.unseen if "bookies were only asked (rpc:)" in sentence]
+    told = diagnosed(f"dump://{etcd.dump}?root=/bk/cluster1", ["rpc:"], options=AuditOptions(timeout=0.5))
+    [disks] = [
+        sentence for sentence in told.unseen if "bookies were only asked for their entries (rpc:)" in sentence
+    ]
     assert disks.startswith("bookies were only asked")
 
 
@@ -287,7 +300,7 @@ def test_a_cluster_that_never_had_an_instance_id_is_fine(tmp_path: Path) -> None
         made.bookie("bk1.example:3181")
     del lost.znodes["/ledgers/INSTANCEID"]
     found = [
-        line(examine(f"dump://{made.write(tmp_path / name)}/metadata.jsonl"), "store", "instance id")
+        line(diagnosed(f"dump://{made.write(tmp_path / name)}/metadata.jsonl"), "store", "instance id")
         for name, made in (("never", never), ("lost", lost))
     ]
     assert [each.state for each in found] == [OK, WARN]
@@ -297,7 +310,7 @@ def test_a_cluster_that_never_had_an_instance_id_is_fine(tmp_path: Path) -> None
 def test_a_dump_that_may_be_cut_is_a_warning(corpus: Corpus) -> None:
     text = corpus.dump.read_text().splitlines()
     corpus.dump.write_text("\n".join(row for row in text if "/ledgers/LAYOUT" not in row))
-    told = examine(f"dump://{corpus.dump}", [str(corpus.bookies)])
+    told = diagnosed(f"dump://{corpus.dump}", [str(corpus.bookies)])
     found = line(told, "store", "end")
     assert (found.state, found.exit_code, told.exit_code) == (WARN, 3, 3)
     assert found.said == "the dump has no LAYOUT; it may be cut off"
@@ -309,7 +322,7 @@ def test_a_saved_scan_of_tomorrow_is_a_clock_to_look_at(corpus: Corpus) -> None:
     node = json.loads(text.splitlines()[0])
     node |= {"path": "/ledgers/cookies/later", "mtime": round(tomorrow * 1000)}
     corpus.dump.write_text(f"{text}{json.dumps(node)}\n")
-    found = line(examine(f"dump://{corpus.dump}"), "store", "clock")
+    found = line(diagnosed(f"dump://{corpus.dump}"), "store", "clock")
     assert (found.state, "ahead of this machine's clock" in found.said) == (WARN, True)
 
 
@@ -335,10 +348,10 @@ def without_registrations(dump: Path, *names: str) -> None:
 
 def test_a_known_bookie_that_is_down_is_named(corpus: Corpus) -> None:
     uri, names = f"dump://{corpus.dump}", registered_bookies(corpus)
-    assert line(examine(uri), "bookies", "registered").said == "4 of 4 known bookies are registered"
+    assert line(diagnosed(uri), "bookies", "registered").said == "4 of 4 known bookies are registered"
     without_registrations(corpus.dump, names[1])
     for sources in ([], [str(corpus.bookies)]):
-        told = examine(uri, sources, options=AuditOptions(index_time=corpus.scan_time))
+        told = diagnosed(uri, sources, options=AuditOptions(index_time=corpus.scan_time))
         assert line(told, "bookies", "registered").said == "3 of 4 known bookies are registered"
         down = line(told, "bookies", "down")
         assert (down.state, down.said.partition(":")[0]) == (WARN, names[1].partition(":")[0])
@@ -348,7 +361,7 @@ def test_a_known_bookie_that_is_down_is_named(corpus: Corpus) -> None:
         assert down.way_out == (way_out if sources else f"pass all its directories with --bookies: {way_out}")
         assert told.exit_code == (0 if sources else 3)
     without_registrations(corpus.dump, *names)
-    found = line(examine(uri), "bookies", "registered")
+    found = line(diagnosed(uri), "bookies", "registered")
     assert (found.state, found.said) == (
         NOT_ASKED,
         "none of 4 bookies is registered: all are down, or the store was saved without registrations",
@@ -388,7 +401,7 @@ def test_registrations_that_could_not_be_read_are_not_called_down() -> None:
 def test_a_run_directory_at_a_link_that_leads_nowhere_cannot_be_made(tmp_path: Path, target: str) -> None:
     (tmp_path / "out").symlink_to(tmp_path / target)
     for out in (tmp_path / "out", tmp_path / "out" / "run"):
-        told = examine(out=str(out))
+        told = diagnosed(out=str(out))
         found = line(told, "out", "rights")
         assert (found.state, told.exit_code) == (FAIL, 4)
         assert found.said == f"{tmp_path}/out is a symbolic link that leads nowhere"
@@ -396,7 +409,7 @@ def test_a_run_directory_at_a_link_that_leads_nowhere_cannot_be_made(tmp_path: P
 
 def test_a_directory_without_bookies_would_leave_an_audit_incomplete(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
-    told = examine(bookies=[str(tmp_path)])
+    told = diagnosed(bookies=[str(tmp_path)])
     assert line(told, "bookies", "coverage").state is WARN
     assert told.exit_code == 3
 
@@ -405,16 +418,16 @@ def test_stores_of_owners_are_looked_for_and_what_declares_them_is_compared(tmp_
     extract(HAZARDS / "tp1.tar.gz", tmp_path)
     [dump] = tmp_path.rglob("metadata.jsonl")
     root, east, none = (f"pulsar:dump://{dump}{query}" for query in ("", "?root=/east", "?root=/west"))
-    named = examine(options=AuditOptions(owners=[root, east], owners_complete=[east, root]))
+    named = diagnosed(options=AuditOptions(owners=[root, east], owners_complete=[east, root]))
     states = [(each.name, each.state) for each in named.lines if each.topic == "owners"]
     assert states == [("access", OK), ("access", OK), ("complete", OK)]
     assert named.exit_code == 0
-    absent = examine(options=AuditOptions(owners=[root, none], owners_complete=root))
+    absent = diagnosed(options=AuditOptions(owners=[root, none], owners_complete=root))
     states = [(each.name, each.state) for each in absent.lines if each.topic == "owners"]
     assert states == [("access", OK), ("access", FAIL), ("complete", WARN)]
     assert absent.exit_code == 4
     [undeclared] = [
-        each for each in examine(options=AuditOptions(owners=root)).lines if each.name == "complete"
+        each for each in diagnosed(options=AuditOptions(owners=root)).lines if each.name == "complete"
     ]
     assert undeclared.state is NOT_ASKED
-    assert not [each for each in examine().lines if each.topic == "owners"]
+    assert not [each for each in diagnosed().lines if each.topic == "owners"]

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from kazoo.security import make_digest_acl
 
-from auditor.doctor import examine
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.errors import UsageError
 from auditor.keys import etcd as etcd_keys
@@ -22,6 +21,7 @@ from auditor.reports.doctor import Diagnosis, Line, State
 from auditor.sources.metadata.store import LedgerCount, StoreOptions
 from auditor.sources.metadata.stores import count_ledgers
 from auditor.sources.metadata.zookeeper.live import SAMPLED
+from tests.doctor.diagnosed import diagnosed
 from tests.servers.etcd import Etcd, running
 from tests.servers.zookeeper import free_ports, write, writer
 
@@ -58,7 +58,7 @@ def test_a_zookeeper_that_lets_us_in_is_told_with_its_version_and_the_cost_of_a_
     zookeeper: EmbeddedZooKeeper,
 ) -> None:
     begun = time.monotonic()
-    told = examine(f"zk://{zookeeper.hosts}/ledgers", options=AuditOptions(rate_limit=20.0))
+    told = diagnosed(f"zk://{zookeeper.hosts}/ledgers", options=AuditOptions(rate_limit=20.0))
     assert time.monotonic() - begun > 1.0  # some fifty reads, the first two of which are free
     assert {each.state for each in told.lines if each.topic == "store"} == {State.OK}
     server = line(told, "server").said
@@ -73,7 +73,7 @@ def test_a_zookeeper_that_lets_us_in_is_told_with_its_version_and_the_cost_of_a_
 
 
 def test_a_suffix_that_the_store_denies_is_wrong_usage(zookeeper: EmbeddedZooKeeper) -> None:
-    told = examine(f"zk+flat://{zookeeper.hosts}/ledgers")
+    told = diagnosed(f"zk+flat://{zookeeper.hosts}/ledgers")
     found = line(told, "layout")
     assert (found.state, told.exit_code) == (State.FAIL, 2)
     assert "the URI says flat, the LAYOUT znode says hierarchical" in found.said
@@ -82,15 +82,15 @@ def test_a_suffix_that_the_store_denies_is_wrong_usage(zookeeper: EmbeddedZooKee
 def test_a_root_that_is_not_there_and_a_server_that_is_not_are_unreachable(
     zookeeper: EmbeddedZooKeeper,
 ) -> None:
-    told = examine(f"zk://{zookeeper.hosts}/elsewhere")
+    told = diagnosed(f"zk://{zookeeper.hosts}/elsewhere")
     assert "there is no znode /elsewhere" in line(told, "access").said
     assert told.exit_code == 4
     (port,) = free_ports(1)
-    told = examine(f"zk://127.0.0.1:{port}/ledgers", options=AuditOptions(timeout=1.0))
+    told = diagnosed(f"zk://127.0.0.1:{port}/ledgers", options=AuditOptions(timeout=1.0))
     assert line(told, "server").state is State.WARN
     assert line(told, "access").state is State.FAIL
     assert told.exit_code == 4
-    told = examine(f"zk://127.0.0.1:{port};{zookeeper.hosts}/ledgers")
+    told = diagnosed(f"zk://127.0.0.1:{port};{zookeeper.hosts}/ledgers")
     assert [each.state for each in told.lines if each.name == "server"] == [State.WARN, State.OK]
     assert (of_store(told), told.exit_code) == (0, 3)  # no bookies were named
 
@@ -100,22 +100,22 @@ def test_a_zookeeper_where_reading_is_not_for_everybody(tmp_path: Path) -> None:
     shutil.copytree(DATA / "interleaved-hier" / "zookeeper" / "version-2", tmp_path / "zk" / "version-2")
     with EmbeddedZooKeeper(tmp_path / "zk") as server, writer(server.hosts) as client:
         client.set_acls("/ledgers/cookies", [own])
-        told = examine(f"zk://{server.hosts}/ledgers")
+        told = diagnosed(f"zk://{server.hosts}/ledgers")
         assert "/ledgers/cookies" in line(told, "rights").said
         assert told.exit_code == 3
         client.set_acls("/ledgers", [own])
-        told = examine(f"zk://{server.hosts}/ledgers")
+        told = diagnosed(f"zk://{server.hosts}/ledgers")
         assert "not authorised to read /ledgers" in line(told, "access").said
         assert told.exit_code == 4
         file = tmp_path / "credentials.toml"
         file.write_text(f'[zookeeper.digest]\nuser = "auditor"\npassword = "{SECRET}"\n')
         file.chmod(0o600)
-        told = examine(f"zk://{server.hosts}/ledgers", options=AuditOptions(credentials=str(file)))
+        told = diagnosed(f"zk://{server.hosts}/ledgers", options=AuditOptions(credentials=str(file)))
         assert line(told, "credentials").said == f"{file}: digest user auditor, without TLS"
         assert (of_store(told), told.exit_code) == (0, 3)  # no bookies were named
         assert SECRET not in str(told.to_json())
         file.write_text("[etcd.tls]\n")
-        told = examine(f"zk://{server.hosts}/ledgers", options=AuditOptions(credentials=str(file)))
+        told = diagnosed(f"zk://{server.hosts}/ledgers", options=AuditOptions(credentials=str(file)))
         assert line(told, "credentials").state is State.WARN
 
 
@@ -123,12 +123,12 @@ def test_a_clock_that_is_behind_the_stores_is_told(
     zookeeper: EmbeddedZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("auditor.doctor.store.now_ms", lambda: 1_000_000_000_000)
-    found = line(examine(f"zk://{zookeeper.hosts}/ledgers"), "clock")
+    found = line(diagnosed(f"zk://{zookeeper.hosts}/ledgers"), "clock")
     assert (found.state, "ahead of this machine's clock" in found.said) == (State.WARN, True)
 
 
 def test_an_etcd_that_lets_us_in_is_told_with_its_version(etcd: Etcd) -> None:
-    told = examine(f"etcd://{etcd.host}/bk/cluster1")
+    told = diagnosed(f"etcd://{etcd.host}/bk/cluster1")
     assert ", version 3." in line(told, "server").said
     assert line(told, "layout").said == "the layout key says etcd"
     assert line(told, "clock").state is State.NOT_ASKED
@@ -137,20 +137,20 @@ def test_an_etcd_that_lets_us_in_is_told_with_its_version(etcd: Etcd) -> None:
     assert line(told, "ledgers").said.startswith(f"{len(stored)} ledgers: ")
     assert any("under-replication marks" in sentence for sentence in told.unseen)
     assert (of_store(told), told.exit_code) == (0, 3)  # no bookies were named
-    told = examine(f"etcd://{etcd.host}/elsewhere")
+    told = diagnosed(f"etcd://{etcd.host}/elsewhere")
     assert (line(told, "access").state, told.exit_code) == (State.FAIL, 4)
 
 
 def test_etcd_asks_who_we_are(tmp_path: Path) -> None:
     with running(tmp_path / "etcd", saved=True) as server:
         server.enable_auth(SECRET)
-        told = examine(f"etcd://{server.host}/bk/cluster1")
+        told = diagnosed(f"etcd://{server.host}/bk/cluster1")
         assert "not authorised" in line(told, "access").said
         assert told.exit_code == 4
         file = tmp_path / "credentials.toml"
         file.write_text(f'[etcd]\nuser = "root"\npassword = "{SECRET}"\n')
         file.chmod(0o600)
-        told = examine(f"etcd://{server.host}/bk/cluster1", options=AuditOptions(credentials=str(file)))
+        told = diagnosed(f"etcd://{server.host}/bk/cluster1", options=AuditOptions(credentials=str(file)))
         assert line(told, "credentials").said == f"{file}: user root, without TLS"
         assert ", version 3." in line(told, "server").said
         assert (of_store(told), told.exit_code) == (0, 3)  # no bookies were named
@@ -159,7 +159,7 @@ def test_etcd_asks_who_we_are(tmp_path: Path) -> None:
 
 def test_etcd_that_is_not_there_is_unreachable() -> None:
     (port,) = free_ports(1)
-    told = examine(f"etcd://127.0.0.1:{port}/bk", options=AuditOptions(timeout=1.0))
+    told = diagnosed(f"etcd://127.0.0.1:{port}/bk", options=AuditOptions(timeout=1.0))
     assert line(told, "server").state is State.WARN
     assert (line(told, "access").state, told.exit_code) == (State.FAIL, 4)
 

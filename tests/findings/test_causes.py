@@ -120,7 +120,7 @@ def test_a_bookie_by_another_id_is_not_one_that_is_gone() -> None:
     alias: dict[str, Any] = {"ids": [{"bookie_id": A}, {"bookie_id": B}]}
     gone = [known(A, registered=None), known(B)]
     claim = claims(found("bookie-alias", A, **alias), found("bookie-down", A), bookies=gone)["other-id"]
-    assert claim.sentence == f"{A} is not registered, and is {B} by another id"
+    assert claim.sentence == f"{A} is not registered, and is another id of {B}"
     assert {"bookie-down", "alias-gc-danger"} <= claim.of_bookies
     assert claims(found("bookie-alias", A, "suspect", **alias), found("bookie-down", A), bookies=gone) == {}
 
@@ -179,7 +179,7 @@ def disks(*ledgers: int) -> dict[str, list[dict[str, Any]]]:
         ((50, 2), {1: 48}, {}, True),
         ((50, 3), {1: 48}, {}, False),  # too many of them are there
         ((50, 0), {1: 9}, {}, False),  # too few to say it
-        ((50, 0), {0: 48}, {}, False),  # they belong into the other directory
+        ((50, 0), {0: 48}, {}, False),  # they belong in the other directory
         ((0, 0), {0: 45, 1: 45}, {}, False),  # no directory shows that ids are spread over both
         ((50, 0), {1: 48}, {"storage": "idx"}, False),  # any directory may have an index file
         ((50, 0), {1: 48}, {"suspect": True}, False),
@@ -197,8 +197,7 @@ def test_a_disk_is_lost_where_what_belongs_there_is_gone_and_other_disks_have_th
         assert claim.remainder == (1, 2)
         number = 48 + ledgers[1]
         assert claim.sentence == (
-            f"{A} lost the data of a disk: entries of 48 of {number} ledgers "
-            "that belong into /copy/d1 are gone"
+            f"{A} lost the data of a disk: entries of 48 of {number} ledgers that belong in /copy/d1 are gone"
         )
 
 

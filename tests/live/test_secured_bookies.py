@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor import Audit
-from auditor.doctor import examine
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
 from auditor.model.report import exit_code
@@ -28,6 +27,7 @@ from auditor.sources.bookies.rpc.probe import Reception, probe_bookies
 from auditor.sources.bookies.rpc.reads import Entry, ReadClient, Reading
 from auditor.sources.metadata.store import StoreOptions
 from tests.corpora.audited import Audited, missing
+from tests.doctor.diagnosed import diagnosed
 from tests.live.test_secrets import words_of
 from tests.live.ways import without_journals
 from tests.servers.bookies.driver import Bookies
@@ -347,7 +347,7 @@ def test_an_audit_without_credentials_says_what_would_help(
 def told(cluster: Cluster, sources: list[str], credentials: str | None = None) -> tuple[list[Line], int]:
     """What doctor says about asking bookies, and its exit code."""
     options = AuditOptions(credentials=cluster.security.credentials(credentials), timeout=10)
-    diagnosis = examine(cluster.uri, sources, None, options)
+    diagnosis = diagnosed(cluster.uri, sources, None, options)
     if credentials != "":
         [store] = [line for line in diagnosis.lines if (line.topic, line.name) == ("store", "credentials")]
         assert store.state is State.OK  # a section for bookies is enough

@@ -11,7 +11,7 @@ from pyarrow import fs
 
 from auditor.audit import changes as comparing
 from auditor.audit.earlier_run import find_earlier_run
-from auditor.audit.landing import Landing
+from auditor.audit.run_store import RunStore
 from auditor.errors import RunError, UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.report import Cluster, Report
@@ -59,7 +59,7 @@ def test_every_reader_of_a_directory_keeps_clusters_without_an_instance_id_apart
     found = history.runs_beside(str(runs / "new"), HERE).newest(9).run
     assert found is not None
     assert found.name == "now"
-    assert find_earlier_run("last", landing(str(runs / "new")), HERE).name == "before"
+    assert find_earlier_run("last", run_store(str(runs / "new")), HERE).name == "before"
 
 
 def test_whoever_compares_two_runs_keeps_them_apart_too(runs: Path, tmp_path: Path) -> None:
@@ -87,11 +87,11 @@ def test_an_instance_id_names_a_cluster_and_else_its_uri(one: Cluster, other: Cl
     assert same_cluster(one, other) == same_cluster(other, one) == same
 
 
-def landing(path: str) -> Landing:
+def run_store(path: str) -> RunStore:
     class Memory:
-        """A landing that keeps nothing: what is asked of it is where its run lies."""
+        """A store that keeps no facts, and only says where its run is."""
 
-        run = type("Run", (), {"path": path})
+        directory = type("Run", (), {"path": path})
 
         def pin_fact(self, name: str, value: Any) -> Any:
             return value
@@ -133,7 +133,7 @@ def test_runs_at_the_top_of_a_bucket_are_siblings(bucket: Path) -> None:
 def test_a_run_that_is_a_whole_bucket_has_nothing_beside_it(bucket: Path) -> None:
     assert list(siblings("s3://bucket", HERE)) == []
     assert "top of a file system" in history.runs_beside("s3://bucket", HERE).newest(9).notes[0]
-    since = find_earlier_run("last", landing("s3://bucket"), HERE)
+    since = find_earlier_run("last", run_store("s3://bucket"), HERE)
     assert (since.path, len(since.notes)) == (None, 1)
     assert last_complete("s3://bucket", run_of(HERE, 3, complete=False)) is None
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from auditor.runs.directory import RunDirectory
 from auditor.simulate.reachability import reachability_rows
-from auditor.spark.batches import TableFiles
+from auditor.spark.table_files import TableFiles
 from tests.examples import examples
 from tests.simulate.small_clusters import BOOKIES, SEVERAL, Ledger, numbered, run_of
 

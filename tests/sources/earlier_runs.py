@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from auditor.sources.bookies.earlier_rows import Earlier
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
-from auditor.sources.bookies.parts import Earlier, IndexDirectory, IndexPart, plan_parts
+from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
+from auditor.sources.bookies.reusable_parts import ReusablePart, read_reusable_part
 
 BOOKIE = "bk-a:3181"
 
@@ -30,8 +31,12 @@ def cut(directories: Sequence[IndexDirectory], wanted: int) -> list[IndexPart]:
     return plan_parts([(BOOKIE, list(directories))], wanted)
 
 
-def read(all_parts: Sequence[IndexPart]) -> pa.Table:
-    return pa.Table.from_batches([batch for part in all_parts for batch in read_part(part)], SCHEMA)
+def read(all_parts: Sequence[IndexPart | ReusablePart]) -> pa.Table:
+    return pa.Table.from_batches([batch for part in all_parts for batch in batches_of(part)], SCHEMA)
+
+
+def batches_of(part: IndexPart | ReusablePart) -> Iterator[pa.RecordBatch]:
+    return read_reusable_part(part) if isinstance(part, ReusablePart) else read_part(part)
 
 
 def told(table: pa.Table) -> list[dict[str, Any]]:
@@ -52,8 +57,8 @@ def kept(folder: Path, table: pa.Table, began: int, files: int = 2) -> Earlier:
     return Earlier(str(folder), tuple(names), began)
 
 
-def since(all_parts: Sequence[IndexPart], earlier: Earlier) -> list[IndexPart]:
-    return [replace(part, earlier=earlier) for part in all_parts]
+def since(all_parts: Sequence[IndexPart], earlier: Earlier) -> list[ReusablePart]:
+    return [ReusablePart(part, earlier) for part in all_parts]
 
 
 def settle() -> int:

@@ -44,6 +44,7 @@ from auditor.sources.regular_file import (
 from tests.codecs.journals import journal
 from tests.made_runs import made_run
 from tests.sources.rocksdb_databases import copy_of, key, location, write_database
+from tests.syntax import syntax_nodes
 
 OPENERS = (open_descriptor, open_regular, read_regular, require_regular)
 
@@ -270,8 +271,7 @@ def test_every_source_opens_files_by_the_one_way() -> None:
     for module in sorted(SOURCES.rglob("*.py")):
         if module.name == OF_ITS_OWN:
             continue
-        tree = ast.parse(module.read_text("utf-8"))
-        for function in ast.walk(tree):
+        for function in syntax_nodes(module):
             if not isinstance(function, ast.FunctionDef):
                 continue
             names = calls(function)

@@ -36,10 +36,10 @@ ZNODES = {
 SCAN = f"""
 import json, sys
 from auditor import Audit, AuditOptions
-from auditor.spark import batches
+from auditor.spark import execution
 from auditor.spark.session import build_session
 
-batches.HERE_BYTES = -1  # else the driver alone reads so few
+execution.DRIVER_READ_BYTES = -1  # else the driver alone reads so few
 master, uri, out, conf = sys.argv[1:]
 spark = build_session(master, json.loads(conf))
 options = AuditOptions(rate_limit={RATE}, batch=1, in_flight=20)

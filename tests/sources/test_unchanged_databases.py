@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.sources.bookies.parts import ROCKSDB, Earlier, IndexDirectory, IndexPart
+from auditor.sources.bookies.earlier_rows import Earlier
+from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart
+from auditor.sources.bookies.reusable_parts import ReusablePart
 from tests.examples import examples
 from tests.sources.earlier_runs import cut, kept, quick_clocks, read, settle, since, told
 from tests.sources.rocksdb_databases import KNOWN, LIMBO, VERSION, key, ledger_key, location, write_database
@@ -142,7 +144,7 @@ def test_a_directory_whose_files_are_as_they_were_is_not_opened(
     other_entries(tmp_path / "bookie", 1)
     assert taken(tmp_path / "bookie", earlier) == {0, 2, 4}
     monkeypatch.setattr("auditor.sources.bookies.rocksdb.rows.open_rocksdb", None)
-    part = IndexPart("bk-a:3181", (seen(tmp_path / "bookie")[0],), (), earlier=earlier)
+    part = ReusablePart(IndexPart("bk-a:3181", (seen(tmp_path / "bookie")[0],), ()), earlier)
     assert read([part]).num_rows == 3
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.spark.query_plans import aggregate_many
+from auditor.spark.table_queries import aggregate_many
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from pyarrow import fs
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import LongType, StructField, StructType
 
 import auditor
-import auditor.spark.batches
 from auditor.errors import StoreError, UsageError
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.sources.bookies.spark_source import IndexSource
 from auditor.sources.metadata.spark_source import LedgerAgainSource, LedgerSource, MarkSource
-from auditor.spark.batches import arrow_frame, as_frame, read_few, read_source, source_rows, table_of
-from auditor.spark.part_tables import PartTable
+from auditor.spark.batches import arrow_frame, as_frame, source_rows, table_of
+from auditor.spark.execution import read_parts
+from auditor.spark.part_tables import PartTable, part_table
 from tests.sources.bookie_corpora import unpack_bookies
 
 if TYPE_CHECKING:
@@ -61,7 +58,7 @@ def same_by_name(spark: SparkSession, source: type[DataSource], options: dict[st
     assert table.schema == named.schema
     assert contents(table) == contents(named)
     assert not table.isEmpty()
-    here = read_source(spark, source(options))
+    here = read_parts(part_table(spark, source(options)))
     assert isinstance(here, pa.Table)
     assert contents(as_frame(spark, here)) == contents(named)
 
@@ -88,44 +85,3 @@ def test_what_the_source_cannot_be_asked_is_said_at_once(spark: SparkSession, tm
         source_rows(spark, LedgerSource({}))
     with pytest.raises(StoreError, match=r"missing\.jsonl"):
         source_rows(spark, LedgerSource({"metadata": f"dump://{tmp_path / 'missing.jsonl'}"}))
-
-
-@pytest.mark.parametrize("limit", ["HERE_BYTES", "HERE_S"])
-def test_what_is_much_or_slow_is_left_to_tasks(
-    spark: SparkSession, dump: str, limit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(auditor.spark.batches, limit, 0)
-    rows = read_source(spark, LedgerSource({"metadata": dump}))
-    assert not isinstance(rows, pa.Table)
-    monkeypatch.undo()
-    assert contents(as_frame(spark, rows)) == contents(
-        as_frame(spark, read_source(spark, LedgerSource({"metadata": dump})))
-    )
-
-
-def test_what_was_read_before_it_was_much_is_not_read_again(spark: SparkSession, tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
-
-    def read(part: int) -> Iterator[pa.RecordBatch]:
-        with begun.open("a") as file:
-            file.write(f"{part} ")
-        for _ in range(3):
-            yield pa.record_batch({"entry_id": pa.array([part] * part, pa.int64())})
-
-    columns = StructType([StructField("entry_id", LongType())])
-    table = PartTable(spark, columns, tuple((read, part) for part in (10, 20, 1_000_000, 30)))
-    rest = read_few(table)
-    assert isinstance(rest, PartTable)
-    assert begun.read_text() == "10 20 1000000 "
-    rest.write(fs.LocalFileSystem(), str(tmp_path / "written"))
-    for rows in (rest.frame(), spark.read.parquet(str(tmp_path / "written"))):
-        counts = {row["entry_id"]: row["count"] for row in rows.groupBy("entry_id").count().collect()}
-        assert counts == {10: 30, 20: 60, 30: 90, 1_000_000: 3_000_000}
-    assert sorted(begun.read_text().split()[3:]) == ["1000000", "1000000", "30", "30"]
-
-
-def test_a_source_without_a_part_has_no_row_here_either(spark: SparkSession) -> None:
-    here = read_few(PartTable.of(spark, SCHEMA, read_part, ()))
-    assert isinstance(here, pa.Table)
-    assert here.num_rows == 0
-    assert here.column_names == SCHEMA.names

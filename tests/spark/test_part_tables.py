@@ -19,7 +19,7 @@ from auditor.errors import StoreError
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart
 from auditor.sources.bookies.spark_source import IndexSourceReader
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.spark.part_tables import PartTable
+from auditor.spark.part_tables import PartTable, ReadCost
 from auditor.spark.tasks import own_errors
 from tests.tables.rows import ledger
 
@@ -77,7 +77,7 @@ def schema() -> StructType:
 
 def test_what_tasks_write_is_what_they_read(spark: SparkSession, schema: StructType, tmp_path: Path) -> None:
     parts = ((some_ledgers, range(3)), (some_ledgers, range(0)), (coded_ledgers, range(3, 7)))
-    table = PartTable(spark, schema, parts[:1]).with_parts(parts[1:])
+    table = PartTable(spark, schema, parts[:1]).with_parts(parts[1:], ReadCost())
     place = tmp_path / "t"
     (place / "part-00000-of-a-run-that-broke-off.parquet").mkdir(parents=True)
     table.write(LOCAL, str(place))

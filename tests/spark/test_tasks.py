@@ -91,7 +91,7 @@ def test_other_errors_pass_as_they_are(spark: SparkSession) -> None:
 def test_a_directory_that_executors_do_not_see_is_refused(
     master: str, seen: bool, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "_look_for", lambda *_: seen)
+    monkeypatch.setattr(tasks, "_probe_from_tasks", lambda *_: seen)
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master))
     with pytest.raises(UsageError, match="do not see this directory") if refused else nullcontext():
         tasks.require_shared(session, LocalFileSystem(), str(tmp_path / "run"))

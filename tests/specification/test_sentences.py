@@ -7,6 +7,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from tests.syntax import syntax_tree
+
 HERE = Path(__file__).parent
 
 
@@ -21,7 +23,7 @@ def named_sentences() -> list[tuple[str, list[str]]]:
     for file in sorted(HERE.glob("test_*.py")):
         if file == Path(__file__):
             continue
-        for node in ast.parse(file.read_text("utf-8")).body:
+        for node in syntax_tree(file).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 calls = [each for each in node.decorator_list if isinstance(each, ast.Call)]
                 named = [

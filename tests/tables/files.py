@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyarrow import fs
@@ -15,12 +15,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.sources.metadata.ledger_rows import LEDGERS
-from auditor.spark.batches import TableFiles
+from auditor.spark.execution import Execution
+from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import expected_replicas, index_replicas
 from auditor.tables.index_counts import COUNTS, index_counts
 from auditor.tables.replica_blocks import Account
 from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieWords, find_unequal
 from tests.tables.rows import Row
+
+IN_DRIVER = Execution(cast("SparkSession", None))
+"""Execution that needs no session, because the tables are small."""
 
 
 def written(
@@ -52,13 +56,13 @@ def pairs_of(
             AccountFiles(account, written(rows, schema, Path(folder, account.name)), read)
             for account, schema, rows, read in tables
         ]
-        rows = find_unequal(None, accounts, words or BookieWords())
+        rows = find_unequal(IN_DRIVER, accounts, words or BookieWords())
     return spark.createDataFrame(rows, from_arrow_schema(UNEQUAL))
 
 
 def counts_of(spark: SparkSession, indexes: Sequence[Row]) -> DataFrame:
     """How many rows of availability are alike."""
     with TemporaryDirectory() as folder:
-        counts = index_counts(None, written(indexes, AVAILABILITY, Path(folder, "availability")))
+        counts = index_counts(IN_DRIVER, written(indexes, AVAILABILITY, Path(folder, "availability")))
     table = pa.Table.from_pylist([each._asdict() for each in counts], COUNTS)
     return spark.createDataFrame(table, from_arrow_schema(COUNTS))

@@ -10,8 +10,9 @@ from auditor.checks.replication_undecided import _REASON_WORDS
 from auditor.codecs.availability import coverage
 from auditor.model.states import IndexState, UnknownCopy
 from auditor.tables.gone_entries import entries_in_no_log, gone_entries
-from auditor.tables.judge_replicas import BookieState, LedgerFacts, Pair, groups_of, judge
+from auditor.tables.judge_replicas import BookieState, LedgerFacts, Pair, groups_of
 from auditor.tables.judgement import Judgement
+from auditor.tables.ledger_class import judge
 from auditor.tables.rejudgement import judge_again
 from tests.checks.tables_builder import frame
 from tests.tables.rows import pack

@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
+from auditor.spark import query_plans
+from auditor.spark.execution import Execution
 from auditor.tables.index_counts import IndexCount, index_counts
 from tests.examples import examples
-from tests.tables.files import written
+from tests.tables.files import IN_DRIVER, written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +56,7 @@ def one_by_one(rows: Sequence[Row]) -> list[IndexCount]:
 @given(rows=st.lists(ROWS, max_size=20))
 def test_rows_are_counted_as_one_by_one(tmp_path_factory: Any, rows: list[Row]) -> None:
     files = written(rows, AVAILABILITY, tmp_path_factory.mktemp("t") / "availability")
-    assert sorted(index_counts(None, files), key=repr) == one_by_one(rows)
+    assert sorted(index_counts(IN_DRIVER, files), key=repr) == one_by_one(rows)
 
 
 def test_many_kinds_of_rows_are_counted_too(tmp_path: Path) -> None:
@@ -62,10 +65,10 @@ def test_many_kinds_of_rows_are_counted_too(tmp_path: Path) -> None:
         {**usual, "bookie_id": f"b{n}:1", "state": f"s{n % 9}", "storage": f"t{n % 11}"} for n in range(999)
     ]
     files = written(rows, AVAILABILITY, tmp_path / "availability", files=1, group=999)
-    assert sorted(index_counts(None, files), key=repr) == one_by_one(rows)
+    assert sorted(index_counts(IN_DRIVER, files), key=repr) == one_by_one(rows)
 
 
-def test_tasks_count_the_same(spark: SparkSession, tmp_path: Path) -> None:
+def test_tasks_count_the_same(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = {"bookie_id": "a:1", "state": "ok", "ledger_id": 1, "path": "/a"}
     rows: list[Row] = [
         {**usual, "storage": storage, "page_bytes": length, "groups": groups}
@@ -76,4 +79,5 @@ def test_tasks_count_the_same(spark: SparkSession, tmp_path: Path) -> None:
     rows += [{"bookie_id": "a:1", "state": "gap", "storage": None, "page_bytes": None, "groups": None}
              | {"ledger_id": None, "path": path} for path in (None, "/b")]  # fmt: skip
     files = written(rows, AVAILABILITY, tmp_path / "availability")
-    assert sorted(index_counts(spark, files), key=repr) == one_by_one(rows)
+    monkeypatch.setattr(query_plans, "SMALL_BYTES", -1)
+    assert sorted(index_counts(Execution(spark), files), key=repr) == one_by_one(rows)

@@ -19,10 +19,10 @@ from auditor.tables.judge_replicas import (
     LedgerFacts,
     Pair,
     groups_of,
-    judge,
 )
-from auditor.tables.judged import is_whole, judge_whole
+from auditor.tables.judged import judge_many
 from auditor.tables.judgement import Judgement
+from auditor.tables.ledger_class import judge, lacks_whole_replicas
 from auditor.tables.past_end import set_apart
 from tests.examples import examples
 
@@ -255,9 +255,9 @@ def test_replicas_gone_as_a_whole_are_judged_many_at_a_time(
         ledger = replace(any_ledger, closed=True)
         expected = {bookie: striped(ledger, bookie, LAST, judged_only=True) for bookie in lost}
         pairs = [Pair(b, groups(e), NOTHING, "absent") for b, e in expected.items() if e]
-        assert is_whole(ledger, pairs)
+        assert lacks_whole_replicas(ledger, pairs)
         cases.append((ledger, pairs))
-    for (ledger, pairs), answer in zip(cases, judge_whole(cases, states, 0), strict=True):
+    for (ledger, pairs), answer in zip(cases, judge_many(cases, states, 0), strict=True):
         alone = judge(ledger, pairs, states, 0)
         assert (answer.m, answer.mu, answer.doubts) == (alone.m, alone.mu, alone.doubts)
         assert answer.class_entries is not None

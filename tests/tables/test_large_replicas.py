@@ -45,7 +45,7 @@ import sys
 from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
-from auditor.spark.batches import TableFiles
+from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import GROUP_COLUMNS, index_replicas
 from auditor.tables.replica_blocks import BLOCKS, Account
 from auditor.tables.unequal import BookieWords, _blocks, _compare

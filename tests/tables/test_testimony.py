@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.tables import doubts
-from auditor.tables.judge_replicas import BookieState, LedgerFacts, Pair, judge
+from auditor.tables.judge_replicas import BookieState, LedgerFacts, Pair
 from auditor.tables.judgement import Judgement
+from auditor.tables.ledger_class import judge
 from auditor.tables.rejudgement import BOUND, SAMPLE, judge_again, questions, write_set
 from tests.tables.test_judge_replicas import entries, groups, ledgers, striped
 

@@ -17,13 +17,15 @@ from auditor.model.states import OF_REPLICAS
 from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.sources.bookies.journal.tails import SCHEMA as TAILS
 from auditor.sources.metadata.ledger_rows import LEDGERS
+from auditor.spark import query_plans
+from auditor.spark.execution import Execution
 from auditor.tables.accounts import expected_replicas, gone_replicas, index_replicas, tail_replicas
 from auditor.tables.gone_entries import GONE_ENTRIES
 from auditor.tables.index_counts import IndexShapes
 from auditor.tables.replica_blocks import NO_ANSWER, Account, Coded, ReplicaBatch, pack, unpack
 from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieWords, find_unequal, unequal_rows
 from tests.examples import examples
-from tests.tables.files import written
+from tests.tables.files import IN_DRIVER, written
 from tests.tables.rows import index, ledger
 from tests.tables.rows import pack as groups_of
 from tests.tables.rows import unpack as entries_of
@@ -273,10 +275,10 @@ def accounts(tmp_path: Path) -> list[AccountFiles]:
 
 
 def test_tables_are_compared_by_tasks_as_they_are_here(
-    spark: SparkSession, accounts: list[AccountFiles]
+    spark: SparkSession, accounts: list[AccountFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = BookieWords(partly=frozenset({"a:1"}))
-    here = find_unequal(None, accounts, words)
+    here = find_unequal(IN_DRIVER, accounts, words)
     found = {row.pair: row for row in found_in(here)}
     assert {pair[0] for pair in found} == {5, 6, 9, *range(20, 20 + len(OF_REPLICAS))}
     nothing: frozenset[int] = frozenset()
@@ -288,7 +290,8 @@ def test_tables_are_compared_by_tasks_as_they_are_here(
     assert found[6, 0, "b:1"] == Found((6, 0, "b:1"), frozenset(ALL), frozenset(ALL), "cut", None, nothing)
     assert found[9, 7, "a:1"].state == "absent"
     assert found[9, 7, "b:1"] == Found((9, 7, "b:1"), nothing, frozenset({4}), "ok", None, nothing)
-    in_tasks = find_unequal(spark, accounts, words, 4)
+    monkeypatch.setattr(query_plans, "SMALL_BYTES", -1)
+    in_tasks = Execution(spark).frame(find_unequal(Execution(spark), accounts, words))
     assert found_in(in_tasks.toArrow()) == found_in(here)
 
 

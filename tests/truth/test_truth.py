@@ -15,7 +15,10 @@ from auditor.codecs.pulsar.managed_ledger import COMPRESSIONS
 from auditor.reports.forms import FORMS
 from auditor.sources.metadata.stores import STORES
 from auditor.sources.owners.applications import APPLICATIONS
+from tests.syntax import syntax_tree
 from tests.truth.table import PAGE, ROOT, Format, count_of, formats, page, proofs
+
+pytestmark = pytest.mark.files
 
 HOUSE = ROOT / "auditor"
 SOURCES = ("directories", "collections", "rpc")
@@ -63,7 +66,7 @@ def modules(floor: str, are: object) -> set[str]:
     """The modules of a floor of the house that a rule is true of."""
     assert callable(are)
     files = [path for path in (HOUSE / floor).rglob("*.py") if not path.name.endswith("_pb2.py")]
-    return {str(path.relative_to(HOUSE)) for path in files if are(ast.parse(path.read_text("utf-8")))}
+    return {str(path.relative_to(HOUSE)) for path in files if are(syntax_tree(path))}
 
 
 READERS_THERE = (

@@ -243,6 +243,8 @@ def difference(a: Groups, b: Groups) -> Groups:
     >>> difference(np.array([(0, 9, 2, 3)], GROUP), np.array([(3, 3, 4, 0)], GROUP)).tolist()
     [(0, 0, 2, 0), (7, 7, 1, 0), (9, 9, 2, 0)]
     """
+    if not len(a) or not len(b):
+        return a  # 1 us, not 400: of a bookie that is down, each replica lacks all that it should hold
     steps = sweep([GroupBatch.one(a), GroupBatch.one(b)], [1, 2])
     return unroll(steps, steps.value == 1).groups()
 
@@ -297,12 +299,14 @@ def worst(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, in
     (2, 2)
     """
     sets = [GroupBatch.one(groups) for groups in (*missing, *unknown)]
+    if len(sets) == 1:
+        copies = min(len(sets[0].first), 1)
+        return copies * len(missing), copies
     # Both sums in one sweep: what is missing counts in both halves, what is unknown in the high one alone.
     weights = [1 + (1 << _HIGH_HALF)] * len(missing) + [1 << _HIGH_HALF] * len(unknown)
     value = sweep(sets, weights).value
-    if not len(value):
-        return 0, 0
-    return int((value & ((1 << _HIGH_HALF) - 1)).max()), int((value >> _HIGH_HALF).max())
+    low_half = value & ((1 << _HIGH_HALF) - 1)
+    return int(low_half.max(initial=0)), int((value >> _HIGH_HALF).max(initial=0))
 
 
 def count(groups: Groups) -> int:

@@ -20,7 +20,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
@@ -34,11 +34,26 @@ from auditor.model.columns import rows_of_columns
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import SCHEMA, IndexFiles, stamps
 from auditor.sources.bookies.index_files.listing import SkippedPath, list_part
-from auditor.sources.bookies.parts import Earlier, IndexPart
+from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.file_systems import open_earlier_file
 
 BATCH_ROWS = 4096
 """Largest number of rows in memory at once; `auditor.model.batch_bounds.MAX_BATCH_BYTES` can lower it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The place of the rows of an earlier run that may be reused.
+
+    Attributes:
+        table: The path or URI of the earlier run's table ``availability``.
+        files: The files of the table that may have rows of the bookie.
+        began: When the earlier run began to list files, in ms.
+    """
+
+    table: str
+    files: tuple[str, ...]
+    began: int
 
 
 class EarlierRows:

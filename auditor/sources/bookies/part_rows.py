@@ -25,7 +25,6 @@ from auditor.codecs.byte_column import binary_array
 from auditor.model.columns import rows_of_columns
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS, SCHEMA, IndexBatch, IndexFiles
-from auditor.sources.bookies.earlier_rows import EarlierRows, list_changed
 from auditor.sources.bookies.index_files.listing import SkippedPath, check_versions, list_part
 from auditor.sources.bookies.index_files.reader import BATCH_UNITS, IndexReader
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
@@ -158,35 +157,47 @@ def read_files(pieces: Iterable[IndexFiles], threads: int) -> Iterator[IndexBatc
             yield from waiting.popleft().result()
 
 
-__all__ = ["SCHEMA", "read_part"]
+__all__ = ["SCHEMA", "read_listed", "read_part"]
 
 
 def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
     """Read the index files or databases of one part. It needs no Spark; ``bkaudit collect`` uses it too."""
+    if part.storage != ROCKSDB:
+        yield from read_listed(part, list_part(part))
+        return
+    changed = list(check_versions(part.directories))
+    passed = list(changed)
+    for directory in part.directories:
+        yield from read_databases(part.bookie_id, directory, passed)
+    yield from _take_rest(part, RowBuilder(part.bookie_id, part.storage), passed, bool(changed))
+
+
+def read_listed(part: IndexPart, listings: Iterable[IndexFiles | SkippedPath]) -> Iterator[pa.RecordBatch]:
+    """Read the listed files of one part, and return the listed paths that are not read as rows too."""
     rows = RowBuilder(part.bookie_id, part.storage)
     changed = list(check_versions(part.directories))
     passed = list(changed)
-    earlier = EarlierRows(part.earlier, part.bookie_id) if part.earlier and not changed else None
-    if part.storage == ROCKSDB:
-        for directory in part.directories:
-            yield from read_databases(part.bookie_id, directory, passed, earlier)
-    else:
-        for batch in read_files(_files(part, passed, earlier), part.threads):
-            rows.add_files(batch)
-            yield from rows.take_when_full(passed)
-    if not changed:
+    for batch in read_files(_files(listings, passed), part.threads):
+        rows.add_files(batch)
+        yield from rows.take_when_full(passed)
+    yield from _take_rest(part, rows, passed, bool(changed))
+
+
+def _take_rest(
+    part: IndexPart, rows: RowBuilder, passed: list[SkippedPath], has_changed: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield the last rows of a part. ``has_changed`` is whether a VERSION was another one at the start."""
+    if not has_changed:
         # A disk that was unmounted during the reading would look like one with fewer ledgers.
         passed.extend(check_versions(part.directories))
     yield from rows.take_when_full(passed)
     if rows.count:
         yield rows.take()
-    if earlier is not None:
-        yield from earlier.rows()
 
 
-def _files(part: IndexPart, passed: list[SkippedPath], earlier: EarlierRows | None) -> Iterator[IndexFiles]:
+def _files(listings: Iterable[IndexFiles | SkippedPath], passed: list[SkippedPath]) -> Iterator[IndexFiles]:
     """Yield the files to read piece by piece; append the paths that are not read to ``passed``."""
-    for listing in list_part(part) if earlier is None else list_changed(part, earlier):
+    for listing in listings:
         if isinstance(listing, IndexFiles):
             yield listing
         else:

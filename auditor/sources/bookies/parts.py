@@ -59,21 +59,6 @@ class IndexDirectory:
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
-    """The rows of an earlier run that may be reused (`auditor.sources.bookies.earlier_rows`).
-
-    Attributes:
-        table: The path or URI of the earlier run's table ``availability``.
-        files: The files of the table that may have rows of the bookie.
-        began: When the earlier run began to list files, in ms.
-    """
-
-    table: str
-    files: tuple[str, ...]
-    began: int
-
-
-@dataclass(frozen=True, slots=True)
 class IndexPart:
     """The work of one task: some first-level ``names`` in all index directories of one bookie.
 
@@ -87,7 +72,6 @@ class IndexPart:
             reads names that appear after planning. None in all other parts.
         threads: Number of reading threads. More than one is worthwhile for files outside the page cache
             (`auditor.sources.bookies.part_rows`).
-        earlier: The rows of an earlier run. Files that did not change since that run are not read again.
     """
 
     bookie_id: str
@@ -95,7 +79,6 @@ class IndexPart:
     names: tuple[str, ...]
     elsewhere: tuple[str, ...] | None = None
     threads: int = 1
-    earlier: Earlier | None = None
 
     @property
     def storage(self) -> str:

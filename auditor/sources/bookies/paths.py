@@ -71,7 +71,7 @@ def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> Pat
     >>> match(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], found).found
     {'/mnt/disk1/ledgers': 1, '/mnt/disk2/ledgers': 2}
     >>> match(["/mnt/ledgers"], found).reasons
-    {'/mnt/ledgers': 'bk1/disk1/ledgers and bk1/disk2/ledgers both could be it'}
+    {'/mnt/ledgers': 'bk1/disk1/ledgers and bk1/disk2/ledgers could both be this directory'}
     """
     best_match_by_path: dict[str, tuple[int, Key]] = {}
     reasons: dict[str, str] = {}

@@ -166,7 +166,7 @@ def count_ledgers(uri: str | MetadataUri, layout: LayoutKind, options: StoreOpti
     return count
 
 
-def probe_servers(uri: str, options: StoreOptions) -> list[Server]:
+def probe_servers(uri: str | MetadataUri, options: StoreOptions) -> list[Server]:
     """Probe each server of a running store once, in the order of the URI. Return [] for a saved store.
 
     >>> probe_servers("dump:///saved/metadata.jsonl", StoreOptions())

@@ -137,7 +137,7 @@ def test_an_announced_length_has_bounds(length: int, refused: bool) -> None:
     [
         pytest.param(b"", 0, "missing", id="nothing"),
         pytest.param(LISTED[4:100], 10, "cut", id="a listing cut short"),
-        pytest.param(LACKED[4:] + b"\x07", 19, "no field", id="a field that is none"),
+        pytest.param(LACKED[4:] + b"\x07", 19, "cut off or invalid", id="a field that is none"),
         pytest.param(bytes.fromhex("0a04 0803100b 1000"), 8, "txnId", id="a header without a txnId"),
         pytest.param(bytes.fromhex("0a060802100b1807 1000"), 0, "version 2", id="another version"),
         pytest.param(

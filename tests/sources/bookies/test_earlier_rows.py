@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import tempfile
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,12 @@ from hypothesis import strategies as st
 
 from auditor.errors import RunError
 from auditor.keys import index_path
-from auditor.sources.bookies import earlier_rows
+from auditor.sources.bookies import earlier_rows, part_rows, parts
 from auditor.sources.bookies.availability import IndexFiles
-from auditor.sources.bookies.part_rows import read_part
-from auditor.sources.bookies.parts import Earlier, IndexDirectory, IndexPart
+from auditor.sources.bookies.earlier_rows import Earlier
+from auditor.sources.bookies.parts import IndexDirectory, IndexPart
+from auditor.sources.bookies.reusable_parts import ReusablePart
+from auditor.sources.bookies.rocksdb import rows
 from tests.corpora.cluster import index_bytes
 from tests.examples import examples
 from tests.sources.earlier_runs import cut, kept, quick_clocks, read, settle, since, told
@@ -228,7 +232,7 @@ def earlier_of(root: Path) -> Earlier:
     return earlier
 
 
-def reads(monkeypatch: pytest.MonkeyPatch, parts: list[IndexPart]) -> tuple[set[str], set[str]]:
+def reads(monkeypatch: pytest.MonkeyPatch, parts: list[ReusablePart]) -> tuple[set[str], set[str]]:
     """Which files and second-level directories are opened when some parts are read."""
     opened: set[str] = set()
     listed: set[str] = set()
@@ -321,8 +325,7 @@ def test_what_was_written_a_moment_before_it_was_read_is_read_again(tmp_path: Pa
 def test_rows_of_another_bookie_are_not_taken(tmp_path: Path) -> None:
     earlier = earlier_of(tmp_path)
     directories = tuple(seen(tmp_path / "bookie"))
-    part = IndexPart("bk-b:3181", directories, (), (), earlier=earlier)
-    rows = [row for batch in read_part(part) for row in batch.to_pylist()]
+    rows = read([ReusablePart(IndexPart("bk-b:3181", directories, (), ()), earlier)]).to_pylist()
     assert {(row["bookie_id"], row["reused"]) for row in rows} == {("bk-b:3181", False)}
     assert len(rows) == len(LEDGERS)
 
@@ -377,3 +380,8 @@ def test_stamps_are_those_of_the_files_that_were_read(tmp_path: Path) -> None:
     settle()
     rows = read(cut(seen(tmp_path / "bookie"), 1)).to_pylist()
     assert {(row["ledger_id"], row["state"]) for row in rows if row["stamp"] is None} == {(0x301, "cut")}
+
+
+@pytest.mark.parametrize("module", [part_rows, parts, rows])
+def test_readers_of_disks_know_no_earlier_run(module: ModuleType) -> None:
+    assert "earlier_rows" not in inspect.getsource(module)

@@ -24,7 +24,7 @@ from auditor.sources.bookies.availability import ROWS, SCHEMA
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.file_systems import require_file
-from auditor.spark.batches import read_bounded
+from auditor.spark.table_files import read_bounded
 
 _DICTIONARY_COLUMNS = ("bookie_id", "groups", "state", "reason", "storage", "piece")
 _SHARE_BYTES = 64 << 20

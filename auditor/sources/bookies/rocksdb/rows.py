@@ -28,7 +28,6 @@ from auditor.errors import DamagedError, UnreadError
 from auditor.model.columns import rows_of_columns
 from auditor.model.states import IndexState
 from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS, SCHEMA, files_stamp
-from auditor.sources.bookies.earlier_rows import EarlierRows, database_unchanged
 from auditor.sources.bookies.index_files.listing import NOT_OURS, SkippedPath
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, list_current
 from auditor.sources.bookies.rocksdb.ledgers import (
@@ -56,22 +55,16 @@ _STATE_REASONS: tuple[tuple[str, str | None], ...] = (
 
 
 def read_databases(
-    bookie_id: str, directory: IndexDirectory, passed: list[SkippedPath], earlier: EarlierRows | None = None
+    bookie_id: str, directory: IndexDirectory, passed: list[SkippedPath]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one row per ledger. Paths that belong to no ledger (gap, damaged, stray) go to ``passed``.
-
-    If the databases have not changed since the run of ``earlier``, mark their rows in ``earlier`` and yield
-    none.
-    """
+    """Yield one row per ledger. Paths that belong to no ledger (gap, damaged, stray) go to ``passed``."""
     current = f"{directory.path}/current"
     locations, ledgers = f"{current}/locations", f"{current}/ledgers"
-    skipped_paths = list(_index_files_beside(directory.path))
+    skipped_paths = list(index_files_beside(directory.path))
     passed.extend(skipped_paths)
     if any(skipped.state != IndexState.STRAY for skipped in skipped_paths):
         return
-    stamp = _stamp(current)
-    if earlier is not None and stamp is not None and database_unchanged(directory.path, stamp, earlier):
-        return
+    stamp = stamp_databases(current)
     odd_locations, odd_ledgers = UnexpectedRows(locations), UnexpectedRows(ledgers)
     flags = StorageFlags()
 
@@ -97,7 +90,7 @@ def read_databases(
         passed.append(SkippedPath(None, ledgers, IndexState.GAP, CHECK_NEEDED))
 
 
-def _stamp(current: str) -> int | None:
+def stamp_databases(current: str) -> int | None:
     """Return the stamp of all databases in one index directory before they are read.
 
     Returns None if they have no stamp.
@@ -115,7 +108,7 @@ def _stamp(current: str) -> int | None:
     return files_stamp(file_states, start_ns)
 
 
-def _index_files_beside(directory: str) -> Iterator[SkippedPath]:
+def index_files_beside(directory: str) -> Iterator[SkippedPath]:
     """Yield the strays in ``current``. Yield a gap or damage too if the databases there cannot be trusted."""
     current = f"{directory}/current"
     try:

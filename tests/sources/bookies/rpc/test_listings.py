@@ -248,7 +248,7 @@ STRANGE = {
     "half an answer, then nothing": (HALF, "no answer within"),
     "an announcement beyond the limit": (LENGTH.pack(MAX_FRAME_BYTES + 1), "a frame of"),
     "an empty frame": (LENGTH.pack(0), "a frame of 0 bytes"),
-    "garbage": (LENGTH.pack(5) + b"\xff" * 5, "no field"),
+    "garbage": (LENGTH.pack(5) + b"\xff" * 5, "cut off or invalid"),
     "an answer to no request": (framed(2**40, 402, 1), "which was never sent"),
 }
 

@@ -228,7 +228,7 @@ def test_a_busy_bookie_is_asked_again_and_not_for_ever() -> None:
 STRANGE = {
     "a reset": (None, "connection"),
     "an announcement beyond the limit": (LENGTH.pack(MAX_FRAME_BYTES + 1), "a frame of"),
-    "garbage": (LENGTH.pack(5) + b"\xff" * 5, "no field"),
+    "garbage": (LENGTH.pack(5) + b"\xff" * 5, "cut off or invalid"),
     "an answer to no request": (read_frame(2**40, 403, 1, 1), "which was never sent"),
     "another entry": ("entry", "for entry 2 of ledger 1; the request was for entry 1 of ledger 1"),
     "another ledger": ("ledger", "for entry 1 of ledger 2; the request was for entry 1 of ledger 1"),

@@ -14,6 +14,7 @@ from auditor.errors import StoreError
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion
 from auditor.sources.metadata.store import StoreOptions
 from tests.servers.etcd import Certificates, Etcd, certificates, free_port, running, running_cluster
+from tests.syntax import syntax_nodes
 
 KEYS = [(f"/bk/ledgers/{number:03d}", b"value") for number in range(20)]
 ALL = EtcdQuestion(b"/bk/", b"/bk0", 0)
@@ -305,7 +306,7 @@ def importers_of(package: str) -> set[str]:
     return {
         str(path.relative_to(house))
         for path in house.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in syntax_nodes(path)
         if isinstance(node, (ast.Import, ast.ImportFrom))
         and ast.unparse(node).replace(",", " ").split()[1].split(".")[0] == package
     }

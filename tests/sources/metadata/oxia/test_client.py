@@ -200,7 +200,7 @@ def test_shards_that_do_not_fit_together_are_not_read(damage: Any) -> None:
 @pytest.mark.parametrize(
     ("method", "message", "words"),
     [
-        ("_scan", pb.OxiaRecords(records=[pb.OxiaRecordFound(key=b"/other/a")]), "/other/a was answered"),
+        ("_scan", pb.OxiaRecords(records=[pb.OxiaRecordFound(key=b"/other/a")]), "/other/a was received"),
         ("_list", pb.OxiaKeys(keys=[b"/ledgers/00/0000/L1/x"]), "is not directly below"),
         ("_read", pb.OxiaRecords(records=[pb.OxiaRecordFound(status=2)]), "answered with status 2"),
         ("_read", pb.OxiaRecords(), "there was no answer about /ledgers/a"),

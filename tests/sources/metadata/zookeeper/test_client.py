@@ -6,6 +6,7 @@ from pathlib import Path
 import auditor
 from auditor.sources.metadata.zookeeper.client import ZooKeeperReader
 from auditor.sources.metadata.zookeeper.session import Session
+from tests.syntax import syntax_nodes
 
 HOUSE = Path(auditor.__file__).parent
 ZOOKEEPER = HOUSE / "sources" / "metadata" / "zookeeper"
@@ -39,7 +40,7 @@ def imported(module: Path) -> set[str]:
     """The modules of kazoo that a module imports from."""
     return {
         name
-        for node in ast.walk(ast.parse(module.read_text("utf-8")))
+        for node in syntax_nodes(module)
         for name in (
             [node.module or ""]
             if isinstance(node, ast.ImportFrom)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
-from auditor.audit.landing import Landing, run_identity
+from auditor.audit.run_store import RunStore, run_identity
+from auditor.audit.table_cache import TableCache
 from auditor.errors import RunError, StoreError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.model.run_facts import MANIFEST, REPORT
 from auditor.runs.directory import RunDirectory
-from auditor.spark.query_plans import SMALL_BYTES, query_plans
+from auditor.spark.execution import Execution
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,55 +134,61 @@ def test_a_whole_table_is_not_made_again(spark: SparkSession, tmp_path: Path) ->
 
     for value in ("first", "second"):
         # A new object, as after a crash.
-        landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
-        rows = [row.bookie_id for row in landing.land("t", make(value)).collect()]
+        cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+        rows = [row.bookie_id for row in cache.write_table("t", make(value)).collect()]
         assert rows == ["first"]
     assert made == ["first"]
     (tmp_path / "run" / "tables" / "t" / "_SUCCESS").unlink()
-    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
-    assert [row.bookie_id for row in landing.land("t", make("third")).collect()] == ["third"]
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    assert [row.bookie_id for row in cache.write_table("t", make("third")).collect()] == ["third"]
 
 
 def test_what_was_seen_first_is_remembered(spark: SparkSession, tmp_path: Path) -> None:
-    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
-    assert [landing.pin_fact("scan_time", time) for time in (5, 7)] == [5, 5]
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    assert [cache.run_store.pin_fact("scan_time", time) for time in (5, 7)] == [5, 5]
 
 
 def test_rows_of_the_driver_land_with_their_schema(spark: SparkSession, tmp_path: Path) -> None:
-    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
-    assert landing.rows("empty", [], SCHEMA).columns == ["bookie_id"]
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    assert cache.write_rows("empty", [], SCHEMA).columns == ["bookie_id"]
     rows: list[dict[str, Any]] = [
         {"bookie_id": "bk-a:3181", "port": 3181, "read": True, "since": None, "disks": ["/l1", None],
          "endpoints": [{"host": "10.0.0.1", "groups": b"\x00\xff"}]},
         {"bookie_id": None, "port": None, "read": None, "since": 2**62, "disks": None, "endpoints": []},
     ]  # fmt: skip
-    landed = landing.rows("nested", rows, NESTED)
+    landed = cache.write_rows("nested", rows, NESTED)
     assert [row.asDict(recursive=True) for row in landed.collect()] == rows
-    assert landing.run.read("tables/nested").to_pylist() == rows
+    assert cache.run.read("tables/nested").to_pylist() == rows
     files = (tmp_path / "run" / "tables" / "nested").iterdir()
-    assert landing.size("tables/nested") == sum(file.stat().st_size for file in files) > 0
-    assert landing.size("tables/none") == 0
-    unasked = spark.read.parquet(landing.where("tables/nested"))
+    assert cache.files("nested").size == sum(
+        file.stat().st_size for file in files if file.suffix == ".parquet"
+    )
+    assert cache.files("none").size == 0
+    assert [cache.count(name) for name in ("nested", "empty", "none")] == [2, 0, 0]
+    assert cache.values("nested", "bookie_id") == {"bk-a:3181", None}
+    unasked = spark.read.parquet(cache.where("tables/nested"))
     assert unasked.schema == landed.schema, "who opens the run later sees the same types"
 
 
 def test_rows_of_a_run_that_broke_off_are_written_anew(spark: SparkSession, tmp_path: Path) -> None:
     for value in ("first", "second"):
-        landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
-        landed = landing.rows("t", [{"bookie_id": value}], SCHEMA)
+        cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+        landed = cache.write_rows("t", [{"bookie_id": value}], SCHEMA)
         assert [row.bookie_id for row in landed.collect()] == ["first"]
     (tmp_path / "run" / "tables" / "t" / "_SUCCESS").unlink()
-    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
-    landed = landing.rows("t", [{"bookie_id": "third"}], SCHEMA)
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    landed = cache.write_rows("t", [{"bookie_id": "third"}], SCHEMA)
     assert [row.bookie_id for row in landed.collect()] == ["third"]
 
 
 def test_a_table_that_spark_wrote_is_read_with_the_types_it_was_made_with(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
-    landed = landing.land("t", lambda: spark.sql("select 1 as a, array(struct('x' as b, X'00ff' as c)) as d"))
-    assert landed.schema == spark.read.parquet(landing.where("tables/t")).schema
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    landed = cache.write_table(
+        "t", lambda: spark.sql("select 1 as a, array(struct('x' as b, X'00ff' as c)) as d")
+    )
+    assert landed.schema == spark.read.parquet(cache.where("tables/t")).schema
     assert [row.asDict(recursive=True) for row in landed.collect()] == [
         {"a": 1, "d": [{"b": "x", "c": b"\x00\xff"}]}
     ]
@@ -192,14 +197,14 @@ def test_a_table_that_spark_wrote_is_read_with_the_types_it_was_made_with(
 def test_an_empty_table_keeps_its_columns_and_takes_its_joins_out_of_every_plan(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
-    ledgers = landing.land("ledgers", lambda: spark.range(4, numPartitions=2).toDF("ledger_id"))
-    nothing = landing.land(
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    ledgers = cache.write_table("ledgers", lambda: spark.range(4, numPartitions=2).toDF("ledger_id"))
+    nothing = cache.write_table(
         "none", lambda: ledgers.where("ledger_id > 7").selectExpr("ledger_id", "'x' as at")
     )
-    rows = landing.rows("rows", [], SCHEMA)
-    assert [name in landing.empty for name in ("ledgers", "none", "rows")] == [False, True, True]
-    assert nothing.schema == spark.read.parquet(landing.where("tables/none")).schema
+    rows = cache.write_rows("rows", [], SCHEMA)
+    assert cache.known_empty == {"none", "rows"}
+    assert nothing.schema == spark.read.parquet(cache.where("tables/none")).schema
     assert nothing.count() == rows.count() == 0
     assert rows.columns == ["bookie_id"]
     joined = ledgers.join(nothing, "ledger_id", "left")
@@ -218,31 +223,10 @@ def test_no_row_is_lost_behind_a_chunk_without_rows(
     spark: SparkSession, tmp_path: Path, sizes: tuple[int, ...]
 ) -> None:
     chunks = [pa.table({"ledger_id": pa.array([7] * size, pa.int64())}) for size in sizes]
-    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
-    assert landing.land("t", lambda: pa.concat_tables(chunks)).count() == sum(sizes)
-    again = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
-    assert again.land("t", lambda: pa.table({})).count() == sum(sizes)
-
-
-def test_a_small_audit_makes_two_things_at_a_time(spark: SparkSession, tmp_path: Path) -> None:
-    run, here = RunDirectory(str(tmp_path / "run")), threading.get_ident()
-    with query_plans(spark) as plans, ThreadPoolExecutor(1) as second:
-        landing = Landing(spark, run, Silent(), plans=plans, second=second)
-        plans.fit(SMALL_BYTES, 0)
-        went_on = threading.Event()
-        made = landing.run_in_background(
-            lambda: (went_on.wait(60), spark.range(3).count(), threading.get_ident())
-        )
-        went_on.set()
-        assert made()[:2] == (True, 3)
-        assert made()[2] != here
-        fails = landing.run_in_background(lambda: run.read("tables/none"))
-        with pytest.raises(RunError, match="is damaged"):
-            fails()
-        plans.fit(SMALL_BYTES + 1, 0)
-        assert landing.run_in_background(threading.get_ident)() == here, (
-            "tasks of large tables have all cores"
-        )
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    assert cache.write_table("t", lambda: pa.concat_tables(chunks)).count() == sum(sizes)
+    again = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    assert again.write_table("t", lambda: pa.table({})).count() == sum(sizes)
 
 
 def test_no_name_of_a_table_has_a_dot_for_the_run(
@@ -257,9 +241,9 @@ def test_no_name_of_a_table_has_a_dot_for_the_run(
         write(run, name, table)
 
     monkeypatch.setattr(RunDirectory, "write_table", write_table)
-    landing = Landing(spark, RunDirectory(str(tmp_path / "run")), Silent())
-    landing.rows("findings", [{"bookie_id": "a"}], SCHEMA, below="")
-    landing.land("members", lambda: pa.table({"bookie_id": ["a"]}))
+    cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
+    cache.write_rows("findings", [{"bookie_id": "a"}], SCHEMA, below="")
+    cache.write_table("members", lambda: pa.table({"bookie_id": ["a"]}))
     assert names == ["findings", "tables/members"]
 
 

@@ -1,0 +1,140 @@
+"""The directory of a run while the run is made: its facts, its report, and how an interrupted run is resumed.
+
+A table is complete once its _SUCCESS file is written. A resumed run does not read such a table from its
+source again, unless the store is live and the table too old. The tables of a run describe one time: metadata,
+then indexes, then metadata again. If a run were resumed much later, older changes would look as if they had
+happened during the audit, and damage in between would not be seen.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from auditor.checks.configuration import read_check_configuration
+from auditor.errors import RunError
+from auditor.model.amounts import format_time
+from auditor.model.options import AuditOptions
+from auditor.model.report import Report
+from auditor.model.run_facts import MANIFEST, REPORT, program_version
+from auditor.runs.directory import RunDirectory
+from auditor.runs.run_index import directories_with
+from auditor.sources.clock import now_ms
+from auditor.sources.metadata.stores import is_live
+from auditor.sources.metadata.uri import MetadataUri
+from auditor.tables.run_tables import TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """The tables that a run took over from an interrupted run.
+
+    ``since`` is when the oldest of them was written, in ms, or None if there are none. ``notes`` say in the
+    report that the run was resumed.
+    """
+
+    since: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+class RunStore:
+    """A run's directory, and the facts that the run keeps in its manifest."""
+
+    def __init__(self, directory: RunDirectory, resumption: Resumption | None = None) -> None:
+        resumption = resumption or Resumption()
+        self.directory = directory
+        self.resumed = resumption.since
+        """Time of the oldest table that an interrupted run had left, in ms. None if there is none."""
+        self.notes = resumption.notes
+        """Notes for the report on how the run was resumed."""
+
+    def pin_fact(self, key: str, value: Any) -> Any:
+        """Return the value of a fact in the run's manifest. Save ``value`` first if there is none.
+
+        A resumed run therefore keeps the value of its first attempt.
+        """
+        manifest = self.directory.read_manifest()
+        if key not in manifest:
+            manifest[key] = value
+            self.directory.add_to_manifest({key: value})
+        return manifest[key]
+
+    def finish(self, report: Report) -> None:
+        """Write the report. It comes last, because a run with a report counts as complete."""
+        self.directory.add_to_manifest(
+            {
+                "run": asdict(report.run),
+                "coverage": asdict(report.coverage),
+                "findings": self.directory.sizes("findings"),
+                "tables": [name for name in self.directory.names("tables") if name in TABLES],
+            }
+        )
+        self.directory.write_json(REPORT, json.loads(report.to_json()))
+
+
+def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: AuditOptions) -> Resumption:
+    """Return the tables that an unfinished run left in its directory. Delete them if they are too old.
+
+    Tables of saved metadata are never too old, because saved metadata does not change.
+    """
+    oldest = run.oldest_table()
+    if oldest is None:
+        return Resumption()
+    age = max(0, now_ms() - oldest) / 1000
+    since = format_time(oldest)
+    if is_live(metadata) and age > options.resume_within:
+        run.forget()
+        return Resumption(
+            None,
+            (f"an interrupted run was started again: its tables, from {since} on, were too old to resume",),
+        )
+    return Resumption(
+        oldest, (f"this run was resumed: it has tables of an interrupted run, from {since} on",)
+    )
+
+
+def run_identity(kind: str, metadata: str, bookies: Sequence[str], options: AuditOptions) -> dict[str, Any]:
+    """Return the identity of a run for its manifest. Only a run with the same identity resumes it.
+
+    Raises:
+        UsageError: the settings of the checks are wrong (`read_check_configuration`).
+    """
+    identity = {
+        "kind": kind,
+        "version": program_version(),
+        "metadata": metadata,
+        "bookies": list(bookies),
+        "options": asdict(options),
+        "checks": read_check_configuration(options).identity,
+    }
+    # As JSON has it, where a tuple is a list: an unfinished run's manifest is compared with it.
+    as_json: dict[str, Any] = json.loads(json.dumps(identity))
+    return as_json
+
+
+def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | None:
+    """Return the newest interrupted run directly below ``runs`` with this identity. None if there is none.
+
+    A run of a live store is left alone if its oldest table is older than ``within`` seconds, because it would
+    start anew. Directories that are not runs of this program are skipped.
+
+    Raises:
+        RunError: ``runs`` exists and cannot be listed.
+    """
+    live = is_live(identity["metadata"])
+    unfinished: list[tuple[int, str]] = []
+    for path in directories_with(MANIFEST, runs, may_be_missing=True):
+        run = RunDirectory(path)
+        try:
+            if run.exists(REPORT):
+                continue
+            same = run.read_manifest().get("identity") == identity
+            oldest = run.oldest_table()
+            files, manifest = run.place(MANIFEST)
+            begun = files.get_file_info(manifest).mtime_ns
+        except (OSError, ValueError, AttributeError, RunError):
+            continue
+        if same and not (live and oldest is not None and time.time() - oldest / 1000 > within):
+            unfinished.append((begun, path))
+    return max(unfinished)[1] if unfinished else None

@@ -1,0 +1,196 @@
+"""The tables of a run: which ones it has written or found, and their files.
+
+A table is written once. If its files are complete, it is not made again. Some steps need only a few rows of a
+large table. These rows are written to scratch tables, which are deleted after the checks.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from auditor.audit.run_store import RunStore
+from auditor.model.progress import Progress
+from auditor.model.run_facts import WHOLE
+from auditor.runs.directory import RunDirectory
+from auditor.spark.batches import Rows
+from auditor.spark.execution import Execution
+from auditor.spark.table_files import TableFiles
+from auditor.spark.table_queries import TableQuery, TablesT, due_queries, names_without_rows
+from auditor.spark.tasks import own_errors, report_tasks
+from auditor.spark.types import DataFrame, SparkSession
+from auditor.tables.rows_of_ledgers import rows_of_ledgers
+
+
+@dataclass(frozen=True)
+class _RunTable:
+    """The place of one table in a run directory (`auditor.spark.execution.TablePlace`)."""
+
+    run: RunDirectory
+    below: str
+
+    @property
+    def path(self) -> str:
+        """Return the table's path for Spark."""
+        return f"{self.run.path}/{self.below}"
+
+    def files(self) -> TableFiles:
+        """Return the files of the table."""
+        return TableFiles.of(*self.place())
+
+    def place(self) -> tuple[fs.FileSystem, str]:
+        """Return the file system, and the table's path there."""
+        return self.run.place(self.below)
+
+    def shared_place(self) -> tuple[fs.FileSystem, str]:
+        """Return the file system, and the run directory there."""
+        return self.run.place("")
+
+    def read(self) -> pa.Table:
+        """Return all rows of the table."""
+        return self.run.read(self.below)
+
+    def write(self, rows: pa.Table) -> None:
+        """Write the table."""
+        self.run.write_table(self.below, rows)
+
+
+class TableCache:
+    """The tables that a run has written or found. It writes each table once."""
+
+    def __init__(self, execution: Execution, run_store: RunStore, progress: Progress) -> None:
+        self.execution = execution
+        self.run_store = run_store
+        self.progress = progress
+        self.frames: dict[str, DataFrame] = {}
+        """Tables that this run has written or found, by name."""
+
+    @property
+    def run(self) -> RunDirectory:
+        """Return the run's directory."""
+        return self.run_store.directory
+
+    @property
+    def spark(self) -> SparkSession:
+        """Return the session for queries."""
+        return self.execution.spark
+
+    @property
+    def known_empty(self) -> frozenset[str]:
+        """Return the names of tables that were written or found without a row (`due_queries`)."""
+        # A copy, because a second thread may write a table at the same time.
+        return names_without_rows(dict(self.frames))
+
+    def write_table(self, name: str, make: Callable[[], Rows], below: str = "tables") -> DataFrame:
+        """Return a table. If its files are not complete, write it first with the result of ``make``."""
+        if name not in self.frames:
+            table = _RunTable(self.run, _place(below, name))
+            if self.run.exists(f"{table.below}/{WHOLE}"):
+                rows = self.execution.open_table(table)
+            else:
+                self.progress.table(name)
+                with report_tasks(self.spark, self.progress), own_errors():
+                    rows = self.execution.write_table(table, make())
+                self.run.check_claim()
+            if not self.frames and below == "tables":
+                # The first table says how large the others may be.
+                self.execution.plan_for(table.files().size)
+            self.frames[name] = rows
+        return self.frames[name]
+
+    def write_rows(
+        self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, below: str = "tables"
+    ) -> DataFrame:
+        """Write a small table from rows in the driver without Spark, because a Spark job takes longer."""
+        return self.write_table(name, lambda: pa.Table.from_pylist(rows, schema=schema), below)
+
+    def write_or_empty(
+        self, may_have_rows: bool, name: str, schema: pa.Schema, make: Callable[[], Rows]
+    ) -> DataFrame:
+        """Write a table with `write_table` if it may have rows. Otherwise write it empty, without a query."""
+        return self.write_table(name, make) if may_have_rows else self.write_rows(name, [], schema)
+
+    def write_query(
+        self,
+        name: str,
+        schema: pa.Schema,
+        query: TableQuery[TablesT],
+        tables: TablesT,
+    ) -> DataFrame:
+        """Write a table with the rows of a query of ``tables``."""
+        is_due = bool(due_queries((query,), tables))
+        return self.write_or_empty(is_due, name, schema, partial(query, tables))
+
+    def count(self, name: str) -> int:
+        """Return the number of rows of a table, from its files. 0 if the run has no such table."""
+        return self.run.count(f"tables/{name}") if name in self.frames else 0
+
+    def values(self, name: str, column: str) -> frozenset[str]:
+        """Return the different values of a column of a written table, of which there are few."""
+        schema = pa.schema([(column, pa.string()), ("number", pa.int64())])
+        counts = self.execution.count_rows(
+            schema, self.files(name), partial(count_values, column=column, schema=schema), ("number",)
+        )
+        return frozenset(counts[column].to_pylist())
+
+    def where(self, below: str) -> str:
+        """Return the path of a table for Spark. ``below`` is its path in the run directory."""
+        return f"{self.run.path}/{below}"
+
+    def files(self, name: str) -> TableFiles:
+        """Return the files of a written table."""
+        return _RunTable(self.run, f"tables/{name}").files()
+
+    def plan_for(self, names: Iterable[str], replicas: int) -> None:
+        """Set Spark's query planning for these tables, and for the number of replicas to compare."""
+        self.execution.plan_for(sum(self.files(name).size for name in names), replicas)
+
+    def broadcast(self, name: str, table: DataFrame) -> DataFrame:
+        """Mark a written table for joins with all ledgers (`Execution.broadcast`)."""
+        return self.execution.broadcast(table, self.files(name))
+
+
+def count_values(files: TableFiles, column: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Count the values of a column of text in some files of a table: rows of ``schema``."""
+    for rows in files.row_groups((column,), (column,), _ROWS_AT_ONCE):
+        counts = rows[column].cast(pa.string()).value_counts()
+        yield pa.RecordBatch.from_arrays([counts.field(0), counts.field(1)], schema=schema)
+
+
+_ROWS_AT_ONCE = 1 << 18
+
+
+def _place(below: str, name: str) -> str:
+    """Return the path of a table in the run. Object stores do not accept ``.`` as the run's own directory."""
+    return f"{below}/{name}" if below else name
+
+
+SCRATCH = "scratch"
+"""Directory, below the tables of a run, for tables that are deleted after the checks."""
+
+
+def semi_join_scratch(
+    cache: TableCache, keys: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
+) -> DataFrame:
+    """Return at least the rows of ``table`` whose ledger id is in the table ``keys``.
+
+    Both tables must be written. ``rows`` are all rows of ``table``. ``columns`` are the columns to keep, or
+    None for all.
+    """
+    name = f"{table}_of_{keys}"
+    table_files, key_files = cache.files(table), cache.files(keys)
+
+    def join() -> tuple[DataFrame, TableFiles]:
+        joined_rows = partial(rows_of_ledgers, cache.spark, table_files, key_files, rows.schema, columns)
+        joined = cache.write_table(name, joined_rows, f"tables/{SCRATCH}")
+        return joined, cache.files(f"{SCRATCH}/{name}")
+
+    return cache.execution.semi_join(rows, key_files, join)
+
+
+def drop_scratch_tables(cache: TableCache) -> None:
+    """Delete the tables below `SCRATCH`, which no step after the checks needs."""
+    cache.run.remove(f"tables/{SCRATCH}")

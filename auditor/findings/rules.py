@@ -1,0 +1,126 @@
+"""The rules for changes of findings, in one place for both ways to compare two runs.
+
+An audit gathers the facts in Spark, a comparison of two finished runs with NumPy. A fact is a `Column` of
+Spark or an array of NumPy. These rules use only operators that both have: ``&``, ``|``, ``~`` and
+comparisons. No column of booleans may be null, because null is neither true nor false in them.
+
+A finding got *better* or is *fixed* only if the later run looked at the facts that the finding rests on. The
+``way`` of the finding's `Basis` has the rule for this:
+
+``records``
+    The store alone shows the finding. Covered if the ledger is listed, or if the listing has no holes.
+``copies``
+    Copies of a ledger. Covered if the ledger's class is decided, even if a bookie could not be read. Also
+    covered if the ledger is absent from a listing without holes. A finding that counts ledgers is covered if
+    every bookie was read and the listing has no holes.
+``disks``
+    Data on a bookie's disks. Covered if its directories were found and read to the end, the ledger could be
+    judged, and its index there could be read. Also covered if neither the metadata nor a source knows the
+    bookie.
+``owners``
+    References to ledgers. Covered if the owners' trees were read with every value in them, and the listing of
+    ledgers has no holes.
+
+Holes are parts of the metadata that could not be read, and ids that may exist or not because of such a part
+or of a misplaced record. Findings from marks need a listing without holes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from auditor.checks.check import Way
+from auditor.model.states import Change
+
+IF_NOT_COVERED: Mapping[Change, Change] = {Change.BETTER: Change.SAME, Change.FIXED: Change.UNSEEN}
+"""What a change becomes if less was looked at. Such a finding is neither better nor fixed."""
+
+
+@dataclass(frozen=True)
+class FindingState:
+    """The state of findings in one run. ``rank`` is that of the severity, 0 the worst."""
+
+    rank: Any
+    missing: Any
+    is_confirmed: Any
+
+
+def is_worse(current: FindingState, earlier: FindingState) -> Any:
+    """Return which findings are worse: in severity, in missing entries, or confirmed for the first time.
+
+    Nobody was alarmed by an unconfirmed finding. So a confirmed one is worse even if it is milder.
+    """
+    lacks_more = (current.rank == earlier.rank) & (current.missing > earlier.missing)
+    return (current.rank < earlier.rank) | lacks_more | (current.is_confirmed & ~earlier.is_confirmed)
+
+
+def is_milder(current: FindingState, earlier: FindingState) -> Any:
+    """Return which findings are milder: in severity, or else in missing entries."""
+    lacks_less = (current.rank == earlier.rank) & (current.missing < earlier.missing)
+    return (current.rank > earlier.rank) | lacks_less
+
+
+@dataclass(frozen=True)
+class FindingFacts:
+    """The facts about the objects of findings that the later run knows. Each is a boolean per finding.
+
+    Attributes:
+        of_way: whether the finding's basis has this way. Each finding has one way. A finding whose basis has
+            a table that the run lacks may have none.
+        has_ledger: whether the finding is about a ledger.
+        is_listed: whether the run lists this ledger.
+        is_judged: whether it could judge the listed ledger.
+        is_decided: whether it could decide the class of the listed ledger.
+        has_bookie: whether the finding is about a bookie.
+        is_known_bookie: whether the run knows this bookie.
+        is_read_bookie: whether it read the known bookie to the end.
+        is_index_unreadable: whether it could not read the ledger's index on the bookie.
+        of_marks: whether the finding rests on under-replication marks.
+        is_hidden: whether its check did not run, or saw less.
+        unread: pairs of flags. The first says whether the finding rests on one kind of data, the second
+            whether the run could not read all such data of the bookie.
+        has_all_metadata: whether the listings have no holes, for all findings.
+        has_all_bookies: whether every bookie was read.
+        has_all_owners: whether all owners were read.
+    """
+
+    of_way: Mapping[Way, Any]
+    has_ledger: Any
+    is_listed: Any
+    is_judged: Any
+    is_decided: Any
+    has_bookie: Any
+    is_known_bookie: Any
+    is_read_bookie: Any
+    is_index_unreadable: Any
+    of_marks: Any
+    is_hidden: Any
+    unread: Sequence[tuple[Any, Any]]
+    has_all_metadata: Any
+    has_all_bookies: Any
+    has_all_owners: Any
+
+
+def was_covered(facts: FindingFacts) -> Any:
+    """Return which findings the run would have shown, because it looked at the facts that they rest on."""
+    is_deleted = ~facts.is_listed & facts.has_all_metadata
+    ledger_is_judged = ~facts.has_ledger | (facts.is_listed & facts.is_judged) | is_deleted
+    ledger_is_decided = (facts.is_listed & facts.is_decided) | is_deleted
+    # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
+    is_copy_count_known = facts.has_all_metadata & facts.has_all_bookies
+    disks_are_read = (
+        (~facts.has_bookie & facts.has_all_bookies)
+        | (facts.has_bookie & ~facts.is_known_bookie & facts.has_all_metadata)
+        | (facts.is_known_bookie & facts.is_read_bookie)
+    )
+    is_covered = (
+        (facts.of_way["records"] & (facts.is_listed | facts.has_all_metadata))
+        | (facts.of_way["copies"] & facts.has_ledger & ledger_is_decided)
+        | (facts.of_way["copies"] & ~facts.has_ledger & is_copy_count_known)
+        | (facts.of_way["disks"] & disks_are_read & ledger_is_judged & ~facts.is_index_unreadable)
+        | (facts.of_way["owners"] & facts.has_all_metadata & facts.has_all_owners)
+    )
+    is_covered = is_covered & ~(facts.of_marks & ~facts.has_all_metadata) & ~facts.is_hidden
+    for rests_on_data, is_unread in facts.unread:
+        is_covered = is_covered & ~(rests_on_data & is_unread)
+    return is_covered

@@ -1,0 +1,344 @@
+"""Decisions where the work of an audit runs: in the driver, in Spark's tasks, or in a second thread.
+
+A caller says what to do. This module alone looks at sizes, and decides by the estimated time of the work.
+Starting a task takes about as long as reading the indexes of ten thousand ledgers, so the driver does short
+work itself. Long work, and work that turns out to be long, goes to tasks. The results are equal.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from threading import local
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+from pyarrow import fs
+
+from auditor.spark import functions as F
+from auditor.spark.batches import Rows, arrow_frame, as_frame, from_files, in_one_part, lots_of, table_of
+from auditor.spark.part_tables import PartTable, ReadCost, spark_types
+from auditor.spark.query_plans import QueryPlans, in_one_task, is_large, partitions, partitions_of
+from auditor.spark.table_files import FileReader, TableFiles
+from auditor.spark.tasks import require_shared
+from auditor.spark.types import DataFrame, SparkSession, StructType
+
+DRIVER_SECONDS = 1.5
+"""Largest estimated time of work that the driver does, in seconds. Spark's tasks take as long to start."""
+DRIVER_READ_BYTES = 16 << 20
+"""Largest size of rows that the driver reads into memory, in bytes.
+
+The rows of some 30,000 ledgers, or of their indexes, have this size.
+"""
+DRIVER_READ_SECONDS = 5.0
+"""Longest time for reading in the driver, in seconds. The parts that are then left are read by tasks."""
+LOOK_SECONDS = 0.5
+"""Longest time for adding up file sizes, in seconds.
+
+If it takes longer, the disk is slow or its cache is empty, and tasks read the files.
+"""
+_FILE_SECONDS, _BYTE_SECONDS = 15e-6, 1 / 130e6
+"""Approximate seconds to read a file and one of its bytes, if the file is in the cache."""
+
+IN_MEMORY_BYTES = 256 << 10
+"""Largest Parquet size of a table whose rows the driver keeps in memory, in bytes.
+
+A table of some thousands of ledgers has this size.
+"""
+MAX_BROADCAST_BYTES = 4 << 20
+"""Largest Parquet size of a table that is sent to every task, in bytes.
+
+A table of some hundred thousand narrow rows has this size.
+"""
+
+T = TypeVar("T")
+Query = TypeVar("Query")
+Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class TablePlace(Protocol):
+    """The place of one table: for Spark, for pyarrow and for the driver."""
+
+    @property
+    def path(self) -> str:
+        """Return the table's path for Spark."""
+
+    def files(self) -> TableFiles:
+        """Return the files of the table."""
+
+    def place(self) -> tuple[fs.FileSystem, str]:
+        """Return the file system, and the table's path there."""
+
+    def shared_place(self) -> tuple[fs.FileSystem, str]:
+        """Return the file system, and the directory that tasks must share with the driver."""
+
+    def read(self) -> pa.Table:
+        """Return all rows of the table."""
+
+    def write(self, rows: pa.Table) -> None:
+        """Write the table."""
+
+
+@dataclass(frozen=True)
+class BucketSource:
+    """Files of a table, and a function that makes rows of them, each with the number of its bucket."""
+
+    files: TableFiles
+    read: Callable[[TableFiles, int], Iterator[pa.RecordBatch]]
+
+
+class Execution:
+    """The Spark session of an audit, with the plans of its queries and a second thread for some of them.
+
+    Without ``plans``, queries keep the session's settings. Without ``second``, nothing runs concurrently.
+    """
+
+    def __init__(
+        self, spark: SparkSession, plans: QueryPlans | None = None, second: Executor | None = None
+    ) -> None:
+        self.spark = spark
+        self._plans = plans
+        self._second = second
+        self._thread = local()
+        self._shared = False
+
+    def plan_for(self, table_bytes: int, replicas: int = 0) -> None:
+        """Set Spark's query planning for tables of this size, and for the number of replicas to compare."""
+        if self._plans is not None:
+            self._plans.fit(table_bytes, replicas)
+
+    def run_concurrently(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Call functions that do not need each other's results, and return their results in the same order.
+
+        A small audit spends its time on query planning, which Java does in the calling thread while another
+        core is idle. So the first function runs in this thread, and the others in a second one. Tasks on
+        large tables use all cores anyway. Raises the error of a function that failed.
+        """
+        is_small = self._plans is not None and self._plans.small
+        if self._second is None or not is_small or getattr(self._thread, "is_second", False):
+            return [function() for function in functions]
+        futures = [self._second.submit(self._run_in_second, function) for function in functions[1:]]
+        return [*(function() for function in functions[:1]), *(future.result() for future in futures)]
+
+    def _run_in_second(self, function: Callable[[], T]) -> T:
+        self._thread.is_second = True  # else the thread would wait for itself
+        return function()
+
+    def frame(self, rows: Rows) -> DataFrame:
+        """Return rows as a Spark table. Short work is done at once, all other work when rows are needed."""
+        return as_frame(self.spark, read_parts(rows) if isinstance(rows, PartTable) else rows)
+
+    def write_table(self, place: TablePlace, rows: Rows) -> DataFrame:
+        """Write a table, and return it."""
+        schema, table = None, rows
+        if isinstance(table, PartTable):
+            schema, table = table.schema, read_parts(table)
+            if isinstance(table, PartTable):
+                self._require_shared(place)
+                table.write(*place.place())
+        elif not isinstance(table, pa.Table):
+            schema = table.schema  # else Spark runs a job to look what it has written
+            if in_one_task(self.spark):
+                table = table.toArrow()
+            else:
+                self._require_shared(place)
+                table.write.mode("overwrite").parquet(place.path)
+        if not isinstance(table, pa.Table):
+            return self._open(place, schema, None)
+        place.write(table)
+        return self._open(place, schema, table)
+
+    def open_table(self, place: TablePlace) -> DataFrame:
+        """Return a written table."""
+        return self._open(place, None, None)
+
+    def _open(self, place: TablePlace, schema: StructType | None, rows: pa.Table | None) -> DataFrame:
+        """Return a written table: from its files, or from memory if it is small.
+
+        A plan over rows in memory needs no file scan, and no job before a broadcast. Scans and jobs take most
+        of the time of an audit of a small cluster. ``schema`` and ``rows`` are None if they are not in
+        memory.
+        """
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        if place.files().size > IN_MEMORY_BYTES:  # which no table without rows is
+            self._require_shared(place)
+            if schema is None and rows is not None:
+                schema = from_arrow_schema(rows.schema)
+            read = self.spark.read.schema(schema) if schema else self.spark.read
+            return in_one_part(read.parquet(place.path))
+        if rows is None:
+            rows = place.read()
+        # As Spark gives back what it has written: any column may be null.
+        return arrow_frame(self.spark, rows, (schema or from_arrow_schema(rows.schema)).toNullable())
+
+    def _require_shared(self, place: TablePlace) -> None:
+        """Check that tasks share the run directory, before one of them writes or reads a table there."""
+        if not self._shared:
+            require_shared(self.spark, *place.shared_place())
+            self._shared = True
+
+    def write_groups(
+        self,
+        groups: Mapping[str, Sequence[Query]],
+        union: Callable[[Sequence[Query]], DataFrame],
+        write: Callable[[str, Callable[[], DataFrame]], DataFrame],
+    ) -> list[DataFrame]:
+        """Write the rows of many queries, and return the written tables.
+
+        For large tables, each group of queries is written separately. Spark plans the remaining parts of a
+        query anew whenever a part ends. If all queries were one, this planning would take longer than the
+        queries. For tiny tables, two halves are written concurrently.
+
+        Args:
+            groups: the queries by name of their group.
+            union: makes one query of several.
+            write: writes a table of a name, made by a function.
+        """
+        if in_one_task(self.spark):
+            queries = [query for group in groups.values() for query in group]
+            # Every second one, so that neither half has all that is long.
+            groups = {"first": queries[::2], "second": queries[1::2]}
+
+        def rows(queries: Sequence[Query]) -> DataFrame:
+            # Each query has tasks of its own, most of them idle.
+            return union(queries).coalesce(partitions(self.spark))
+
+        writes = [partial(write, name, partial(rows, queries)) for name, queries in groups.items() if queries]
+        return self.run_concurrently(writes)
+
+    def count_rows(
+        self, schema: pa.Schema, table: TableFiles, count: FileReader, numbers: Sequence[str]
+    ) -> pa.Table:
+        """Count rows in the files of a table, and add up the counts.
+
+        There are only as many results as kinds of rows.
+
+        Args:
+            schema: the columns of the result.
+            table: the files.
+            count: makes rows with counts from some of the files.
+            numbers: the columns that are summed.
+        """
+        if is_large(table.size):
+            rows = from_files(self.spark, schema, table, count).frame().toArrow().cast(schema)
+        else:
+            rows = pa.Table.from_batches(count(table), schema)
+        kinds = [name for name in schema.names if name not in numbers]
+        sums = rows.group_by(kinds).aggregate([(name, "sum") for name in numbers])
+        return sums.rename_columns([*kinds, *numbers]).select(schema.names).cast(schema)
+
+    def map_buckets(
+        self,
+        sources: Sequence[BucketSource],
+        schema: pa.Schema,
+        work: Work,
+        columns: pa.Schema,
+        replicas: int,
+        value_columns: Sequence[str],
+    ) -> Rows:
+        """Return the rows that ``work`` makes from all rows of each bucket, in batches.
+
+        Args:
+            sources: the tables that the rows come from.
+            schema: the columns of these rows. The column ``bucket`` has the number of the bucket.
+            work: the function from batches to batches.
+            columns: the columns of the result.
+            replicas: the number of replicas that the rows are about.
+            value_columns: the columns of the tables that a task has in memory while it works.
+        """
+        if not is_large(sum(source.files.size for source in sources)):
+            batches = chain.from_iterable(source.read(source.files, 1) for source in sources)
+            return pa.Table.from_batches(work(batches), columns)
+        value_bytes = sum(source.files.column_bytes(value_columns) for source in sources)
+        buckets = partitions_of(self.spark, replicas, value_bytes)
+        parts = chain.from_iterable(
+            lots_of(self.spark, source.files, partial(_read_bucketed, read=source.read, buckets=buckets))
+            for source in sources
+        )
+        rows = PartTable(self.spark, spark_types(schema), tuple(parts)).frame()
+        return rows.repartition(buckets, "bucket").mapInArrow(work, spark_types(columns))
+
+    def broadcast(
+        self, rows: DataFrame, table: TableFiles, max_bytes: int = MAX_BROADCAST_BYTES
+    ) -> DataFrame:
+        """Mark a written table for joins with all ledgers. Spark sends a small one to every task.
+
+        Spark would estimate ten times the size of its files, and sort all ledgers to join a few.
+        """
+        return F.broadcast(rows) if IN_MEMORY_BYTES < table.size <= max_bytes else rows
+
+    def semi_join(
+        self, rows: DataFrame, keys: TableFiles, join: Callable[[], tuple[DataFrame, TableFiles]]
+    ) -> DataFrame:
+        """Return at least the ``rows`` with one of the ``keys``, for joins with the table of the keys.
+
+        If the keys are few, ``join`` writes the rows with a key, and returns them and their files.
+        """
+        return self.broadcast(*join()) if keys.size <= MAX_BROADCAST_BYTES else rows
+
+
+def _read_bucketed(
+    files: TableFiles, read: Callable[[TableFiles, int], Iterator[pa.RecordBatch]], buckets: int
+) -> Iterator[pa.RecordBatch]:
+    return read(files, buckets)
+
+
+def read_parts(table: PartTable) -> pa.Table | PartTable:
+    """Read the rows of a table in the driver if that is short work.
+
+    Otherwise return a table for tasks. It has the rows that were already read, and the remaining parts.
+
+    Raises:
+        Exception: any error of reading in the driver.
+    """
+    if table.cost is not None and not _is_short(table.cost):
+        return table
+    driver_batches: list[pa.RecordBatch] = []
+    size, start_time = 0, time.monotonic()
+    for number, (read, part) in enumerate(table.parts):
+        batches: list[pa.RecordBatch] = []
+        with closing(read(part)) as rows:  # type: ignore[type-var]  # ours are generators
+            for batch in rows:
+                batches.append(batch)
+                size += batch.nbytes
+                if size > DRIVER_READ_BYTES or time.monotonic() - start_time > DRIVER_READ_SECONDS:
+                    remaining_parts = table.parts[number:]
+                    return replace(
+                        table,
+                        parts=((iter, driver_batches), *remaining_parts)
+                        if driver_batches
+                        else remaining_parts,
+                    )
+        driver_batches += batches
+    return table_of(driver_batches, table.schema)
+
+
+def _is_short(cost: ReadCost) -> bool:
+    """Return whether the driver reads a table in `DRIVER_SECONDS`.
+
+    It stops adding up file sizes once the limit is exceeded.
+    """
+    seconds_left, start_time = DRIVER_SECONDS - cost.seconds, time.monotonic()
+    stack = list(reversed(cost.directories))
+    while stack and seconds_left >= 0:
+        if time.monotonic() - start_time > LOOK_SECONDS:
+            return False
+        try:
+            with os.scandir(stack.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        stack.append(entry.path)
+                        continue
+                    seconds_left -= _FILE_SECONDS + entry.stat().st_blocks * 512 * _BYTE_SECONDS
+                    if seconds_left < 0:
+                        return False
+        except OSError:
+            continue  # the reader reports it
+    return seconds_left >= 0

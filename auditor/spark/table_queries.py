@@ -1,0 +1,125 @@
+"""Queries of tables of which some are empty, and aggregates of several tables in one query.
+
+A small audit spends most of its time on planning queries. An audit of a healthy cluster has many tables
+without rows. So this module remembers which tables were read or written without a row, and leaves out the
+queries that need their rows. Other packages declare the tables that a query needs, and do not look whether
+these are empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakSet
+
+from auditor.spark.types import DataFrame
+
+Asks = str | tuple[str, ...] | None
+"""Names of tables, or of parts of tables. A query finds nothing if all of them are empty. None: it may."""
+
+_EMPTY_FRAMES: WeakSet[Any] = WeakSet()
+"""Tables that were read or written without a row."""
+
+
+def empty_frame(rows: DataFrame) -> DataFrame:
+    """Return ``rows``, which has no rows, so that query plans and queries do without it.
+
+    With a constant filter, Spark drops joins with the table from later query plans.
+    """
+    return _remembered(rows.where("false"))
+
+
+def derived(rows: DataFrame, *sources: DataFrame) -> DataFrame:
+    """Return ``rows``, a table made from ``sources`` that has no rows if one of them has none."""
+    return _remembered(rows) if any(source in _EMPTY_FRAMES for source in sources) else rows
+
+
+def _remembered(rows: DataFrame) -> DataFrame:
+    _EMPTY_FRAMES.add(rows)
+    return rows
+
+
+def names_without_rows(frames: Mapping[str, DataFrame]) -> frozenset[str]:
+    """Return the names of the tables that were read or written without a row."""
+    return frozenset(name for name, rows in frames.items() if rows in _EMPTY_FRAMES)
+
+
+class QueriedTables(Protocol):
+    """Tables with the names of those, and of their parts, that have no rows."""
+
+    @property
+    def known_empty(self) -> Collection[str]:
+        """Return the names."""
+
+
+class _Asking(Protocol):
+    @property
+    def asks(self) -> Asks: ...
+
+
+TablesT = TypeVar("TablesT", bound=QueriedTables)
+AskingT = TypeVar("AskingT", bound=_Asking)
+
+
+@dataclass(frozen=True)
+class TableQuery(Generic[TablesT]):
+    """A query of several tables, and the tables or parts that it ``asks``. See `asks_tables`."""
+
+    asks: Asks
+    make: Callable[[TablesT], DataFrame]
+
+    def __call__(self, tables: TablesT) -> DataFrame:
+        """Return the query as a table."""
+        return self.make(tables)
+
+
+def asks_tables(*names: str) -> Callable[[Callable[[TablesT], DataFrame]], TableQuery[TablesT]]:
+    """Turn a function of tables into a query that needs rows of one of the tables or parts ``names``."""
+    return lambda make: TableQuery(names, make)
+
+
+def collect_query(query: TableQuery[TablesT], tables: TablesT) -> list[Any]:
+    """Return the rows of a query. A query of empty tables is not run."""
+    return query(tables).collect() if due_queries((query,), tables) else []
+
+
+def due_queries(queries: Iterable[AskingT], tables: QueriedTables) -> list[AskingT]:
+    """Return the queries that may find rows."""
+    return [query for query in queries if not _asks_nothing(query.asks, tables.known_empty)]
+
+
+def _asks_nothing(asks: Asks, known_empty: Collection[str]) -> bool:
+    names = (asks,) if isinstance(asks, str) else asks
+    return names is not None and all(name in known_empty for name in names)
+
+
+def aggregate_many(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
+    """Return the results of SQL aggregates over tables, by name. A null result becomes 0.
+
+    ``aggregates`` has for each name a table and its SQL aggregates. The shortest query takes a fifth of a
+    second, and several aggregates in one query take little more. Empty tables are not queried, and without
+    any other table no query is run.
+
+    >>> aggregate_many({})
+    {}
+    >>> def newest(ledgers: DataFrame, marks: DataFrame) -> dict[str, tuple[int, ...]]:
+    ...     return aggregate_many({"ledgers": (ledgers, ["max(version)"]), "marks": (marks, ["count(*)"])})
+    """
+    results = {name: (0,) * len(numbers) for name, (_, numbers) in aggregates.items()}
+    queries = [
+        table.selectExpr(
+            f"'{name}' AS name", f"array({', '.join(map(_aggregate_number, numbers))}) AS numbers"
+        )
+        for name, (table, numbers) in aggregates.items()
+        if table not in _EMPTY_FRAMES
+    ]
+    if queries:
+        rows = reduce(lambda union, query: union.union(query), queries).collect()
+        results |= {row["name"]: tuple(row["numbers"]) for row in rows}
+    return results
+
+
+def _aggregate_number(aggregate: str) -> str:
+    return f"cast(coalesce({aggregate}, 0) AS bigint)"

@@ -1,0 +1,98 @@
+"""The driver reads indexes and journals only if that is short work, which it finds without reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pytest
+
+from auditor.audit.index_scan import index_cost
+from auditor.audit.journal_scan import journal_cost
+from auditor.sources.bookies.journal.files import JournalDirectory
+from auditor.sources.bookies.journal.tails import TailPart
+from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory, IndexPart
+from auditor.spark import execution
+from auditor.spark.execution import read_parts
+from auditor.spark.part_tables import PartTable, ReadCost
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = pa.schema([("entry_id", pa.int64())])
+
+
+def index(directory: Path, storage: str = IDX) -> list[IndexPart]:
+    return [IndexPart("bk1:3181", (IndexDirectory(str(directory), None, storage),), ())]
+
+
+def write(path: Path, size: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * size)
+
+
+def _read(part: int) -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch({"entry_id": [part]}, schema=COLUMNS)
+
+
+@pytest.fixture
+def is_short(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Whether the driver reads a table of a cost if it may take some seconds."""
+
+    def reads(cost: ReadCost, seconds: float) -> bool:
+        monkeypatch.setattr(execution, "DRIVER_SECONDS", seconds)
+        table = PartTable.of(cast("SparkSession", None), COLUMNS, _read, [7], cost)
+        return isinstance(read_parts(table), pa.Table)
+
+    return reads
+
+
+def test_index_files_count_as_the_metadata_has_them_and_entry_logs_do_not(
+    tmp_path: Path, is_short: Any
+) -> None:
+    write(tmp_path / "current" / "7.log", 10_000_000)
+    assert is_short(index_cost(index(tmp_path), 5_000), 0.101)
+    assert not is_short(index_cost(index(tmp_path), 5_100), 0.101)
+    assert is_short(index_cost(index(tmp_path, ROCKSDB), 1_000_000), 0.001), "a database is no file a ledger"
+
+
+def test_both_kinds_of_index_count_together(tmp_path: Path, is_short: Any) -> None:
+    write(tmp_path / "rocksdb" / "current" / "ledgers" / "000007.sst", 100_000)
+    both = [*index(tmp_path / "files"), *index(tmp_path / "rocksdb", ROCKSDB)]
+    assert is_short(index_cost(both, 100), 0.004)
+    assert not is_short(index_cost(both, 190), 0.004)
+
+
+@pytest.mark.parametrize("database", ["ledgers", "locations"])
+def test_databases_count_where_the_index_is_in_rocksdb(tmp_path: Path, database: str, is_short: Any) -> None:
+    write(tmp_path / "current" / database / "000007.sst", 100_000)
+    write(tmp_path / "current" / "7.log", 10_000_000)
+    assert is_short(index_cost(index(tmp_path, ROCKSDB), 1), 0.004)
+    assert not is_short(index_cost(index(tmp_path, ROCKSDB), 1), 0.0005)
+
+
+def test_journals_count_whole(tmp_path: Path, is_short: Any) -> None:
+    write(tmp_path / "current" / "19.txn", 100_000)
+    parts = [TailPart("bk1:3181", (JournalDirectory(str(tmp_path), "", 0x19, 90_000),))]
+    assert is_short(journal_cost(parts), 0.004)
+    assert not is_short(journal_cost(parts), 0.0005)
+
+
+def test_a_directory_that_cannot_be_listed_is_left_to_its_reader(tmp_path: Path, is_short: Any) -> None:
+    for cost in (
+        index_cost(index(tmp_path / "gone"), 0),
+        index_cost(index(tmp_path / "gone", ROCKSDB), 0),
+        index_cost([], 0),
+        journal_cost([]),
+    ):
+        assert is_short(cost, 1.5)
+
+
+def test_a_slow_look_at_file_sizes_leaves_reading_to_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_short: Any
+) -> None:
+    write(tmp_path / "current" / "ledgers" / "000007.sst", 10)
+    monkeypatch.setattr(execution, "LOOK_SECONDS", 0)
+    assert not is_short(index_cost(index(tmp_path, ROCKSDB), 1), 1.5)

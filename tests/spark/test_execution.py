@@ -1,0 +1,112 @@
+"""Work of the driver, of tasks and of the second thread has equal results, and runs where it is fastest."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyarrow import fs
+from pyspark.sql.types import LongType, StructField, StructType
+
+from auditor.sources.bookies.part_rows import SCHEMA, read_part
+from auditor.spark import execution
+from auditor.spark.execution import Execution, read_parts
+from auditor.spark.part_tables import PartTable
+from auditor.spark.query_plans import SMALL_BYTES, TINY_BYTES, query_plans
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = StructType([StructField("entry_id", LongType())])
+
+
+def numbers(part: int) -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch({"entry_id": pa.array(range(part), pa.int64())})
+
+
+@pytest.mark.parametrize("limit", ["DRIVER_READ_BYTES", "DRIVER_READ_SECONDS"])
+def test_long_reads_are_left_to_tasks(
+    spark: SparkSession, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = PartTable(spark, COLUMNS, ((numbers, 3), (numbers, 4)))
+    assert isinstance(read_parts(table), pa.Table)
+    monkeypatch.setattr(execution, limit, 0)
+    rest = read_parts(table)
+    assert isinstance(rest, PartTable)
+    assert sorted(row["entry_id"] for row in rest.frame().collect()) == [0, 0, 1, 1, 2, 2, 3]
+
+
+def test_rows_that_the_driver_has_read_are_not_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def read(part: int) -> Iterator[pa.RecordBatch]:
+        with begun.open("a") as file:
+            file.write(f"{part} ")
+        for _ in range(3):
+            yield pa.record_batch({"entry_id": pa.array([part] * part, pa.int64())})
+
+    table = PartTable(spark, COLUMNS, tuple((read, part) for part in (10, 20, 1_000_000, 30)))
+    rest = read_parts(table)
+    assert isinstance(rest, PartTable)
+    assert begun.read_text() == "10 20 1000000 "
+    rest.write(fs.LocalFileSystem(), str(tmp_path / "written"))
+    for rows in (rest.frame(), spark.read.parquet(str(tmp_path / "written"))):
+        counts = {row["entry_id"]: row["count"] for row in rows.groupBy("entry_id").count().collect()}
+        assert counts == {10: 30, 20: 60, 30: 90, 1_000_000: 3_000_000}
+    assert sorted(begun.read_text().split()[3:]) == ["1000000", "1000000", "30", "30"]
+
+
+def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
+    rows = read_parts(PartTable.of(spark, SCHEMA, read_part, ()))
+    assert isinstance(rows, pa.Table)
+    assert rows.num_rows == 0
+    assert rows.column_names == SCHEMA.names
+
+
+def test_functions_of_a_small_audit_run_concurrently(spark: SparkSession) -> None:
+    went_on = threading.Event()
+
+    def go_on() -> int:
+        went_on.set()
+        return threading.get_ident()
+
+    def wait() -> tuple[bool, int, list[int]]:
+        rows = run([lambda: spark.range(3).count(), lambda: 4])  # a second thread would wait for itself
+        return went_on.wait(60), threading.get_ident(), rows
+
+    with query_plans(spark) as plans, ThreadPoolExecutor(1) as second:
+        run = Execution(spark, plans, second).run_concurrently
+        plans.fit(SMALL_BYTES, 0)
+        main_thread, (has_waited, second_thread, rows) = run([go_on, wait])
+        assert has_waited
+        assert main_thread == threading.get_ident() != second_thread
+        assert rows == [3, 4]
+        with pytest.raises(ZeroDivisionError):
+            run([threading.get_ident, lambda: 1 // 0])
+        plans.fit(SMALL_BYTES + 1, 0)
+        assert run([threading.get_ident] * 2) == [main_thread] * 2, "tasks of large tables have all cores"
+
+
+@pytest.mark.parametrize(("table_bytes", "written"), [(TINY_BYTES, 2), (TINY_BYTES + 1, 3)])
+def test_groups_of_queries_are_written_once(spark: SparkSession, table_bytes: int, written: int) -> None:
+    names: list[str] = []
+
+    def union(queries: list[int]) -> DataFrame:
+        return spark.createDataFrame([(query,) for query in queries], "number long")
+
+    def write(name: str, make: Callable[[], DataFrame]) -> DataFrame:
+        names.append(name)
+        return make()
+
+    with query_plans(spark) as plans:
+        plans.fit(table_bytes, 0)
+        groups = {"a": [1, 2], "b": [3], "c": [4, 5], "none": []}
+        tables = Execution(spark, plans).write_groups(groups, partial(union), write)
+        assert sorted(row["number"] for table in tables for row in table.collect()) == [1, 2, 3, 4, 5]
+    assert len(names) == written

@@ -1,0 +1,61 @@
+"""Only `auditor.spark` looks at sizes and at empty tables; all other packages say what to do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.test_house import HOUSE, MODULES, floor_of
+
+NAMES_OF_SIZES = {
+    *("in_one_task", "is_large", "partitions", "partitions_of", "read_parts", "small"),
+    *("DRIVER_SECONDS", "DRIVER_READ_BYTES", "DRIVER_READ_SECONDS", "IN_MEMORY_BYTES", "MAX_BROADCAST_BYTES"),
+}
+"""Names of `auditor.spark` that tell how large work is. `small` is an attribute of its plans."""
+METHODS_OF_READERS = {"partitions", "partitions_of"}
+ASSEMBLE_TABLES = {"audit/derived_tables.py", "audit/table_cache.py", "tables/__init__.py"}
+"""Modules that state which tables are empty."""
+
+
+def size_questions(source: str) -> Iterator[str]:
+    """The names in a module's code that ask for sizes."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("auditor.spark"):
+            yield from (alias.name for alias in node.names if alias.name in NAMES_OF_SIZES)
+        elif isinstance(node, ast.Attribute) and node.attr in NAMES_OF_SIZES - METHODS_OF_READERS:
+            yield node.attr
+
+
+def test_only_spark_asks_for_sizes() -> None:
+    found = [
+        f"{module.relative_to(HOUSE)}: {name}"
+        for module in MODULES
+        if floor_of(module) != "spark"
+        for name in size_questions(module.read_text("utf-8"))
+    ]
+    assert found == []
+
+
+def test_only_spark_looks_whether_a_table_is_empty() -> None:
+    found = [
+        str(module.relative_to(HOUSE))
+        for module in MODULES
+        if floor_of(module) != "spark" and str(module.relative_to(HOUSE)) not in ASSEMBLE_TABLES
+        for node in ast.walk(ast.parse(module.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "known_empty"
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from auditor.spark.query_plans import is_large",
+        "if execution._plans.small: pass",
+        "execution.read_parts(t)",
+    ],
+)
+def test_a_question_is_seen(line: str) -> None:
+    assert list(size_questions(line))

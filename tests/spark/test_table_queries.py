@@ -1,0 +1,70 @@
+"""Queries of empty tables are left out, and their results are those of the queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from auditor.spark.batches import arrow_frame
+from auditor.spark.table_queries import (
+    TableQuery,
+    aggregate_many,
+    collect_query,
+    derived,
+    due_queries,
+    names_without_rows,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = pa.schema([("ledger_id", pa.int64())])
+
+
+@dataclass(frozen=True)
+class FewTables:
+    """Tables with the names of the empty ones."""
+
+    known_empty: frozenset[str] = frozenset({"marks", "orphans"})
+
+
+def never(_: FewTables) -> DataFrame:
+    raise AssertionError("the query was made")
+
+
+@pytest.mark.parametrize(
+    ("asks", "is_due"),
+    [
+        ("marks", False),
+        ("ledgers", True),
+        (("marks", "orphans"), False),
+        (("marks", "ledgers"), True),
+        (None, True),
+    ],
+)
+def test_a_query_is_due_unless_all_its_tables_are_empty(
+    asks: str | tuple[str, ...] | None, is_due: bool
+) -> None:
+    query = TableQuery(asks, never)
+    assert bool(due_queries([query], FewTables())) == is_due
+    if not is_due:
+        assert collect_query(query, FewTables()) == []
+
+
+def test_empty_tables_and_those_derived_from_them_are_known(spark: SparkSession) -> None:
+    empty = arrow_frame(spark, COLUMNS.empty_table())
+    full = arrow_frame(spark, pa.table({"ledger_id": [3]}))
+    frames = {
+        "empty": empty,
+        "full": full,
+        "filtered": empty.where("ledger_id > 2"),
+        "derived": derived(empty.where("ledger_id > 2"), empty),
+        "joined": derived(full.join(empty, "ledger_id"), full, empty),
+        "others": derived(full.where("ledger_id > 5"), full),
+    }
+    assert names_without_rows(frames) == {"empty", "derived", "joined"}
+    counts = {name: (rows, ["count(*)", "max(ledger_id)"]) for name, rows in frames.items()}
+    assert aggregate_many(counts) == {**dict.fromkeys(frames, (0, 0)), "full": (1, 3)}
