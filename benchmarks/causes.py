@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from auditor.audit.check_stage import claim_causes, count_causes
-from auditor.findings.causes import MOST
-from auditor.findings.table import FOUND, add_fingerprints
+from auditor.findings.causes import MAX_CLAIMS
+from auditor.findings.table import FOUND_SCHEMA, add_fingerprints
 from auditor.spark.session import build_session
 from benchmarks.cluster import Longs
 from benchmarks.large_tables import processor_seconds
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 FINDINGS = int(os.environ.get("BKAUDIT_FINDINGS", "1_000_000"))
 BOOKIES, EMPTY_BOOKIES = 500, 50
-UNREAD_COUNT = MOST - 1
+UNREAD_COUNT = MAX_CLAIMS - 1
 MEMORY = "2g"
 _ROWS = 500_000
 _NAMES = [f"10.0.{number // 250}.{number % 250 + 1}:3181" for number in range(BOOKIES)]
@@ -64,8 +64,8 @@ def lines() -> Iterator[Line]:
         sys.exit(f"causes: {writers.counted:,} findings have one, and {expected_count:,} should")
     driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     yield Line(
-        f"{MOST} causes of {FINDINGS:,} findings, {MEMORY} driver, processor time", FINDINGS, "findings",
-        with_s, "without causes", FINDINGS, without_s,
+        f"{MAX_CLAIMS} causes of {FINDINGS:,} findings, {MEMORY} driver, processor time", FINDINGS,
+        "findings", with_s, "without causes", FINDINGS, without_s,
         most=True, java_mib=peak_memory.peaks["java"], python_mib=driver,
         note=f"{with_s:.1f} and {without_s:.1f} s; {writers.counted:,} have a cause; Python: the driver",
     )  # fmt: skip
@@ -110,28 +110,28 @@ class _TableWriters:
         add_fingerprints(findings, "x").write.mode("overwrite").parquet(str(self._work / "without"))
 
 
-def _write(row_number: Path) -> None:
+def _write(table: Path) -> None:
     """Write the rows of the checks: one finding for each ledger and one for each unread bookie.
 
     The ledgers' findings go round the bookies in turn.
     """
-    row_number.mkdir()
+    table.mkdir()
     for start in range(0, FINDINGS, _ROWS):
         ledgers = np.arange(start, min(start + _ROWS, FINDINGS))
-        pq.write_table(_findings(ledgers), row_number / f"part-{start}.parquet")
+        pq.write_table(_findings(ledgers), table / f"part-{start}.parquet")
     unread = {
         "id": "bookie-unread", "urgency": "unseen", "severity": "note", "confidence": "unknown",
         "evidence": '{"read": "unread", "reason": "no --bookies source has a place for it"}',
     }  # fmt: skip
     rows = [{**unread, "bookie_id": name, "missing": [], "unknown": []} for name in _NAMES[:UNREAD_COUNT]]
-    pq.write_table(pa.Table.from_pylist(rows, FOUND), row_number / "unread.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, FOUND), table / "unread.parquet")
 
 
 def _findings(ledgers: Longs) -> pa.Table:
     bookies = ledgers % BOOKIES
     unread, ids = bookies < UNREAD_COUNT, pa.array(ledgers)
     names = pa.array(_NAMES).take(pa.array(bookies))
-    part_rows = FOUND.field("missing").type.value_type
+    part_rows = FOUND_SCHEMA.field("missing").type.value_type
     missing_columns = [
         names,
         pa.repeat(_ENTRY_GROUPS, len(ids)),
@@ -153,7 +153,9 @@ def _findings(ledgers: Longs) -> pa.Table:
         ),
         "evidence": pa.repeat('{"worst": 1, "marked": false}', len(ids)),
     }
-    return pa.table([columns.get(name, pa.nulls(len(ids))) for name in FOUND.names], FOUND.names).cast(FOUND)
+    return pa.table(
+        [columns.get(name, pa.nulls(len(ids))) for name in FOUND_SCHEMA.names], FOUND_SCHEMA.names
+    ).cast(FOUND_SCHEMA)
 
 
 def _optional_lists(values: pa.Array, is_present: NDArray[np.bool_]) -> pa.Array:

@@ -86,7 +86,7 @@ def _text_parts(run: Any, choice: TextChoice, is_terminal: bool) -> Iterator[str
     width = max(text.MIN_WIDTH, min(columns(), text.MAX_WIDTH)) if is_terminal else text.UNLIMITED_WIDTH
     if choice.findings_wanted(is_terminal):
         if choice.all or not choice.selection.everything:
-            findings: text.OfRank = SelectedRun(run, choice.selection).with_standings
+            findings: text.FindingsOfRank = SelectedRun(run, choice.selection).with_statuses
         else:
             findings = partial(sampled_findings, run)
         visibility = (choice.shows_suppressed, choice.shows_grouped)

@@ -150,16 +150,16 @@ def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
     Raises:
         UsageError: more than one form is given, or a form that cannot show leaks.
     """
-    from auditor.reports.owners import LISTINGS, leaks_text
+    from auditor.reports.owners import LEAK_FORMS, leaks_text
     from auditor.runs.owners import Leaks
     from auditor.runs.reader import RunReader
 
     form = forms[0] if forms else "text"
-    if len(forms) > 1 or form not in LISTINGS:
-        raise UsageError(f"--leaks: requires one --format of {', '.join(LISTINGS)}, to standard output")
+    if len(forms) > 1 or form not in LEAK_FORMS:
+        raise UsageError(f"--leaks: requires one --format of {', '.join(LEAK_FORMS)}, to standard output")
     run_view = RunReader(run)
     leaks = Leaks(run_view)
-    format_listing = partial(leaks_text, width=terminal_width()) if form == "text" else LISTINGS[form]
+    format_listing = partial(leaks_text, width=terminal_width()) if form == "text" else LEAK_FORMS[form]
     for text_part in format_listing(leaks.totals(), leaks, run_view.report.run.scan_time):
         click.echo(text_part, nl=False)
 

@@ -142,18 +142,18 @@ def documents() -> dict[str, str]:
     The documents are a list of all checks, a page for each group of checks, and a page of shared commands.
     """
     risks = "".join(f"| {level} | {risk} |\n" for level, risk in RISKS.items())
-    listed = [f"{_CHECKS_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
+    page_parts = [f"{_CHECKS_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
     pages = {}
     for group in GROUPS:
         checks = [check for check in ALL if GROUP_OF[check.id] == group]
-        listed += [
+        page_parts += [
             f"## [{group.capitalize()}](checks/{group}.md)",
             "\n".join(_check_entry(check) for check in checks),
         ]
         page_head = f"# Checks: {group}\n\n[All checks and risks](../checks.md). [Commands](commands.md)."
         pages[f"checks/{group}.md"] = "\n\n".join([page_head, *map(_markdown_page, checks)]) + "\n"
     pages["checks/commands.md"] = _COMMANDS_PREFACE + "".join(map(_shared_entry, SHARED.values()))
-    return {"checks.md": "\n\n".join(listed) + "\n", **pages}
+    return {"checks.md": "\n\n".join(page_parts) + "\n", **pages}
 
 
 def write_documents(docs: Path = Path("docs")) -> None:
@@ -192,18 +192,20 @@ def _markdown_page(check: Check) -> str:
             is_after_list = parts[-1].splitlines()[-1].startswith("- ")
             parts += [f"Commands:\n\n{commands}" if is_after_list else commands] if commands else []
             continue
-        first, *later_blocks = [_without_common(" ".join(block.split())) for block in _text_blocks(text)]
+        first, *later_blocks = [_drop_common_command(" ".join(block.split())) for block in _text_blocks(text)]
         if heading == "How sure" and not (first := _CONFIRMED.sub("", first, count=1)):
             continue
         label = "" if heading == SECTIONS[0] else f"**{_SECTION_LABELS.get(heading, heading)}.** "
         parts += ["\n".join([f"{label}{first}", *([""] if later_blocks else []), *later_blocks])]
     if check.settings:
-        values = (f"`{name}`: {default_value(name):,} {constants()[name].unit}" for name in check.settings)
-        parts.append(f"**Settings.** {'; '.join(values)}.")
+        setting_texts = (
+            f"`{name}`: {default_value(name):,} {constants()[name].unit}" for name in check.settings
+        )
+        parts.append(f"**Settings.** {'; '.join(setting_texts)}.")
     return "\n\n".join(parts)
 
 
-def _without_common(text: str) -> str:
+def _drop_common_command(text: str) -> str:
     for sentence in _COMMON_COMMANDS:
         text = text.replace(sentence, "")
     return text
