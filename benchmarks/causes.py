@@ -110,21 +110,21 @@ class _TableWriters:
         add_fingerprints(findings, "x").write.mode("overwrite").parquet(str(self._work / "without"))
 
 
-def _write(table: Path) -> None:
+def _write(directory: Path) -> None:
     """Write the rows of the checks: one finding for each ledger and one for each unread bookie.
 
     The ledgers' findings go round the bookies in turn.
     """
-    table.mkdir()
+    directory.mkdir()
     for start in range(0, FINDINGS, _ROWS):
         ledgers = np.arange(start, min(start + _ROWS, FINDINGS))
-        pq.write_table(_findings(ledgers), table / f"part-{start}.parquet")
+        pq.write_table(_findings(ledgers), directory / f"part-{start}.parquet")
     unread = {
         "id": "bookie-unread", "urgency": "unseen", "severity": "note", "confidence": "unknown",
         "evidence": '{"read": "unread", "reason": "no --bookies source has a place for it"}',
     }  # fmt: skip
     rows = [{**unread, "bookie_id": name, "missing": [], "unknown": []} for name in _NAMES[:UNREAD_COUNT]]
-    pq.write_table(pa.Table.from_pylist(rows, FOUND), table / "unread.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, FOUND_SCHEMA), directory / "unread.parquet")
 
 
 def _findings(ledgers: Longs) -> pa.Table:
