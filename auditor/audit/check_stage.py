@@ -25,7 +25,7 @@ from auditor.tables import Tables
 
 
 def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
-    """Return the causes that findings about bookies prove. It collects at most a few rows per bookie.
+    """Return the causes that findings about bookies prove. Collects at most a few rows per bookie.
 
     ``findings`` are all findings of the run, without the columns ``cause`` and ``fingerprint``.
     """
@@ -35,7 +35,7 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
 
 
 def _lacking(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
-    """Count findings of missing copies by bookie, and by the directory of the bookie that has the ledger."""
+    """Count findings of missing copies by bookie, and by the position of the ledger's directory there."""
 
     @asks_tables(*(id.replace("-", "_") for id in COPIES))
     def counts(tables: Tables) -> DataFrame:
@@ -102,7 +102,7 @@ def confirm_findings(
     before: RunsBefore,
     options: AuditOptions,
 ) -> DataFrame:
-    """Write the table ``findings``: the rows of all checks, with what earlier runs confirm."""
+    """Write the table ``findings``: the rows of all checks. Earlier runs confirm rows that they also have."""
 
     def findings() -> DataFrame:
         confirmed_rows = before.confirm(cache, unconfirmed, tables, options.grace)

@@ -168,7 +168,7 @@ def write_holds(
 def _rows_of_facts(
     cache: TableCache, tables: Tables, missing: bool, owners_read: bool, unlocated: int
 ) -> list[dict[str, Any]]:
-    """Return the holds from facts on bookies, entry logs and sources. There are at most a few per object."""
+    """Return the holds from facts on bookies, entry logs and sources. An object has at most a few holds."""
 
     def rows_of(query: TableQuery[Tables]) -> list[Any]:
         in_order = TableQuery[Tables](
@@ -197,7 +197,7 @@ def _rows_of_facts(
 def permitted_ledgers(
     findings: DataFrame, changes: RunChanges, holds: DataFrame
 ) -> dict[str, PermittedLedgers]:
-    """Return, by check id, the ledgers on which the action of the check is not forbidden by a hold.
+    """Return the ledgers on which no hold forbids the action of a check, by check id.
 
     Args:
         findings: The table ``findings``.
@@ -263,7 +263,7 @@ def _writable(tables: Tables) -> frozenset[str] | None:
 def _is_anything_missing(counts: Counter[str], tables: Tables, unheld: Collection[str]) -> bool:
     """Return whether an entry, or the metadata record of a ledger with an owner, is or may be missing.
 
-    ``unheld`` are checks without complete input. If owner-dangling is one, any record may be missing.
+    ``unheld`` are checks without complete input. If owner-dangling is one of them, any record may be missing.
     """
     if "owner-dangling" in unheld or counts["entry-lost"] or counts["owner-dangling"]:
         return True

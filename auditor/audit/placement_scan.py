@@ -200,7 +200,7 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
 
 
 def _hidden_mapping(where: str) -> Remark:
-    """Return the remark for a store below a chroot without a rack mapping. ``where`` names the path."""
+    """Return the remark for a missing rack mapping below a chroot. ``where`` is its path and store."""
     advice = "if the brokers use another root, save its value and pass it with --racks FILE.json"
     return remark(RemarkKind.PLACEMENT, "no racks were found", f"none are at {where}", advice)
 
@@ -267,7 +267,7 @@ def write_locations(
 
 
 def with_placement(cache: TableCache, tables: Tables) -> Tables:
-    """Return ``tables`` with the table ``placement``. Return them unchanged without a policy to judge by.
+    """Return ``tables`` with the table ``placement``, or unchanged if there is no policy to judge by.
 
     The table is also left out if no bookie has a location, because every ledger would break the policy. The
     check bookie-without-location reports that once.
