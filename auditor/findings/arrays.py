@@ -46,7 +46,7 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
 
 
 def among(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which values of a column are among ``texts``; null is not."""
+    """Return which values of a column are among ``texts``. False for null."""
     is_among: NDArray[np.bool_] = pc.is_in(column, pa.array(texts, pa.string())).to_numpy(
         zero_copy_only=False
     )

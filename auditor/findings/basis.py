@@ -1,4 +1,4 @@
-"""Coverage: whether a run looked at the facts that a finding rests on. Only then can it be fixed.
+"""Coverage: whether a run looked at the facts that a finding rests on. Otherwise the finding is not fixed.
 
 A run that could not read a bookie finds nothing on its disks, and that is not a repair. An earlier finding
 that is absent now is *fixed* only if this run looked for it and did not find it. Else it is *unseen*, and
@@ -36,7 +36,7 @@ Batches = Callable[[str, Sequence[str]], Iterable[Any]]
 """Function of (path, columns) that returns a part of a run as record batches, always in the same order."""
 
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
-"""Ids of checks that are stages of one trouble, the mildest first. A ledger in a later stage got worse."""
+"""Ids of checks that are stages of one trouble, the mildest first. A later stage is worse."""
 
 UNREADABLE = "index-unreadable"
 
@@ -60,8 +60,8 @@ def ids_resting_on(*bases: Basis) -> list[str]:
 def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
     """Return the ids, former ids included, of findings that a run without ``skipped_checks`` cannot find.
 
-    If one stage of a trouble (`STAGES`) did not run, the result has all stages: the trouble may be in that
-    one now.
+    If one stage of a trouble (`STAGES`) did not run, the result has all stages: the trouble may be in
+    the skipped stage now.
 
     >>> ids_without_check(["entry-lost"])
     ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
@@ -169,7 +169,7 @@ def covers(run: Batches, has_holes: bool, findings: Subjects, is_hidden: Flags) 
     """Return for each finding whether ``run`` would have shown it.
 
     ``has_holes`` is True if the run's listings of metadata had holes. ``is_hidden`` says of each finding
-    whether its check did not run, or saw less.
+    whether its check did not run, or had fewer inputs than before.
     """
     if not len(findings.bookie):
         return np.empty(0, np.bool_)

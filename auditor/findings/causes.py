@@ -69,7 +69,7 @@ class Claim:
     """A cause, its bookies, and the findings that it explains.
 
     ``of_bookies`` are checks: the cause explains their findings about its bookies. ``of_copies`` are checks:
-    it explains their findings about ledgers if all bookies concerned are its own. ``from_ledger`` is the
+    it explains their findings about ledgers if all bookies concerned belong to it. ``from_ledger`` is the
     lowest id of an orphan that it explains. ``remainder`` (r, n) restricts the ledgers to ids with id modulo
     n = r. ``evidence`` are the (check, bookie) pairs that prove it.
     """

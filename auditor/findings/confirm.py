@@ -47,7 +47,7 @@ CHECKS_OF_DELETED_LEDGERS = ("orphan-ledger-deleting",)
 
 
 def confirm(findings: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
-    """Withdraw findings about ledgers that were deleted between scans; make those about changed ones suspect.
+    """Withdraw findings about ledgers deleted between scans. Make findings about changed ledgers suspect.
 
     ``moved_ledgers`` has the differences between two scans of a live store (`auditor.tables.scans`); None if
     there was only one scan.
