@@ -33,7 +33,7 @@ ALL_STOP_REFUSAL = (
 )
 """Reason, in a refusal, why no entry is copied before a stop: no bookie would remain to take copies."""
 JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
-"""Function from stopping bookies to the sets of them that alone serve an entry together (see `StopSet`)."""
+"""Function of the bookies that stop. Returns their sets that are the only servers of an entry (`StopSet`)."""
 _ACTION_KINDS = list(ActionKind)
 
 
@@ -77,8 +77,8 @@ def build_action_list(
         counts: numbers of findings with the same check, urgency and object.
         ledgers: the ledgers on which a check's action is permitted, by check id. A missing check has none.
         writable: the bookies that take writes; None if that is not known.
-        joint_holders: the function that finds sets of bookies which alone serve an entry together; None if it
-            is not known.
+        joint_holders: the function that finds sets of bookies that are the only servers of an entry; None if
+            these sets are not known.
     """
     groups: dict[tuple[str, str], list[FindingCount]] = {}
     for count in counts:
@@ -105,7 +105,7 @@ def build_action_list(
 class _PlannedStops:
     """Bookies that the list would stop, and sets of them that must not all stop.
 
-    ``last_holders`` maps a bookie to the set of bookies, including itself, that alone serves some entries.
+    ``last_holders`` maps a bookie to a set of bookies, itself included, that alone serve some entries.
     """
 
     bookies: frozenset[str] = frozenset()

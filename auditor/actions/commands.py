@@ -30,8 +30,8 @@ class _WritingCommand:
     """Commands of BookKeeper's shell with the same beginning: their kind, and the objects that they change.
 
     ``changes_bookie`` commands change the bookie of the finding although their text does not name it.
-    ``is_cluster_wide`` commands make AutoRecovery work on every ledger and bookie, or on none. Commands that
-    ``closes_ledger`` marks fence the writer of a ledger before they close it.
+    ``is_cluster_wide`` commands make AutoRecovery work on every ledger and bookie, or on none.
+    ``closes_ledger`` commands fence the writer of a ledger before they close the ledger.
     """
 
     beginning: str
@@ -117,9 +117,8 @@ def permit_command(run: HeldRun, command: str, blanks: Blanks, scope_id: int = 0
         scope_id: the scope of the ledger in ``blanks``.
 
     Returns:
-        The gate's answer. None if the command changes nothing, or if none of its objects is known, so that
-            its
-        blanks stay empty.
+        The gate's answer. None if the command changes nothing. Also None if none of its objects is
+            known, because its blanks then stay empty.
 
     Raises:
         RunError: the table holds is broken.

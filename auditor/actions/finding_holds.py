@@ -1,7 +1,8 @@
 """Holds that come from findings, as their checks declare them (`auditor.model.holds.HoldRule`).
 
-Unconfirmed findings hold too. A finding that is milder than its check's severity places no hold, because it
-reports no danger to data. There is one hold for each pair of object (bookie, ledger or source) and check.
+Unconfirmed findings place holds too. A finding that is milder than its check's severity places no hold,
+because it reports no danger to data. There is one hold for each pair of object (bookie, ledger or source)
+and check.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -89,7 +89,7 @@ class HoldBook:
         logs_read: whether the bookies' entry logs were read.
         unheld: checks whose holds may be missing, by kind of action (`kinds_without_holds`).
         now: the current time, ms.
-        newest: the time of the newest data of the run, ms; None: that of the oldest.
+        newest: the time of the newest data of the run, ms; None if it equals ``as_of``.
     """
 
     def __init__(

@@ -73,7 +73,7 @@ class Seen:
 
 
 def unseen_findings(changes: DataFrame) -> DataFrame:
-    """Return check, bookie and ledger of earlier findings that this run could not have seen as well.
+    """Return check, bookie and ledger of earlier findings that this run was not able to find.
 
     A finding may turn into a milder stage of the same trouble only because less was read. Example: entry-lost
     becomes below-ack-quorum if a bookie that lacks the entry cannot be read. The result then has one row for
@@ -105,9 +105,9 @@ def needed_bookies(fact_rows: Collection[Mapping[str, object]]) -> frozenset[str
 
 @asks_tables("over_replicated")
 def holders_of_weak_ledgers(tables: Tables) -> DataFrame:
-    """Return the bookies with copies of ledgers that do not name them and may lack other copies: bookie_id.
+    """Return the bookies with a copy that no ensemble names, of a ledger that may lack other copies.
 
-    The data of these bookies is needed even if it is not the last copy.
+    The only column is bookie_id. The data of these bookies is needed even if it is not the last copy.
     """
     weak_ledgers = tables.verdicts.where(F.col("potential_class") != LedgerClass.HEALTHY).select(*LEDGER)
     return tables.over_replicated.join(weak_ledgers, [*LEDGER], "left_semi").select("bookie_id").distinct()

@@ -77,7 +77,7 @@ MAKE_COOKIE_WITH_INDEXES = Procedure(
         *MAKE_COOKIE.lines[1:],
     ),
 )
-"""Procedure that makes the cookie of a bookie with indexDirectories (the others: `MAKE_COOKIE`)."""
+"""Procedure that makes the cookie of a bookie with indexDirectories. Other bookies need `MAKE_COOKIE`."""
 DELETE_COOKIE = _procedure(
     ActionKind.DELETE_COOKIE,
     (SAVE_ROLE, "cookie_get BOOKIE"),

@@ -30,11 +30,11 @@ def why_last_of_set(holders: Sequence[str]) -> str:
 
 
 class StopSet:
-    """Bookies that stop so far; it tells whether a further stop leaves an entry without a server.
+    """The bookies that stop so far. The set tells whether a further stop leaves an entry without a server.
 
     Args:
-        joint_holders: sets of two or more bookies that alone serve an entry together. None if there are too
-            many to list; then any two bookies count as such a set.
+        joint_holders: sets of two or more bookies that are the only servers of an entry. None if there are
+            too many sets; then any two bookies count as such a set.
     """
 
     def __init__(self, joint_holders: Iterable[Collection[str]] | None = ()) -> None:
@@ -44,7 +44,7 @@ class StopSet:
         self.stopping: set[str] = set()
 
     def last_holders(self, *bookies: str) -> tuple[str, ...]:
-        """Return the bookies that alone serve an entry together and would all stop, if ``bookies`` stop too.
+        """Return the only servers of an entry, if all of them stop once ``bookies`` stop too.
 
         Returns an empty tuple if there are none.
 
