@@ -39,7 +39,7 @@ class Audited:
     """The costs of one audit: its stages, peak memory in MiB, and numbers of replicas.
 
     ``replicas`` counts all expected replicas, ``unequal`` those that differ from the metadata. ``joins``
-    holds the costs of the join when it is repeated after the audit.
+    has the costs of each repetition of the join after the audit.
     """
 
     ledgers: int

@@ -93,8 +93,8 @@ class AlikeLedgers(NamedTuple):
 class Cluster:
     """A cluster of ``ledgers`` ledgers on ``bookies`` bookies.
 
-    ``hot`` is the percentage of ledgers whose first bookie is bookie 0. Their other members are all bookies
-    but bookie 0 in turn. This is the skew that one busy bookie causes.
+    ``hot`` is the percentage of ledgers whose first bookie is bookie 0. In their
+    ensembles, the other members are the remaining bookies in turn. This is the skew of one busy bookie.
 
     ``slice_of`` is the size of a larger cluster, of which this one is a part. The part consists of the
     ledgers whose index files lie in the first directories. Those directories are as full as in the larger

@@ -35,7 +35,7 @@ _ENTRY_HEADER = struct.Struct(">iqq")
 
 
 def lines() -> Iterator[Line]:
-    """Yield lines for the header scan of one file, the maps of many, and the rows of many."""
+    """Yield lines for the header scan of one log, the maps of many logs, and the rows of many logs."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         path = write_open_log(Path(folder, "0.log"), ENTRIES)
         size = path.stat().st_size

@@ -1,9 +1,9 @@
 """Whole audits against an earlier run, in turns with full audits of the same cluster.
 
 The cluster is generated, with a ZooKeeper snapshot and index files, and all audits use one warm session.
-Either nothing changes or one ledger in a hundred. The changed ledgers are spread evenly: the benchmark
-writes to one index file of each and changes its metadata. Or they follow practice: the oldest ledgers are
-deleted and as many new ones are added. Both kinds of audit must report the same findings. Seconds are
+Either nothing changes, or one ledger in a hundred changes. Evenly spread changes write to one index file of
+each changed ledger and change its metadata. Changes at both ends, as in practice, delete the oldest ledgers
+and add as many new ones. Both kinds of audit must report the same findings. Seconds are
 processor time of the process tree. An audit may reuse a directory's listing if the directory is older than
 the end of the earlier run (normally: an hour older).
 

@@ -8,8 +8,8 @@ The server's check only looks for missing copies, while the audit runs some fort
 therefore measure only the search for missing copies in this program: read metadata and indexes and join them,
 once with Spark and once in one process without Spark.
 
-A bookie on DbLedgerStorage answers no listing. The server's check waits for it: 5 seconds for 100 ledgers. It
-gets only the first ledgers there, and the benchmark compares rates.
+A bookie on DbLedgerStorage answers no listing. The server's check waits for the answer, 5 seconds for 100
+ledgers. There it checks only the first ledgers, and the benchmark compares rates.
 
 The last lines measure cold starts against the warm check: the join alone, including the session, and the
 whole command. They cover the real bookies, and generated clusters with one, five and ten times as many
@@ -77,7 +77,7 @@ class ComparisonCase:
 
     @property
     def checked(self) -> int:
-        """The number of ledgers that the server's check gets."""
+        """The number of ledgers that the server's check covers."""
         return min(DB_CHECKED_LEDGERS, self.ledgers) if self.storage == DB_STORAGE else self.ledgers
 
     def check(self) -> float:
@@ -121,7 +121,7 @@ class ComparisonCase:
         self.cluster.flush()
 
     def find_what_is_lost(self) -> None:
-        """Remove that ledger from a stopped bookie. The audit must report this ledger and no other."""
+        """Remove the ledger of `write_one_to_lose` from a stopped bookie. The audit must report only it."""
         ledger, bookie = self.ledgers, self.cluster.ids[0]
         self.cluster.stop(bookie)
         if self.storage == DB_STORAGE:

@@ -38,7 +38,7 @@ Latencies = Mapping[str, Sequence[float]]
 """Seconds of each request, by kind (``reads`` or ``writes``)."""
 Phase = Callable[[float], Latencies]
 Work = Callable[[], AbstractContextManager[Callable[[], int]]]
-"""Starts to send requests; its context value returns the number of answers so far."""
+"""Function that starts to send requests. Its context value returns the number of answers so far."""
 
 
 def steady_phase(
@@ -75,7 +75,7 @@ def steady_phase(
 def run_processes(
     ask: Callable[..., Iterator[int]], shares: Sequence[tuple[Any, ...]]
 ) -> Iterator[Callable[[], int]]:
-    """Run one process per share that sends requests until the block ends; yield a counter of the answers.
+    """Run one process per share. Each sends requests until the block ends. Yield a counter of the answers.
 
     ``ask`` gets the share as its arguments and yields numbers of new answers.
     """

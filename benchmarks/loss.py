@@ -3,7 +3,7 @@
 The benchmark asks three questions: the effect of each possible failure, the effect of losing one rack, and
 the data that is one failure from loss.
 
-The run has a million ledgers. A larger run has ten million, and may take no more time for each ledger. The
+The run has a million ledgers. A larger run has ten million, and must not take more time per ledger. The
 time is this process's processor time, which other work on the machine hardly changes.
 
 The run's tables are computed. The ensembles are random, of three and five bookies. A quarter of the ledgers

@@ -2,7 +2,7 @@
 
 Two cases are whole audits: one bookie is in every ensemble, or in half of them. Further cases are a task's
 work on one unusual ledger: decode its metadata to rows with the expected entries, read its index to groups,
-or judge it where a copy is missing. The even case has as many segments, slots, entries or holes, spread over
+or judge it with a missing copy. The even case has as many segments, slots, entries or holes, spread over
 many ledgers. ``BKAUDIT_LEDGERS`` sets the number of ledgers of the audits.
 """
 
