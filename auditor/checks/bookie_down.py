@@ -1,4 +1,4 @@
-"""Bookies with a cookie and ledgers that are not registered."""
+"""Unregistered bookies that have a cookie and ledgers."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import ActionKind, Basis, Findings, Need, Roster, Severity, roster_check

@@ -110,7 +110,7 @@ def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
     Returns:
         One row per bookie: ``total`` sure rows, ``doubted`` rows, and a ``sample`` of ledgers, sure ones if
         there are any. Each column of ``sums`` has the sum of the sure rows. A column with the prefix
-        ``doubted_`` has that of the doubtful rows.
+        ``doubted_`` has the sum of the doubtful rows.
     """
     kinds = with_ledgers(rows, ["bookie_id", "doubtful"], *(F.sum(name).alias(name) for name in sums))
 

@@ -1,4 +1,4 @@
-"""Bookie ids that no server accepts, or that only an error in its pattern accepts."""
+"""Bookie ids that no server accepts, or that it accepts only because of an error in its pattern."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows

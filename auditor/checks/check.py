@@ -41,8 +41,9 @@ Way = Literal["records", "copies", "disks", "owners"]
 class Basis(StrEnum):
     """What the absence of a finding rests on. A finding counts as fixed only if a run looked at its basis.
 
-    A member has a word, its ``way``, its ``table`` and its ``needs``. Without the table the run did not look
-    at the basis; None if no table decides. Checks have these needs unless they declare others.
+    A member has a word, its ``way``, its ``table`` and its ``needs``. A run that lacks the table did not look
+    at the basis. ``table`` is None if no table decides that. A check has the ``needs`` of its basis unless it
+    declares others.
     """
 
     METADATA = "metadata", "records"
@@ -89,7 +90,7 @@ FINDING_COLUMNS = {
 
 
 MUST_HOLD = DATA_LOSS
-"""Urgencies whose checks must declare holds: actions that their findings forbid."""
+"""Urgencies that require a check to declare its holds. A hold is an action that its findings forbid."""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@
     stuck_hours = 48
 
 ``--checks`` replaces ``checks`` of the file, and ``--skip-checks`` replaces ``skip_checks``. A run without
-some checks is incomplete: their silence means nothing. The gate therefore refuses actions that the holds of
-these checks could forbid (`kinds_without_holds`). It treats a check with a less careful constant than the
-default in the same way.
+some checks is incomplete: it proves nothing about their faults. The gate therefore refuses actions that the
+holds of these checks could forbid (`kinds_without_holds`). It treats a check with a less careful constant
+than the default in the same way.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CheckConfiguration:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return the JSON object that must be equal in a resumed run and the run that broke off."""
+        """Return the JSON object that must be equal in an interrupted run and the run that resumes it."""
         return {"not_run": list(self.not_run), "constants": asdict(self.settings)}
 
     @property

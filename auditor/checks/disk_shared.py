@@ -78,6 +78,6 @@ def disk_shared(roster: Roster) -> Findings:
 
 
 def _cookie(row: Row) -> str:
-    """Return the part of two directories' cookies that is equal if one is a copy of the other."""
+    """Return the part of a directory's cookie that is equal in each copy of the directory."""
     names = ("cookie_bookie_id", "instance_id", "journal_dirs", "ledger_dirs", "index_dirs", "configured")
     return repr([row[name] for name in names])

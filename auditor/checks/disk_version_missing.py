@@ -85,7 +85,7 @@ def disk_version_missing(roster: Roster) -> Findings:
 
 
 def _is_released(bookie: Row | None) -> bool:
-    """Return whether the metadata shows that a bookie, certainly itself, holds nothing that is needed."""
+    """Return whether no ensemble or mark names a bookie whose data is certainly its own."""
     if bookie is None or bookie["suspect"] or bookie["foreign_instance"]:
         return False
     return not (bookie["named"] or bookie["marked"])

@@ -1,4 +1,4 @@
-"""Entry logs with bytes of deleted ledgers that other ledgers keep."""
+"""Entry logs that other ledgers keep, although they have bytes of deleted ledgers."""
 
 from auditor.checks.bookie_findings import logs, logs_per_bookie
 from auditor.checks.check import Basis, Column, DataFrame, F, Severity, Tables, check

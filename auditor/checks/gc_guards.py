@@ -23,7 +23,8 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
 
         - ``recent``: orphans that were in the metadata within the collectors' last interval. They do not
           count for `orphan-share` and `vanished-ranges`.
-        - ``lasting``: orphans that an earlier run had already. On a live store these two rules need enough.
+        - ``lasting``: orphans that an earlier run had already. On a live store, `orphan-share` and
+          `vanished-ranges` need enough of these.
         - ``unexplained``: the only orphans that count for `large-orphan-share` and `store-empty`. These two
           rules are never sure.
         - ``vanished``: ranges of ids that are gone as a whole, from ``low`` to ``high``, in the scope with
@@ -140,7 +141,7 @@ def doubted_orphans(tables: Tables) -> DataFrame:
 
 
 def doubt_clause() -> Column:
-    """Return the end of a sentence about a row of `doubted_orphans`: its doubts and the part of the store."""
+    """Return the end of a sentence about a row of `doubted_orphans`: its doubts, also about its id."""
     store_clause = if_known(words(" ({doubt})"))
     doubt_sentence = words(
         "; not sure: {doubts}{which}",

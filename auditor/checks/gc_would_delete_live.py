@@ -134,7 +134,7 @@ _CAUSE_TEXTS = {
 
 
 def _findings_without_index(tables: Tables) -> DataFrame:
-    """Return ledgers that lose bytes with a log or its compaction, because the index lacks the ledger."""
+    """Return ledgers that lose bytes when a log is deleted or compacted, because the index lacks them."""
     is_kept = (F.col("action") == GcAction.KEEP.value) | suspended()
     doomed_logs = tables.log_foresight.where(~is_kept).select("bookie_id", "path", "action")
     rows = tables.space.where(~F.col("remains")).join(doomed_logs, ["bookie_id", "path"])
@@ -163,7 +163,7 @@ def _findings_without_index(tables: Tables) -> DataFrame:
 
 
 def _unseen_replicas(tables: Tables) -> DataFrame:
-    """Return ledgers that name the bookie and have entries in a log that its collector does not see."""
+    """Return ledgers that name the bookie and have entries in its logs that its collector does not see."""
     plan_rows = tables.log_foresight.select("bookie_id", "path", "action", suspended().alias("suspended"))
     action = F.when(F.col("suspended"), GcAction.KEEP.value).otherwise(
         F.coalesce("action", F.lit(GcAction.KEEP.value))

@@ -1,4 +1,4 @@
-"""Bookie ids that only ensembles know."""
+"""Bookie ids that occur only in ensembles."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check

@@ -1,7 +1,7 @@
 """What checks need, what a run looked at, and which needs it did not meet.
 
 A check whose need is not met finds nothing, and that proves nothing. `lacks` is the only place that decides
-which needs a run did not meet. All reports use it; the doctor uses it for an audit to come.
+which needs a run did not meet. All reports use it. `bkaudit doctor` uses it for a planned audit.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class Sight:
         hidden: Reason why a place with cookies or registrations could not be read; None if there is none
             (`auditor.model.report.BookiesListed`).
         unclear: Bookies with a cookie or registration that could not be read.
-        sources: ``--bookies`` named any.
+        sources: Whether ``--bookies`` named a source.
         directories: Number of bookie directories found.
         read: Number of bookies that were read completely.
-        undecided: The run could not decide all ledgers and replicas.
+        undecided: Whether the run could not decide all ledgers and replicas.
         not_run: Checks that the run left out.
     """
 

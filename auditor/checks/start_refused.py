@@ -109,7 +109,7 @@ def _is_upgrade(start: Row, bookie: Row) -> bool:
 
 
 def _is_known(bookie: Row) -> bool:
-    """Return whether the cluster knows a bookie. It does not know one that was removed for good."""
+    """Return whether the cluster knows a bookie. A bookie that was removed for good is not known."""
     return bookie["named"] or bookie["has_cookie"] or bookie["registered"] is not None
 
 

@@ -22,8 +22,8 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
     """Add ``in_entry_logs`` and ``entry_logs_total`` to rows about a ledger.
 
     Returns:
-        ``in_entry_logs`` is an array with one struct for each entry log that has entries which the index of
-        its bookie lacks and needs. Logs with the most lost entries come first. The column is null if no log
+        ``in_entry_logs`` is an array with one struct for each entry log with needed entries that the index
+        of its bookie lacks. Logs with the most lost entries come first. The column is null if no log
         that was read has any, and in runs without ``--entry-logs``. Logs whose entries were not read, such as
         those of a collection, are only in the table log_entries.
     """
@@ -75,7 +75,7 @@ def in_entry_logs(lost_log: Column) -> Column:
     """Return the part of a message that names the entry logs of `with_entry_logs`; empty if there are none.
 
     Args:
-        lost_log: The row is about entries that no index has. Only logs with such entries are named.
+        lost_log: Whether the row is about entries that no index has. Only logs with such entries are named.
     """
     count = F.col("class_entries.count")
 
