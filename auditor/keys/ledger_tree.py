@@ -31,8 +31,8 @@ class Place(NamedTuple):
 
     Attributes:
         kind: see `classify`.
-        ledger_id: the ledger's id. For ``malformed`` the id that Java would list; None without one.
-        low: smallest id that the znode has, leads to, or could stand for; None if it stands for no ledger.
+        ledger_id: the ledger's id. For ``malformed`` the id that Java would list; None if there is no id.
+        low: smallest ledger id that the znode has, leads to, or could stand for; None if there is no such id.
         high: largest of these ids, inclusive; None like ``low``.
         scope_id: scope of these ids (BP-35); None if it could be any.
     """
@@ -163,7 +163,7 @@ def unread_place(kind: LayoutKind, rel: str) -> Place:
 
 
 def _place_of_other_layout(kind: LayoutKind, rel: str, own_place: Place) -> Place:
-    """Return the place of ``rel`` in another layout, if it is or leads to a ledger; else ``own_place``."""
+    """Return the place of ``rel`` in another layout if it leads to a ledger there; else ``own_place``."""
     for other_kind in _SEARCHED_LAYOUTS:
         ledger_id = None if other_kind is kind else from_path(other_kind, rel)
         if ledger_id is not None:
@@ -177,7 +177,7 @@ def _place_of_other_layout(kind: LayoutKind, rel: str, own_place: Place) -> Plac
 
 
 def _place_below(place: Place, has_children: bool) -> Place:
-    """Return the place of a znode, given ``place``, that of the leaf at or above the znode.
+    """Return the place of a znode. ``place`` is the place of the leaf at or above the znode.
 
     ``has_children`` is True if the znode is below the leaf. Java then does not list it, and it stands for no
     more ledgers than the leaf.
