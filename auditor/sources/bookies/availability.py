@@ -167,7 +167,7 @@ def _words(name: str) -> NDArray[np.uint64]:
 def splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return splitmix64's finaliser (Steele, Lea, Flood 2014).
 
-    One changed input bit flips half of the output.
+    One changed bit of the input changes about half of the output's bits.
     """
     value = value + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
