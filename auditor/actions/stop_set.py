@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from auditor.model.amounts import first_names
 
-DANGERS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
+DANGEROUS_CHECKS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
 """Checks on bookies whose next collection deletes needed data: stop them, or make them collect nothing."""
 NO_COLLECTION = "gcWaitTime=31536000000 and gcInitialWaitTime=31536000000"
 """Settings with which a bookie collects garbage a year (in ms) after its start, and then once a year."""
@@ -58,12 +58,12 @@ class StopSet:
         stopping_bookies = self.stopping | {*bookies}
         if self._joint_holders is None:
             return tuple(sorted(stopping_bookies)) if len(stopping_bookies) > 1 else ()
-        last_sets = (
+        last_holder_sets = (
             holders
             for holders in self._joint_holders
             if holders <= stopping_bookies and not holders.isdisjoint(bookies)
         )
-        return tuple(sorted({name for holders in last_sets for name in holders}))
+        return tuple(sorted({name for holders in last_holder_sets for name in holders}))
 
     def add(self, *bookies: str) -> None:
         """Add bookies to those that stop."""

@@ -17,7 +17,7 @@ from auditor.actions.run_inputs import RunInputs
 from auditor.audit.run_store import RunStore
 from auditor.audit.table_cache import TableCache
 from auditor.audit.unread_parts import bookies_with_unread_logs, holders_of_unread_records
-from auditor.checks import GROUP_OF, Basis, place_of_check
+from auditor.checks import GROUP_OF, Basis, check_order
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
 from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, healing_suspects
@@ -116,7 +116,7 @@ class RunChanges:
                 tally["new"] += count.findings
             elif self.previous is not None and count.change == Change.WORSE:
                 tally["worse"] += count.findings
-        ordered = sorted(tallies, key=lambda key: (place_of_check(*key[:3]), key[3]))
+        ordered = sorted(tallies, key=lambda key: (check_order(*key[:3]), key[3]))
         return [tallies[key] for key in ordered]
 
     def found(self) -> list[FindingCount]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.audit.table_cache import TableCache
-from auditor.checks.ledger_queries import rule_of
+from auditor.checks.ledger_queries import rule_sentence
 from auditor.codecs.bookie import java_properties
 from auditor.codecs.pulsar import bookie_racks
 from auditor.codecs.pulsar.placement_config import KEY
@@ -289,7 +289,7 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
         return list(placement.remarks)
     number = facts["located"] + facts["unlocated"]
     located_text = f"locations of {facts['located']} of {number} bookies are from {facts['mapping_origin']}"
-    policy = f"policy {rule_of(placement.settings)}, from {facts['policy_origin']}"
+    policy = f"policy {rule_sentence(placement.settings)}, from {facts['policy_origin']}"
     mapping = located_text if facts["mapping_origin"] else "no mapping was found"
     policy_remark = remark(RemarkKind.PLACEMENT, "placement is judged", policy, mapping)
     return [*placement.remarks, policy_remark, *_groups_remarks(placement.settings, facts)]

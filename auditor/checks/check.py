@@ -126,8 +126,8 @@ class Check:
     def __post_init__(self) -> None:
         if missing := [name for name in SECTIONS if not self.sections.get(name)]:
             raise TypeError(f"{self.id} does not document: {', '.join(missing)}")
-        if repeated := manual.repeated_headings(self._manual):
-            raise TypeError(f"{self.id} documents more than once: {', '.join(repeated)}")
+        if repeated_headings := manual.repeated_headings(self._manual_page):
+            raise TypeError(f"{self.id} documents more than once: {', '.join(repeated_headings)}")
         try:
             manual.commands(self.sections["Commands"])
         except ValueError as error:
@@ -145,12 +145,12 @@ class Check:
     @property
     def title(self) -> str:
         """Return the first line of the manual page, one sentence."""
-        return self._manual.partition("\n")[0]
+        return self._manual_page.partition("\n")[0]
 
     @property
     def sections(self) -> dict[str, str]:
         """Return the sections of the manual page: text by heading, in order."""
-        return manual.sections(self._manual)
+        return manual.sections(self._manual_page)
 
     @property
     def commands(self) -> tuple[Command, ...]:
@@ -160,11 +160,11 @@ class Check:
     @property
     def all_needs(self) -> frozenset[Need]:
         """Return the declared needs, and the metadata if the basis is metadata or owners."""
-        of_records = self.rests_on.way in ("records", "owners")
-        return self.needs | {Need.METADATA} if of_records else self.needs
+        is_of_records = self.rests_on.way in ("records", "owners")
+        return self.needs | {Need.METADATA} if is_of_records else self.needs
 
     @property
-    def _manual(self) -> str:
+    def _manual_page(self) -> str:
         return inspect.getdoc(self.find) or ""
 
 
@@ -186,12 +186,14 @@ class TableCheck(Check):
     @property
     def columns(self) -> tuple[str, ...]:
         """Return FINDING_COLUMNS as SQL over the rows of ``find``; the check's values replace nulls."""
-        milder = ", ".join(f"'{severity}'" for severity in Severity if not severity.at_least(self.severity))
-        own = f"'{self.urgency}'"
-        if milder:
-            own = f"IF(severity IN ({milder}), '{Urgency.REST}', {own})"
+        milder_severities = ", ".join(
+            f"'{severity}'" for severity in Severity if not severity.at_least(self.severity)
+        )
+        urgency_sql = f"'{self.urgency}'"
+        if milder_severities:
+            urgency_sql = f"IF(severity IN ({milder_severities}), '{Urgency.REST}', {urgency_sql})"
         expressions = {
-            "urgency": f"coalesce(urgency, {own}) AS urgency",
+            "urgency": f"coalesce(urgency, {urgency_sql}) AS urgency",
             "severity": f"coalesce(severity, '{self.severity}') AS severity",
         }
         return tuple(expressions.get(name, name) for name in FINDING_COLUMNS)

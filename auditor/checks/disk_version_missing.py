@@ -1,6 +1,6 @@
 """Directories without their cookie."""
 
-from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
+from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
     ActionKind,
     Basis,
@@ -71,7 +71,7 @@ def disk_version_missing(roster: Roster) -> Findings:
     bookies = {row["bookie_id"]: row for row in roster.bookies}
     for place, rows in group_rows(directories_without_version, lambda row: row["place"]).items():
         directories = sorted_facts(rows, "path", "role", "empty")
-        number = number_of(len(rows), "directory", "directories")
+        number = count_text(len(rows), "directory", "directories")
         verb = "has" if len(rows) == 1 else "have"
         paths = ", ".join(row["path"] for row in directories)
         message = f"{place}: {number} {verb} no VERSION: {paths}"

@@ -67,17 +67,17 @@ def _without_repeated_gaps(rows: DataFrame, first_tree: str, *later_trees: str) 
     """
     from auditor.sources.metadata.uri import SAVED
 
-    first = rows.where(F.col("path").endswith(f"/{first_tree}")).select(
+    first_tree_rows = rows.where(F.col("path").endswith(f"/{first_tree}")).select(
         F.col("store").alias("first_store"),
         F.col("damage").alias("first_damage"),
         F.col("path").alias("first_path"),
     )
-    top = F.regexp_replace("path", f"/({'|'.join(later_trees)})$", f"/{first_tree}")
+    first_tree_path = F.regexp_replace("path", f"/({'|'.join(later_trees)})$", f"/{first_tree}")
     is_repeated = (
         F.col("store").rlike(f":({'|'.join(SAVED)})://")
         & (F.col("store") == F.col("first_store"))
         & (F.col("damage") == F.col("first_damage"))
-        & (top == F.col("first_path"))
+        & (first_tree_path == F.col("first_path"))
         & (F.col("path") != F.col("first_path"))
     )
-    return rows.join(first, is_repeated, "left_anti")
+    return rows.join(first_tree_rows, is_repeated, "left_anti")

@@ -146,6 +146,6 @@ def begin_with(octets: NDArray[np.uint8], offsets: Longs, prefix: bytes) -> NDAr
     [True, True, False]
     """
     has_prefix = offsets <= len(octets) - len(prefix)
-    inside = np.flatnonzero(has_prefix)
-    has_prefix[inside] = windows(octets, offsets[inside], len(prefix)).view(f"S{len(prefix)}") == prefix
+    is_inside = np.flatnonzero(has_prefix)
+    has_prefix[is_inside] = windows(octets, offsets[is_inside], len(prefix)).view(f"S{len(prefix)}") == prefix
     return has_prefix

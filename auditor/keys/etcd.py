@@ -87,12 +87,12 @@ def read_by_java(relative_key: str) -> LedgerId | None:
     if len(name) > _JAVA_UUID_LENGTH or len(groups) != len(_GROUP_BITS):
         return None
     unsigned_id = 0
-    for group, bits in zip(groups, _GROUP_BITS, strict=True):
+    for group, bit_count in zip(groups, _GROUP_BITS, strict=True):
         match = _HEX_GROUP.fullmatch(group)
         number = int(match[1], 16) if match else -1
         if not 0 <= number < 2**63:
             return None
-        unsigned_id = unsigned_id << bits | number & ((1 << bits) - 1)
+        unsigned_id = unsigned_id << bit_count | number & ((1 << bit_count) - 1)
     return LedgerId.parse(f"{unsigned_id:032x}")
 
 

@@ -40,8 +40,8 @@ def run_files(path: str) -> tuple[Any, str]:
             f"{normalized_path}///" if normalized_path.endswith(":") else normalized_path
         )
     except (pa.ArrowException, OSError, ValueError) as error:
-        if (words := service_words(error)) is not None:
-            raise FileSystemError(f"{path}: {words}") from error
+        if (service_text := service_words(error)) is not None:
+            raise FileSystemError(f"{path}: {service_text}") from error
         raise RunUsageError(f"{path}: no file system found: {_not_found_reason(path, error)}") from error
     require_bucket(path, files, base)
     return files, base
@@ -134,8 +134,8 @@ def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.P
             check_columns(file.schema_arrow, schema)
             yield file
     except (OSError, pa.ArrowException, UnicodeDecodeError, RunError) as error:
-        if (words := service_words(error)) is not None:
-            raise RunUnreadableError(f"{table}/{name} cannot be read: {words}") from error
+        if (service_text := service_words(error)) is not None:
+            raise RunUnreadableError(f"{table}/{name} cannot be read: {service_text}") from error
         raise RunError(f"{table}/{name}: {error}") from error
 
 

@@ -54,11 +54,11 @@ def require_bucket(path: str, files: Any, base: str) -> None:
     from pyarrow import fs
 
     try:
-        is_there = files.get_file_info(bucket).type != fs.FileType.NotFound
+        has_bucket = files.get_file_info(bucket).type != fs.FileType.NotFound
     except OSError:
         # The answer to HEAD has no message. A listing has one, or shows that a part is readable.
-        is_there = _can_list(path, files, base)
-    if not is_there:
+        has_bucket = _can_list(path, files, base)
+    if not has_bucket:
         raise FileSystemError(
             f"{path}: there is no bucket {bucket}; check the name, the endpoint and the region"
         )

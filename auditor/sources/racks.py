@@ -59,14 +59,18 @@ def read_racks(path: str) -> RackMapping:
         raise UsageError(f"--racks {path}: is not text in UTF-8 (at byte {error.start})") from None
     locations: dict[str, Location] = {}
     for line_number, line in enumerate(text.splitlines(), 1):
-        words = line.partition("#")[0].split()
-        if words and len(words) != 2:
+        row_columns = line.partition("#")[0].split()
+        if row_columns and len(row_columns) != 2:
             raise UsageError(
-                f"--racks {path}: line {line_number} has {len(words)} columns, not a bookie and a location"
+                f"--racks {path}: line {line_number} has {len(row_columns)} columns, not a bookie "
+                "and a location"
             )
-        if words:
+        if row_columns:
             _add_location(
-                locations, words[0], Location(None, (), path, words[1]), f"--racks {path}: line {line_number}"
+                locations,
+                row_columns[0],
+                Location(None, (), path, row_columns[1]),
+                f"--racks {path}: line {line_number}",
             )
     return locations
 

@@ -41,7 +41,7 @@ def decode(data: bytes) -> dict[str, str]:
     for line in _lines(text):
         match = _KEY.match(line)
         assert match is not None  # an empty key matches
-        properties.setdefault(_plain(match[1]), _plain(line[match.end() :].rstrip()))
+        properties.setdefault(_unescape(match[1]), _unescape(line[match.end() :].rstrip()))
     return properties
 
 
@@ -62,7 +62,7 @@ def _lines(text: str) -> list[str]:
     return lines if open_line is None else [*lines, open_line]
 
 
-def _plain(text: str) -> str:
+def _unescape(text: str) -> str:
     def character(match: re.Match[str]) -> str:
         name = match[1]
         if name[0] == "u" and len(name) == 5:

@@ -30,7 +30,7 @@ V2_HEADER = 41
 V2_BEFORE = LENGTH.size + 25
 """Number of bytes from a record's start to the end of its ids, if it is a BP-35 entry."""
 
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 """Number of bytes that are read at once if records are small."""
 
 HEAD = np.dtype([("length", ">i4"), ("ledger_id", ">i8"), ("entry_id", ">i8")])
@@ -53,7 +53,7 @@ def next_block(overshoot: int) -> int:
     >>> next_block(100), next_block(1 << 20)
     (1048576, 4096)
     """
-    return BLOCK if overshoot < _LONG_PAYLOAD_BYTES else _SPARSE_BLOCK_BYTES
+    return BLOCK_BYTES if overshoot < _LONG_PAYLOAD_BYTES else _SPARSE_BLOCK_BYTES
 
 
 @dataclass

@@ -299,15 +299,15 @@ def _answer_3(head: bytes, length: int) -> ReadAnswer:
         if response.status == Status.EOK:
             raise DecodeError(_WHAT, length, "status 0 (EOK) without an entry")
         return ReadAnswer(response.status, None, None, header.txnId)
-    tag, start, end = part
+    field_tag, start, end = part
     entry = proto_wire.first_bytes(head, _READ_BODY, _WHAT, start, end)
     inner = proto_wire.parse(pb.ReadResponse, head, _WHAT, start, end if entry is None else entry[0])
     if inner.status != response.status:
-        raise DecodeError(_WHAT, tag, f"status {response.status} outside and {inner.status} inside")
+        raise DecodeError(_WHAT, field_tag, f"status {response.status} outside and {inner.status} inside")
     unasked = entry is not None and response.status == Status.EUNKNOWNLEDGERSTATE
     if not unasked and (entry is not None) != (response.status == Status.EOK):
         presence = "without" if entry is None else "with"
-        raise DecodeError(_WHAT, tag, f"status {response.status} {presence} an entry")
+        raise DecodeError(_WHAT, field_tag, f"status {response.status} {presence} an entry")
     if entry is not None:
         _same_ids(head, entry[1], entry[2], inner.ledgerId, inner.entryId)
     return ReadAnswer(inner.status, inner.ledgerId, inner.entryId, header.txnId)

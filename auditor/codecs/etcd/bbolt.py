@@ -194,8 +194,8 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
     }
     counts[~is_valid_leaf] = 0
     leaf = np.repeat(np.arange(len(offsets)), counts)
-    firsts = np.cumsum(counts) - counts
-    element_offsets = offsets[leaf] + PAGE_HEADER.size + 16 * (np.arange(len(leaf)) - firsts[leaf])
+    first_elements = np.cumsum(counts) - counts
+    element_offsets = offsets[leaf] + PAGE_HEADER.size + 16 * (np.arange(len(leaf)) - first_elements[leaf])
     fields = _windows(data, element_offsets, _LEAF)
     key_at = element_offsets + fields["position"]
     value_at = key_at + fields["key"]
@@ -204,7 +204,7 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
     # have no checksum: that this holds is all that tells a damaged leaf.
     expected_starts = np.empty_like(key_at)
     expected_starts[1:] = value_end[:-1]
-    expected_starts[firsts[counts > 0]] = (offsets + PAGE_HEADER.size + 16 * counts)[counts > 0]
+    expected_starts[first_elements[counts > 0]] = (offsets + PAGE_HEADER.size + 16 * counts)[counts > 0]
     faulty_rows = np.flatnonzero(
         (key_at != expected_starts) | (value_end > end[leaf]) | (fields["flags"] > _IS_BUCKET)
     )

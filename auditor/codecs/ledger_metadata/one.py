@@ -83,8 +83,8 @@ def read_version(data: bytes) -> tuple[int, int]:
     (3, 30)
     """
     if not data.startswith(MAGIC):
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(data, MAGIC, strict=False))
-        raise DecodeError(WHAT, len(list(same)), "the header is not that of ledger metadata")
+        is_same = takewhile(lambda pair: pair[0] == pair[1], zip(data, MAGIC, strict=False))
+        raise DecodeError(WHAT, len(list(is_same)), "the header is not that of ledger metadata")
     match = _VERSION.match(data, len(MAGIC))
     if match is None or not _NUMBER.fullmatch(match[1]):
         raise DecodeError(WHAT, len(MAGIC), "no version number")
@@ -114,12 +114,12 @@ def without_password(data: bytes) -> bytes:
         if version == 1:
             ledger_metadata_text.parse_v1(data, start)
             return data
-        return head + (_of_text(data, start) if version == 2 else _of_message(data, start))
+        return head + (_interpret_text(data, start) if version == 2 else _interpret_message(data, start))
     except DecodeError:
         return head
 
 
-def _of_text(data: bytes, start: int) -> bytes:
+def _interpret_text(data: bytes, start: int) -> bytes:
     message = proto_text.parse(LedgerMetadataFormat, data, WHAT, start)
     if not message.HasField("password"):
         return data[start:]
@@ -127,7 +127,7 @@ def _of_text(data: bytes, start: int) -> bytes:
     return text_format.MessageToString(message).encode()
 
 
-def _of_message(data: bytes, start: int) -> bytes:
+def _interpret_message(data: bytes, start: int) -> bytes:
     """Return the length and the message. Drop the bytes after the message, which no reader uses."""
     begin, end = message_span(data, start)
     message = proto_wire.parse(LedgerMetadataFormat, data, WHAT, begin, end)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
 
-FEW = 100
+FEW_FIELDS = 100
 """Number of remaining messages below which each is walked alone. One step takes as long as 100 walks."""
 
 _MAX_VARINT = 10
@@ -59,12 +59,12 @@ def read_fields(
     ends: Longs,
     numbers: Sequence[int],
     blobs: Sequence[int],
-    few: int = FEW,
+    is_few: int = FEW_FIELDS,
 ) -> Fields:
     """Read the fields of many adjacent messages; message i is ``data[starts[i]:ends[i]]``.
 
     ``numbers`` are the field numbers of varints, ``blobs`` those of bytes, strings and messages. Values are
-    64 bits wide, as on the wire. Below ``few`` remaining messages, each message is walked; this does not
+    64 bits wide, as on the wire. Below ``is_few`` remaining messages, each message is walked; this does not
     change the result.
 
     >>> data = np.frombuffer(bytes.fromhex("0896011201610803"), np.uint8)
@@ -75,13 +75,13 @@ def read_fields(
     field_columns = _FieldColumns(data, len(starts), numbers, blobs)
     rows = np.flatnonzero(starts < ends)
     offsets, end = starts[rows], ends[rows]
-    while len(rows) >= max(few, 1):
+    while len(rows) >= max(is_few, 1):
         is_valid, after = field_columns.step(rows, offsets, end)
-        goes_on = is_valid & (after < end)
-        if goes_on.all():
+        has_next_byte = is_valid & (after < end)
+        if has_next_byte.all():
             offsets = after
             continue
-        rows, offsets, end = rows[goes_on], after[goes_on], end[goes_on]
+        rows, offsets, end = rows[has_next_byte], after[has_next_byte], end[has_next_byte]
     if len(rows):
         walks = [
             _walk(data[start:stop].tobytes())

@@ -118,8 +118,8 @@ def _numbers(properties: Iterable[PulsarLongProperty]) -> dict[str, int]:
 
 def _ranges(ledger: PulsarEntryBits) -> int:
     """Return the number of entry ranges in the bits of a ledger."""
-    words = b"".join(word.to_bytes(8, "little", signed=True) for word in ledger.words)
-    bits = int.from_bytes(words, "little")
+    bit_words = b"".join(bit_word.to_bytes(8, "little", signed=True) for bit_word in ledger.words)
+    bits = int.from_bytes(bit_words, "little")
     return (bits & ~(bits << 1)).bit_count()
 
 

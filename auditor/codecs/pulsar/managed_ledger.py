@@ -106,7 +106,7 @@ def _unpack(packed: bytes, compression: str, size: int, what: str, begins: int) 
         if compression == "ZLIB":
             message = zlib.decompressobj().decompress(packed, size + 1)
         else:
-            message = _cram(packed, compression, size + 1)
+            message = _pack(packed, compression, size + 1)
     except (cramjam.DecompressionError, zlib.error, ValueError, OSError) as error:
         raise DecodeError(what, begins, f"{compression} cannot be unpacked: {error}") from error
     if len(message) != size:
@@ -114,14 +114,14 @@ def _unpack(packed: bytes, compression: str, size: int, what: str, begins: int) 
     return message
 
 
-def _cram(packed: bytes, compression: str, most: int) -> bytes:
+def _pack(packed: bytes, compression: str, max_bytes: int) -> bytes:
     into: dict[str, Callable[[bytes, bytearray], int]] = {
         "LZ4": cramjam.lz4.decompress_block_into,
         "ZSTD": cramjam.zstd.decompress_into,
         "SNAPPY": cramjam.snappy.decompress_raw_into,
     }
-    room = bytearray(most)
-    return bytes(room[: int(into[compression](packed, room))])
+    buffer_bytes = bytearray(max_bytes)
+    return bytes(buffer_bytes[: int(into[compression](packed, buffer_bytes))])
 
 
 WHAT = "Pulsar managed ledger"

@@ -28,7 +28,7 @@ WHAT = "Pulsar placement config"
 KEY = "EnsemblePlacementPolicyConfig"
 """Key of the placement policy in a ledger's custom metadata."""
 
-_PRIMARY, _SECONDARY = "isolationBookieGroups", "secondaryIsolationBookieGroups"
+_PRIMARY_KEY, _SECONDARY_KEY = "isolationBookieGroups", "secondaryIsolationBookieGroups"
 
 
 class PlacementConfig(NamedTuple):
@@ -56,7 +56,9 @@ def decode(data: bytes) -> PlacementConfig:
         raise DecodeError(WHAT, offset_of(data, "policyClass"), "policyClass does not name a class")
     if not isinstance(properties, dict):
         raise DecodeError(WHAT, offset_of(data, "properties"), "properties are not an object")
-    primary, secondary = (_groups(data, name, properties.get(name)) for name in (_PRIMARY, _SECONDARY))
+    primary, secondary = (
+        _groups(data, name, properties.get(name)) for name in (_PRIMARY_KEY, _SECONDARY_KEY)
+    )
     return PlacementConfig(policy, properties, IsolationGroups(primary, secondary))
 
 

@@ -63,9 +63,8 @@ SCHEMA = schema_of(
 
 
 RACY_NS = 2_000_000_000
-"""Least age of a file's last change for a stamp, in ns.
-
-A file that changed later, or in the future, gets no stamp.
+"""Least age of a file's last change for a stamp, in ns. A file that changed later, or in the future, gets no
+stamp.
 
 The value covers the coarsest clock of any file system and the clock skew of a file server.
 """
@@ -105,8 +104,8 @@ def stamps(inodes: Numbers, sizes: Numbers, mtimes: Numbers, ctimes: Numbers, st
     value = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         value = splitmix(value ^ column.view(np.uint64))
-    limit = start_ns - RACY_NS
-    return Stamps(value.view(np.int64), (columns[2] < limit) & (columns[3] < limit))
+    newest_sure_ns = start_ns - RACY_NS
+    return Stamps(value.view(np.int64), (columns[2] < newest_sure_ns) & (columns[3] < newest_sure_ns))
 
 
 def _stamps_of(statuses: Sequence[os.stat_result], start_ns: int) -> Stamps:
@@ -129,11 +128,11 @@ def modification_times(
     """
     statuses = [state for state in states if state is not None]
     has_status = np.array([state is not None for state in states], np.bool_)
-    modified = np.array([status.st_mtime_ns for status in statuses], np.int64)
+    mtimes_ns = np.array([status.st_mtime_ns for status in statuses], np.int64)
     status_stamps = _stamps_of(statuses, start_ns)
     mtimes, value, sure = np.full(len(states), -1), np.zeros(len(states), np.int64), has_status.copy()
     mtimes[has_status], value[has_status], sure[has_status] = (
-        modified // 1_000_000,
+        mtimes_ns // 1_000_000,
         status_stamps.value,
         status_stamps.sure,
     )
@@ -148,18 +147,18 @@ def files_stamp(named_statuses: Iterable[tuple[str, os.stat_result]], start_ns: 
     >>> files_stamp([], start_ns=0) == files_stamp([], start_ns=1)
     True
     """
-    ordered = sorted(named_statuses)
-    file_stamps = _stamps_of([status for _, status in ordered], start_ns)
+    sorted_statuses = sorted(named_statuses)
+    file_stamps = _stamps_of([status for _, status in sorted_statuses], start_ns)
     if not file_stamps.sure.all():
         return None
-    mixed = np.zeros(1, np.uint64)
-    for (name, _), value in zip(ordered, file_stamps.value.view(np.uint64), strict=True):
-        for piece in (*_words(name), value):
-            mixed = splitmix(mixed ^ piece)
-    return int(mixed.view(np.int64)[0])
+    hashed = np.zeros(1, np.uint64)
+    for (name, _), value in zip(sorted_statuses, file_stamps.value.view(np.uint64), strict=True):
+        for piece in (*_name_words(name), value):
+            hashed = splitmix(hashed ^ piece)
+    return int(hashed.view(np.int64)[0])
 
 
-def _words(name: str) -> NDArray[np.uint64]:
+def _name_words(name: str) -> NDArray[np.uint64]:
     data = os.fsencode(name)
     return np.frombuffer(data.ljust(-(-len(data) // 8) * 8, b"\0"), "<u8").astype(np.uint64)
 

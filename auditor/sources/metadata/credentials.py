@@ -208,7 +208,7 @@ def read_credentials(path: str | None) -> Credentials:
 def _zookeeper(section: Section) -> ZooKeeperCredentials:
     digest, sasl, tls = section.section("digest"), section.section("sasl"), section.section("tls")
     return ZooKeeperCredentials(
-        digest=_login(digest, colon=False) if digest else None,
+        digest=_login(digest, separator=False) if digest else None,
         sasl=_sasl(sasl, "zookeeper") if sasl else None,
         tls=_tls(tls, has_own_checks=True) if tls else None,
     )
@@ -237,9 +237,9 @@ def _oxia(section: Section) -> OxiaCredentials:
     return OxiaCredentials(token, _tls(tls, has_own_checks=False) if tls else None)
 
 
-def _login(section: Section, colon: bool = True) -> Login:
+def _login(section: Section, separator: bool = True) -> Login:
     login = Login(section.require("user"), section.require("password", secret=True))
-    if not colon and ":" in login.user:
+    if not separator and ":" in login.user:
         section.wrong("user", "must not contain a colon: ZooKeeper reads user:password")
     return login
 

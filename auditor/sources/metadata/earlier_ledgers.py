@@ -42,9 +42,9 @@ BATCH_ROWS = 4 * PIECE_ROWS
 PIECE_BYTES = 8 << 20
 """Largest size of a piece's rows, in bytes. The server keeps a piece's values in memory while it answers."""
 
-_FILES_AT_ONCE = 16
+_MAX_OPEN_FILES = 16
 
-_FIRST_ROWS = 1_024
+_FIRST_LEDGER_BATCH_ROWS = 1_024
 """Number of rows to read at a time to find the first ledger of a file."""
 
 
@@ -88,9 +88,10 @@ class EarlierLedgers:
         The ranges together cover all keys from ``start`` on and before ``end``.
         """
         count = max(1, min(part_count, len(self.files)))
-        edges = [len(self.files) * number // count for number in range(count + 1)]
+        file_edges = [len(self.files) * part_number // count for part_number in range(count + 1)]
         groups = [
-            EarlierLedgers(self.table, self.files[begin:stop], self.whole) for begin, stop in pairwise(edges)
+            EarlierLedgers(self.table, self.files[first_file:end_file], self.whole)
+            for first_file, end_file in pairwise(file_edges)
         ]
         keys = [start, *(key_bytes(group.files[0].first) for group in groups[1:]), end]
         return [(group, *ends) for group, ends in zip(groups, pairwise(keys), strict=True)]
@@ -112,7 +113,7 @@ def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
     Raises:
         RunError: a file cannot be read, or the files are not in the order of their keys.
     """
-    with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_MAX_OPEN_FILES) as pool:
         reusable_files = list(pool.map(lambda name: _reusable_file(table, name), sorted(names)))
     files = tuple(file for file, _ in reusable_files if file is not None)
     if any(file.first >= next_file.first for file, next_file in pairwise(files)):
@@ -141,8 +142,8 @@ def pieces(
             yield EarlierPiece(start, first, pending_rows)
             start = first
         pending_rows, minimum_key = rows, last + b"\0"
-    no_rows = pa.RecordBatch.from_pylist([], columns)
-    yield EarlierPiece(start, end, pending_rows if pending_rows is not None else no_rows)
+    empty_batch = pa.RecordBatch.from_pylist([], columns)
+    yield EarlierPiece(start, end, pending_rows if pending_rows is not None else empty_batch)
 
 
 def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -154,11 +155,11 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
         with open_earlier_file(earlier.table, name, LEDGERS) as file:
             groups = range(file.num_row_groups)
             # One limit for the file, because a batch can span several small row groups.
-            bounds = [whole_batch_rows(file.metadata, group, BATCH_ROWS) for group in groups]
-            most = min(bounds, default=BATCH_ROWS)
-            for batch in file.iter_batches(most, columns=list(columns), use_threads=False):
-                listed = _is_listed(batch)
-                rows = batch if pc.all(listed).as_py() else batch.filter(listed)
+            batch_row_bounds = [whole_batch_rows(file.metadata, group, BATCH_ROWS) for group in groups]
+            max_batch_rows = min(batch_row_bounds, default=BATCH_ROWS)
+            for batch in file.iter_batches(max_batch_rows, columns=list(columns), use_threads=False):
+                is_listed = _ledger_row_mask(batch)
+                rows = batch if pc.all(is_listed).as_py() else batch.filter(is_listed)
                 rows_per_part = min(PIECE_ROWS, max(1, rows.num_rows // (1 + rows.nbytes // PIECE_BYTES)))
                 for start in range(0, rows.num_rows, rows_per_part):
                     yield rows.slice(start, rows_per_part)
@@ -173,14 +174,16 @@ def _reusable_file(table: str, name: str) -> tuple[LedgerFile | None, bool]:
     """
     with open_earlier_file(table, name, LEDGERS) as file:
         statuses = file.iter_batches(columns=["status"], use_threads=False)
-        is_whole = all(pc.all(_is_listed(batch), min_count=0).as_py() for batch in statuses)
-        for batch in file.iter_batches(_FIRST_ROWS, columns=["path", "status"], use_threads=False):
-            for path in batch["path"].filter(_is_listed(batch))[:1]:
+        is_whole = all(pc.all(_ledger_row_mask(batch), min_count=0).as_py() for batch in statuses)
+        for batch in file.iter_batches(
+            _FIRST_LEDGER_BATCH_ROWS, columns=["path", "status"], use_threads=False
+        ):
+            for path in batch["path"].filter(_ledger_row_mask(batch))[:1]:
                 return LedgerFile(name, path.as_py()), is_whole
     return None, is_whole
 
 
-def _is_listed(ledgers: pa.RecordBatch) -> pa.BooleanArray:
+def _ledger_row_mask(ledgers: pa.RecordBatch) -> pa.BooleanArray:
     return pc.is_in(ledgers["status"], pa.array(LISTED))
 
 

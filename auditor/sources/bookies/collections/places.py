@@ -182,8 +182,8 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
         remaining_places = [newest.take_from(place, newer_collections) for place in collection.places]
         newest.add(collection.path, collection.places)
         notes += [
-            f"{collection.path}: bookie {bookie} is read from the newer collection {newer}"
-            for bookie, newer in sorted(newer_collections.items())
+            f"{collection.path}: bookie {bookie} is read from the newer collection {newer_collection}"
+            for bookie, newer_collection in sorted(newer_collections.items())
         ]
         for number, place in enumerate(remaining_places):
             if place is None:
@@ -191,7 +191,7 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
             places.append(_with_own_paths(collection.path, place))
             for directory in place.directories:
                 directories.setdefault(
-                    _name(collection.path, directory.path),
+                    _name_in_collection(collection.path, directory.path),
                     CollectedDirectory(
                         collection.path,
                         directory.path,
@@ -229,7 +229,9 @@ def without_collections(collected: CollectedPlaces, reasons: Mapping[str, str]) 
             name: replace(directory, trouble=reasons.get(directory.collection, directory.trouble))
             for name, directory in collected.directories.items()
         },
-        whole=tuple(pair for pair in collected.whole if pair[0].path not in reasons),
+        whole=tuple(
+            collection_pair for collection_pair in collected.whole if collection_pair[0].path not in reasons
+        ),
         broken=tuple(sorted({**dict(collected.broken), **reasons}.items())),
     )
 
@@ -305,7 +307,7 @@ def _open_collection(path: str) -> _OpenCollection:
     )
 
 
-def _name(collection: str, path: str) -> str:
+def _name_in_collection(collection: str, path: str) -> str:
     return f"{collection}{IN_COLLECTION}{path}"
 
 
@@ -316,10 +318,14 @@ def _with_own_paths(collection: str, place: PlaceFound) -> PlaceFound:
     """
     return replace(
         place,
-        path=_name(collection, place.path),
+        path=_name_in_collection(collection, place.path),
         directories=tuple(
-            replace(directory, path=_name(collection, directory.path), inside=(collection, *directory.inside))
+            replace(
+                directory,
+                path=_name_in_collection(collection, directory.path),
+                inside=(collection, *directory.inside),
+            )
             for directory in place.directories
         ),
-        gaps=tuple((_name(collection, path), reason) for path, reason in place.gaps),
+        gaps=tuple((_name_in_collection(collection, path), reason) for path, reason in place.gaps),
     )

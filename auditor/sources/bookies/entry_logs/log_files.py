@@ -15,7 +15,7 @@ from auditor.model.states import LogFileKind
 from auditor.sources.bookies.entry_logs.rows import list_logs
 from auditor.sources.regular_file import open_regular
 
-_RECORD = struct.Struct(">iqq")
+_RECORD_FORMAT = struct.Struct(">iqq")
 
 
 class LogPaths:
@@ -24,9 +24,9 @@ class LogPaths:
     def __init__(self, directories: Sequence[str]) -> None:
         self.has_directories = bool(directories)
         self._directories = directories
-        self._paths = self._list()
+        self._paths = self._list_logs()
 
-    def _list(self) -> dict[int, str]:
+    def _list_logs(self) -> dict[int, str]:
         paths: dict[int, str] = {}
         for directory in self._directories:
             for log in list_logs(directory):
@@ -45,9 +45,9 @@ class LogSizes(LogPaths):
     def __init__(self, directories: Sequence[str]) -> None:
         super().__init__(directories)
         self._absent: set[int] = set()
-        self._measure()
+        self._measure_logs()
 
-    def _measure(self) -> None:
+    def _measure_logs(self) -> None:
         paths = self._paths
         sizes = {log_id: size for log_id in sorted(paths) if (size := _size(paths[log_id])) is not None}
         self.ids = np.array(list(sizes), np.int64)
@@ -55,10 +55,10 @@ class LogSizes(LogPaths):
 
     def list_again(self) -> None:
         """List the directories and measure the logs again. Raises OSError."""
-        self._paths = self._list()
-        self._measure()
+        self._paths = self._list_logs()
+        self._measure_logs()
 
-    def list_unknown(self, log_ids: Longs) -> None:
+    def list_again_if_unknown(self, log_ids: Longs) -> None:
         """List the directories again if no listing so far had all of the logs ``log_ids``. Raises OSError."""
         if not self.has_directories:
             return
@@ -88,10 +88,10 @@ class LogSizes(LogPaths):
     def record(self, log_id: int, offset: int) -> tuple[int, int, int] | None:
         """Return size, ledger and entry of the record with its entry at ``offset``; None past the end."""
         with open_regular(self._paths[log_id]) as file:
-            data = os.pread(file.fileno(), _RECORD.size, max(0, offset - 4))
-        if len(data) < _RECORD.size:
+            data = os.pread(file.fileno(), _RECORD_FORMAT.size, max(0, offset - 4))
+        if len(data) < _RECORD_FORMAT.size:
             return None
-        size, ledger_id, entry_id = _RECORD.unpack(data)
+        size, ledger_id, entry_id = _RECORD_FORMAT.unpack(data)
         return size, ledger_id, entry_id
 
 

@@ -105,7 +105,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
     scopes: list[Longs] = []
     ledgers: list[Longs] = []
     entries: list[Longs] = []
-    count = keys = 0
+    count = master_key_count = 0
     damage: DecodeError | None = None
     replay_error: ReplayError | None = None
     journal: Journal | None = None
@@ -116,7 +116,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
         try:
             journal = Journal.open(lambda offset, length: os.pread(descriptor, length, offset), size)
             for records in journal.records(start):
-                keys += int((records.entry_ids == MASTER_KEY).sum())
+                master_key_count += int((records.entry_ids == MASTER_KEY).sum())
                 _, ledger_ids, entry_ids, scope_ids = records.entries()
                 scopes.append(scope_ids)
                 ledgers.append(ledger_ids)
@@ -124,8 +124,8 @@ def read_entries(path: str, start: int) -> JournalEntries:
                 count += len(entry_ids)
                 is_full = count > _DEDUPLICATE_ENTRIES and len(ledgers) > 1 and count > 2 * len(ledgers[0])
                 if is_full and not any(column.any() for column in scopes):  # no server writes other scopes
-                    pair = distinct(np.concatenate(ledgers), np.concatenate(entries))
-                    ledgers, entries, count = [pair[0]], [pair[1]], len(pair[0])
+                    distinct_ids = distinct(np.concatenate(ledgers), np.concatenate(entries))
+                    ledgers, entries, count = [distinct_ids[0]], [distinct_ids[1]], len(distinct_ids[0])
                     scopes = [np.zeros(count, np.int64)]
                 if count > MOST_ENTRIES:
                     raise DecodeError(
@@ -137,7 +137,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
             # An invalid version is the only damage for which Journal.open fails.
             replay_error = journal.replay_error if journal is not None else ReplayError.INVALID_VERSION
     scope_ids, ledger_ids, entry_ids = map(_take_column, (scopes, ledgers, entries))
-    return JournalEntries(scope_ids, ledger_ids, entry_ids, keys, cut, damage, replay_error)
+    return JournalEntries(scope_ids, ledger_ids, entry_ids, master_key_count, cut, damage, replay_error)
 
 
 def _take_column(pieces: list[Longs]) -> Longs:
@@ -234,13 +234,15 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
         for directory in ledger_directories
     )
     troubles = list(_troubles(bookie_id, paths, instance_id))
-    starts = replay_marks(marks, len(paths.journal))
+    replay_start_marks = replay_marks(marks, len(paths.journal))
     directories = (
         ()
         if troubles
         else tuple(
             JournalDirectory(owned.found.path, hashlib.sha256(owned.found.version or b"").hexdigest(), *mark)
-            for owned, mark in zip((paths.found[path] for path in paths.journal), starts, strict=True)
+            for owned, mark in zip(
+                (paths.found[path] for path in paths.journal), replay_start_marks, strict=True
+            )
         )
     )
     return Journals(
@@ -264,8 +266,11 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
 
 def index_written(paths: BookiePaths) -> int | None:
     """Return the oldest of RocksDB's last writes to the index directories, in ms. None if none is known."""
-    found = [paths.found[path].found for path in paths.index if path in paths.found]
-    return min((each.index_written_ms for each in found if each.index_written_ms is not None), default=None)
+    directories_found = [paths.found[path].found for path in paths.index if path in paths.found]
+    return min(
+        (each.index_written_ms for each in directories_found if each.index_written_ms is not None),
+        default=None,
+    )
 
 
 def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...]]]:

@@ -243,7 +243,7 @@ Address = tuple[str, int]
 Endpoint = Address | str
 """The host and port of a bookie, or the reason why it has none."""
 
-SHARED = "another bookie is registered with the same address: answers cannot be attributed"
+SHARED_ADDRESS_REASON = "another bookie is registered with the same address: answers cannot be attributed"
 NOT_REGISTERED = "not registered: its address is not known"
 _MAX_PORT = 65_535
 
@@ -267,7 +267,7 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
     endpoint_by_bookie = {bookie_id: endpoint_by_id.get(bookie_id, NOT_REGISTERED) for bookie_id in bookies}
     return {
         # An answer does not name the bookie, so entries that one lacks would count as lost by the other.
-        bookie_id: SHARED
+        bookie_id: SHARED_ADDRESS_REASON
         if not isinstance(endpoint, str) and bookies_per_endpoint[endpoint] > 1
         else endpoint
         for bookie_id, endpoint in endpoint_by_bookie.items()

@@ -52,8 +52,8 @@ async def _probe(host: str, port: int, access: BookieAccess, timeout_s: float) -
     result = await _read(host, port, VERSION, access, timeout_s)
     if isinstance(result, UnreadError) and not isinstance(result, RefusedError):
         # A bookie that does not speak version 3 closes the connection.
-        older = await _read(host, port, VERSION_2, access, timeout_s)
-        result = result if isinstance(older, UnreadError) else older
+        older_result = await _read(host, port, VERSION_2, access, timeout_s)
+        result = result if isinstance(older_result, UnreadError) else older_result
     if isinstance(result, RefusedError):
         return ProbeResult(Reception.REFUSED, result.reason)
     if isinstance(result, UnreadError):

@@ -29,13 +29,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from auditor.errors import StoreError
-from auditor.sources.metadata.saved_files import HEAD, is_binary, kind_of_bytes, not_a, open_packed
+from auditor.sources.metadata.saved_files import HEAD_BYTES, is_binary, kind_of_bytes, not_a, open_packed
 from auditor.sources.metadata.uri import MetadataUri
 
 BEGIN, END = "begin", "end"
 TIME, NODES = "time", "nodes"
 
-_LATEST = 2**53
+_MAX_TIME_MS = 2**53
 """Largest time to accept, in ms.
 
 JSON numbers up to this limit are exact. The limit is a time in the year 287396.
@@ -73,38 +73,38 @@ class Frame:
 
     >>> frame = Frame()
     >>> frame.line(0, {"begin": {}}); frame.record(14); frame.line(40, {"end": {"nodes": 2}})
-    >>> frame.complete, frame.faults
+    >>> frame.is_complete, frame.faults
     (False, [(40, 'cut off or changed: its last line counts 2 records, 1 are present')])
     """
 
     records: int = 0
-    begun: bool = False
-    ended: bool = False
+    has_first_line: bool = False
+    has_last_line: bool = False
     time: int | None = None
     faults: list[tuple[int, str]] = field(default_factory=list)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether the dump has an ``end`` line, and as many records as that line says."""
-        return self.ended and not self.faults
+        return self.has_last_line and not self.faults
 
     def record(self, offset: int) -> None:
         """Count a record, even one that cannot be read."""
-        if self.ended and not self.faults:
+        if self.has_last_line and not self.faults:
             self.faults.append((offset, "a record after the last line of the dump"))
         self.records += 1
 
     def line(self, offset: int, frame: dict[str, Any]) -> None:
         """Check a ``begin`` or ``end`` line. ``frame`` is its JSON object."""
         if BEGIN in frame:
-            if self.begun or self.ended or self.records:
+            if self.has_first_line or self.has_last_line or self.records:
                 self.faults.append((offset, "a first line after other lines"))
-            self.begun = True
+            self.has_first_line = True
             begin_record = frame[BEGIN]
             time = begin_record.get(TIME) if isinstance(begin_record, dict) else None
             if time is None:
                 return
-            if type(time) is int and 0 <= time < _LATEST:
+            if type(time) is int and 0 <= time < _MAX_TIME_MS:
                 self.time = time
             else:
                 self.faults.append((offset, "a first line whose time is not a number of milliseconds"))
@@ -113,32 +113,30 @@ class Frame:
         expected_records = end.get(NODES) if isinstance(end, dict) else None
         if type(expected_records) is not int:
             self.faults.append((offset, "a last line that does not count nodes"))
-        elif self.ended:
+        elif self.has_last_line:
             self.faults.append((offset, "a second last line"))
         elif expected_records != self.records:
             counts = f"its last line counts {expected_records} records, {self.records} are present"
             self.faults.append((offset, f"cut off or changed: {counts}"))
-        self.ended = True
+        self.has_last_line = True
 
     def finish(self, offset: int) -> None:
         """Check that an ``end`` line came if there was a ``begin`` line.
 
         ``offset`` is the end of the file.
         """
-        if self.begun and not self.ended:
+        if self.has_first_line and not self.has_last_line:
             self.faults.append((offset, "cut off: the last line, which the first line announces, is missing"))
 
 
 LINE_LIMIT = 16 * 1024 * 1024
-"""Longest line to read, in bytes.
-
-Servers accept 1 to 1.5 MB per request by default, and can be set to more.
+"""Longest line to read, in bytes. Servers accept 1 to 1.5 MB per request by default, and can be set to more.
 """
 
 UNREAD = "unread"
 """Field of a record that has a reason instead of data."""
 
-_NUMBER_LIMIT = 2**63
+_INT64_LIMIT = 2**63
 _SURROGATE = re.compile("[\ud800-\udfff]")  # a lone surrogate, which JSON allows, is not UTF-8
 _REASON_LIMIT = 1000  # characters; the maker of a dump may have written anything
 
@@ -224,11 +222,11 @@ def base64_of(record: dict[str, Any], name: str) -> bytes:
 
 def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
     """Return the values of the fields ``names``, which must be 64-bit integers."""
-    numbers = [record.get(name) for name in names]
-    for name, number in zip(names, numbers, strict=True):
-        if type(number) is not int or not -_NUMBER_LIMIT <= number < _NUMBER_LIMIT:
+    int_values = [record.get(name) for name in names]
+    for name, int_value in zip(names, int_values, strict=True):
+        if type(int_value) is not int or not -_INT64_LIMIT <= int_value < _INT64_LIMIT:
             raise DamagedLineError(record["path"], f"no {name}")
-    return [int(number) for number in numbers if number is not None]
+    return [int(number) for number in int_values if number is not None]
 
 
 def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
@@ -249,7 +247,7 @@ def records_of(path: Path) -> Iterator[dict[str, Any]]:
     If the file is of another known format, the rest of it is not read.
     """
     with open_packed(path) as (file, _):
-        if is_binary(kind_of_bytes(file.peek(HEAD))):
+        if is_binary(kind_of_bytes(file.peek(HEAD_BYTES))):
             return
         length = -1
         while length:
@@ -279,10 +277,10 @@ def recognise(parsed: MetadataUri) -> None:
     except OSError:
         is_dump = False
     if not is_dump:
-        raise no_dump(path)
+        raise not_a_dump_error(path)
 
 
-def no_dump(path: Path) -> StoreError:
+def not_a_dump_error(path: Path) -> StoreError:
     """Return the error for a file or directory that is not a dump.
 
     The message names the apparent kind of the file, and says what to do.

@@ -158,8 +158,8 @@ class RecordsAt:
             raise StoreError(
                 f"{len(message.records)} records were received for {len(self.keys)} requested keys"
             )
-        pairs = zip(self.keys, message.records, strict=False)
-        return [_record_at(record, key) for key, record in pairs]
+        key_record_pairs = zip(self.keys, message.records, strict=False)
+        return [_record_at(record, key) for key, record in key_record_pairs]
 
     def after(self, items: list[OxiaRecord | None]) -> Self:
         """See `ShardQuestion`."""
@@ -197,5 +197,5 @@ def _record(record: Any, key: bytes) -> OxiaRecord:
     version = record.version
     session = version.session if version.HasField("session") else None
     # Times have no sign on the wire; what no clock says stays a number of 64 bits here.
-    times = (min(version.created, MAX_INT64), min(version.modified, MAX_INT64))
-    return OxiaRecord(key, record.value, version.id, version.modifications, *times, session)
+    created_and_modified = (min(version.created, MAX_INT64), min(version.modified, MAX_INT64))
+    return OxiaRecord(key, record.value, version.id, version.modifications, *created_and_modified, session)

@@ -48,7 +48,7 @@ class NotificationWatch:
             StoreError: a shard does not report all writes, or there are too many.
         """
         moved_ledgers: set[str] = set()
-        if set(self._client.renew()) != set(self._offsets):
+        if set(self._client.renew_assignments()) != set(self._offsets):
             raise StoreError("the shards of the namespace changed")
         for shard, start_offset in self._offsets.items():
             end_offset = self._client.offset(shard)
