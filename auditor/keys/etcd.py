@@ -71,7 +71,7 @@ def from_path(relative_key: str) -> LedgerId | None:
 
 
 def read_by_java(relative_key: str) -> LedgerId | None:
-    """Return the ledger that the driver reads from a key, canonical or not; None if the driver fails.
+    """Return the ledger that the driver reads from a key, even from an irregular key; None if it fails.
 
     Java's ``UUID.fromString`` (11 and later) accepts groups of unusual length, upper-case letters, and a
     plus sign. It drops the bits that do not fit into a group. The driver ignores everything before the
@@ -97,10 +97,10 @@ def read_by_java(relative_key: str) -> LedgerId | None:
 
 
 def listed_by_java(relative_key: str) -> int | None:
-    """Return the id that the driver's listing gives for a key; None if it gives none.
+    """Return the id that the driver's listing gives for a key; None if the listing omits the key.
 
-    Garbage collection uses this listing. The listing begins with the key of id 0 and ends before the key
-    of the largest id. It drops the scopes of the ids.
+    Garbage collection uses this listing. The listing begins with the key of id 0 and ends before the key of
+    the largest id. The listed ids have no scope.
 
     >>> listed_by_java("ledgers/00000000-0000-0000-0000-000000000007")
     7

@@ -51,7 +51,7 @@ def to_path(ledger_id: int) -> str:
 def from_name(name: str) -> int | None:
     """Return the ledger of an index file by its name; None if the name cannot be that of an index file.
 
-    Like the server, this ignores the directories. Compare the path with `to_path` to check them.
+    Like the server, this function ignores the directories. To check them, compare the path with `to_path`.
 
     >>> from_name("1234.idx"), from_name("0001.idx"), from_name("notes.txt")
     (4660, None, None)
@@ -131,7 +131,7 @@ def spellings(steps: Sequence[int]) -> Iterator[str]:
 
 
 def third_step(directory: str, name: str) -> tuple[int, ...] | None:
-    """Return the numbers that three nested directories stand for: the two in ``directory``, and ``name``.
+    """Return the numbers of three nested directories: the two in the path ``directory``, and ``name``.
 
     Return None if a name is not a number, or if the directories belong to scope 0.
 
@@ -144,7 +144,7 @@ def third_step(directory: str, name: str) -> tuple[int, ...] | None:
 
 
 def is_scoped_top(name: str) -> bool:
-    """Return whether a directory in ``current`` is a padded one, which leads to indexes outside scope 0.
+    """Return whether a directory in ``current`` has a padded name, and so leads to indexes outside scope 0.
 
     >>> is_scoped_top("00000000"), is_scoped_top("0"), is_scoped_top("locations")
     (True, False, False)

@@ -128,7 +128,7 @@ def to_scoped_path(ledger: LedgerId) -> str:
 def ledger_of_path(relative_path: str) -> LedgerId | None:
     """Return the ledger whose id the path ``relative_path`` below `SCOPES` contains; None for any other path.
 
-    The id may be of scope 0. Such a ledger does not belong below `SCOPES`, but somebody may have put it
+    The id may be of scope 0. Such a ledger does not belong below `SCOPES`, but a client may have put it
     there.
 
     >>> ledger_of_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
@@ -162,7 +162,7 @@ class ScopeSpan(NamedTuple):
 def scope_span(relative_path: str) -> ScopeSpan:
     """Return the range of ids that can be at or below ``relative_path``.
 
-    Only the leading directories that are valid digits narrow the range.
+    Leading directories narrow the range, up to the first one that is not a valid group of digits.
 
     >>> scope_span("scopes/0000/0000/0000/0001/ffff")
     ScopeSpan(scope=1, low=-281474976710656, high=-1)

@@ -31,8 +31,8 @@ class Place(NamedTuple):
 
     Attributes:
         kind: see `classify`.
-        ledger_id: the ledger's id. For ``malformed`` the id that Java would list; None without one.
-        low: smallest id that the znode has, leads to, or could stand for; None if it stands for no ledger.
+        ledger_id: the ledger's id. For ``malformed`` the id that Java would list; None if there is no id.
+        low: smallest ledger id that the znode has, leads to, or could stand for; None if there is no such id.
         high: largest of these ids, inclusive; None like ``low``.
         scope_id: scope of these ids (BP-35); None if it could be any.
     """
@@ -177,7 +177,7 @@ def _place_of_other_layout(kind: LayoutKind, relative_path: str, own_place: Plac
 
 
 def _classify_below(place: Place, has_children: bool) -> Place:
-    """Return the place of a znode, given ``place``, that of the leaf at or above the znode.
+    """Return the place of a znode. ``place`` is the place of the leaf at or above the znode.
 
     ``has_children`` is True if the znode is below the leaf. Java then does not list it, and it stands for no
     more ledgers than the leaf.

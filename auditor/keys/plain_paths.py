@@ -22,9 +22,7 @@ from auditor.model.ledger_id import LayoutKind
 _SHORT_TEMPLATE, _LONG_TEMPLATE, _FLAT_TEMPLATE = "00/0000/L0000", "000/0000/0000/0000/L0000", "L0000000000"
 _TEN_DIGITS = 10**10
 _MAX_ID = 2**63 // _TEN_DIGITS * _TEN_DIGITS
-"""Smallest id that this module leaves to `classify`: it, or an id with the same upper digits, could exceed
-a long.
-"""
+"""Smallest id that this module leaves to `classify`. An id with the same upper digits could exceed a long."""
 
 _KEY = b"ledgers/00000000-0000-0000-"
 _HEX_LENGTH, _HYPHEN = len("0000-000000000000"), 4

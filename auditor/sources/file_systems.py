@@ -22,8 +22,8 @@ def run_files(path: str) -> tuple[Any, str]:
     pyarrow is imported here, because opening a run is the first step that needs it.
 
     Raises:
-        RunError: there is no such file system, or the URI contains a password: the program shows and stores
-            its paths.
+        RunError: there is no such file system, or the URI contains a password. (The program shows and stores
+            paths.)
         FileSystemError: an object store refuses the request, or has no such bucket.
     """
     import pyarrow as pa
@@ -53,7 +53,10 @@ def absolute(path: str) -> str:
 
 
 def require_file(files: Any, path: str) -> None:
-    """Refuse a local path that is not a regular file: pyarrow would open it and wait. Raises OSError."""
+    """Refuse a local path that is not a regular file, because pyarrow would open it and wait.
+
+    Raises OSError.
+    """
     if files.type_name == "local":
         require_regular(path)
 
@@ -87,7 +90,7 @@ def parent_of(path: str) -> str | None:
 def _not_found_reason(path: str, error: Exception) -> str:
     """Return one line that says why a path has no file system.
 
-    For hdfs:// it replaces pyarrow's text, which lists every place where pyarrow looked for libhdfs.
+    For hdfs://, the line replaces pyarrow's text, which lists every place where pyarrow looked for libhdfs.
     """
     if path.startswith("hdfs://"):
         return (
@@ -115,8 +118,8 @@ def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.P
     """Open the file ``name`` of the table directory ``table``. Reads verify page checksums.
 
     Raises:
-        RunError: the file is missing, cut off or damaged, or has other columns than ``schema``. The caller's
-            reads in the ``with`` block raise it too. The message names the file.
+        RunError: the file is missing, cut off or damaged, or has other columns than ``schema``. Reads in the
+            caller's ``with`` block raise the same error. The message names the file.
     """
     import pyarrow as pa
     from pyarrow import parquet as pq

@@ -38,7 +38,7 @@ def service_words(error: object) -> str | None:
 def require_bucket(path: str, files: Any, base: str) -> None:
     """Refuse a path in a bucket that does not exist, or that the credentials may not read.
 
-    Each process checks a bucket once. It is enough if the credentials may list a part of the bucket.
+    Each process checks a bucket once. Permission to list a part of the bucket is enough.
 
     Args:
         path: path as the user wrote it.

@@ -111,7 +111,7 @@ def ask_script(script: str, hosts: Iterable[str]) -> RackMapping:
 def locate(bookie: str, host: str | None, mapping: RackMapping) -> Location | None:
     """Return the location of a bookie: that of its id, else of ``host``, else of the host in its id.
 
-    Return None if the mapping has none of them.
+    Return None if the mapping has no location for any of the three.
 
     >>> racks = {"bk1:3181": Location("/r1"), "bk2": Location("/r2")}
     >>> locate("bk2:3181", None, racks).path, locate("bk3:3181", "bk2", racks).path
@@ -124,7 +124,7 @@ def locate(bookie: str, host: str | None, mapping: RackMapping) -> Location | No
 
 
 def locate_all(hosts: Mapping[str, str | None], mapping: RackMapping) -> dict[str, Location]:
-    """Return the location of each bookie. If the mapping has none, the location has the path None.
+    """Return the location of each bookie. A bookie that is not in the mapping gets a location with path None.
 
     ``hosts`` maps each bookie id to the bookie's host; None if the host is unknown.
     """
@@ -154,7 +154,7 @@ def _toml_mapping(path: str, values: Mapping[str, Any]) -> RackMapping:
 def _add_location(locations: dict[str, Location], name: str, location: Location, option_name: str) -> None:
     """Normalise a location and add it to ``locations`` under a name. Refuse a name that is present already.
 
-    ``option_name`` is the line or entry for messages.
+    ``option_name`` names the line or entry in messages.
     """
     assert location.given is not None
     if name in locations:

@@ -99,13 +99,13 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
 
 
 def _active_rows(batch: GroupBatch, end: Longs, low: Longs) -> Longs:
-    """Return the group of the set that spans each interval, or -1."""
+    """Return for each interval the group of the set that spans it, or -1."""
     rows = np.searchsorted(batch.first, low, side="right") - 1
     return np.where(low < end[rows], rows, -1)
 
 
 def _window(window: Longs, period: Longs, span: Longs) -> Longs:
-    """Return the least common multiple, at most the interval's span."""
+    """Return the least common multiple of window and period, but at most the interval's span."""
     # Compared before it is multiplied: the product could pass int64.
     cofactor = window // np.gcd(window, period)
     return np.where(cofactor > span // period, span, cofactor * period)
@@ -132,7 +132,7 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int)
 
 
 def runs_of_steps(steps: Steps, keep: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
-    """Return start, end and interval of the maximal runs of the ``keep`` steps; no run crosses an interval.
+    """Return start, end and interval of the maximal runs of the steps that ``keep`` selects, per interval.
 
     >>> steps = sweep([GroupBatch.of([[(0, 9, 1, 3)]])], [1])
     >>> [part.tolist() for part in runs_of_steps(steps, steps.value == 0)]
@@ -151,7 +151,7 @@ _PartColumns = tuple[Longs, Longs, Longs, Longs]
 
 
 def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
-    """Return the entries of the ``keep`` steps, in every repetition of their windows, as one folded set.
+    """Return the entries of the steps that ``keep`` selects, in all repetitions of windows, as a folded set.
 
     Raises `CoverageLimitError` if more than `MOST_RUNS` runs would have to be written out.
 
@@ -210,7 +210,7 @@ def _single_runs(start: Longs, end: Longs) -> _PartColumns:
 
 
 def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _PartColumns:
-    """Repeat one run per interval up to the interval's end: full runs, and the part of a run that fits."""
+    """Repeat one run per interval up to the interval's end. The last run is cut if it does not fit."""
     size = end - start
     full = np.maximum((high - size - start) // period + 1, 0)
     last = start + (full - 1) * period

@@ -2,12 +2,13 @@
 
 A set is first split into its maximal runs of consecutive entries. A run joins the group before it if it has
 the size of the group's runs, in two cases. If the group has one run so far, the distance of the two runs
-becomes the period. If the group has several, the run's distance from the last of them must be the period.
-Otherwise the run opens a new group. So the proposal's examples come out as one group and as four, and equal
-sets have equal bytes, however they were built.
+becomes the period. If the group has several runs, the distance to its last run must be the period. Otherwise
+the run opens a new group. So the proposal's two examples become one group and four groups. Equal sets have
+equal bytes, however they were built.
 
 A group's numbers are int32. A run longer than 2^31 - 1 is cut into pieces of that size and a rest. Only these
-pieces become groups that touch. Runs never join at a distance above 2^31 - 1, or not above their size.
+pieces become groups that touch. Two runs do not join if their distance is above 2^31 - 1, or is at most their
+size.
 
 The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) is meant to do the same and never
 does: it writes one group per run.
@@ -148,7 +149,7 @@ def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatc
 
 
 def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
-    """Fold sets of runs that do not touch: the rules of `fold_runs`, with fewer passes."""
+    """Fold sets of runs that do not touch. The result is that of `fold_runs`, with fewer passes."""
     if not len(start) or int(size.max()) > MAX_RUN_ENTRIES:
         return fold_runs(start, size, offsets)
     positions = opening_runs(start, size, set_heads(offsets))

@@ -1,6 +1,7 @@
 """The server's own reading of a BP-34 value (``AvailabilityOfEntriesOfLedger``, 4.17.2 and 4.18.0).
 
-No verdict of an audit uses it. It shows what BookKeeper's own tools would answer, including oddities:
+No verdict of an audit uses this module. It shows what BookKeeper's own tools would answer. The class has
+these oddities:
 
     accepted    a negative version, a negative count, bytes after the last group; groups that are out of order
                 (they are sorted), groups of equal start (the last one stays), groups of size 0 or below,

@@ -82,7 +82,10 @@ def _touches(batch: GroupBatch) -> NDArray[np.bool_]:
 
 
 def _split_groups(batch: GroupBatch, touches_previous: NDArray[np.bool_]) -> GroupBatch:
-    """Split a touching first or last run off each group of several runs: at most head, body and tail."""
+    """Split the first or last run off a group of several runs if that run touches another group.
+
+    The result has at most a head, a body and a tail for each group.
+    """
     has_several_runs = batch.last > batch.first
     has_head = has_several_runs & touches_previous
     has_tail = has_several_runs & np.append(touches_previous[1:], False)
@@ -156,7 +159,7 @@ BLOCK_ENTRIES = 1 << 17
 
 
 class Openers(NamedTuple):
-    """The first run of each group: the position of its first id in the row, its length, its first id."""
+    """The first run of each group: the run's first id, the position of this id in the row, and the length."""
 
     positions: Longs
     size: Longs
@@ -202,10 +205,10 @@ def openers(entries: Longs, heads: Longs) -> Iterator[Openers]:
 def opening_runs(
     first: Longs, size: Longs, heads: Longs, settled_runs: int = 0, may_join: bool = True
 ) -> Longs:
-    """Return which runs, given by first ids and sizes, open a group; ``heads`` are the first runs of sets.
+    """Return the numbers of the runs that open a group. ``first`` and ``size`` describe the runs.
 
-    The first ``settled_runs`` runs are decided already. ``may_join`` says whether the last of these opened a
-    group, which the next run may join.
+    ``heads`` are the first runs of sets. The first ``settled_runs`` runs are decided already. ``may_join`` is
+    True if the last of these opened a group, so that the next run may join the group.
 
     >>> opening_runs(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
     [0, 3]
@@ -267,7 +270,7 @@ def _openers_among(
 
 
 def _state_at(entries: Longs, heads: Longs, run_starts: Longs, block_end: int) -> Longs | None:
-    """Return ``run_starts`` moved on to ``block_end``. None if runs change before it, or a set begins."""
+    """Return ``run_starts`` moved on to ``block_end``; None if runs change before that, or a set begins."""
     starts, last = run_starts.tolist(), block_end - 1
     open_run = starts[-1]
     # Ids ascend: where the last is as far from the first as their places are, none is missing in between.

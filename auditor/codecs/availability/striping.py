@@ -165,7 +165,7 @@ def short_of_whole(
     is_missing: NDArray[np.bool_],
     min_missing: NDArray[np.int64],
 ) -> tuple[GroupBatch, NDArray[np.bool_]]:
-    """Return the entries of each segment of which ``min_missing`` or more copies are missing, not yet folded.
+    """Return, for each segment, the entries that miss ``min_missing`` or more copies, not yet folded.
 
     There is one set per row. Arguments are as in `worst_of_whole`; ``min_missing`` is 1 or more. The second
     result says for each row whether the set is valid. A set is not valid if the entries have several runs

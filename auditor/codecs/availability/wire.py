@@ -197,7 +197,7 @@ def expand(groups: Groups) -> NDArray[np.int64]:
 
 
 def _starts(batch: GroupBatch) -> tuple[Longs, Longs]:
-    """Return the start of every run, and the group that it comes from."""
+    """Return the start of every run, and the number of the group that the run comes from."""
     count = (batch.last - batch.first) // np.maximum(batch.period, 1) + 1
     _check_count(float(count.sum(dtype=np.float64)), "runs")
     row = np.repeat(np.arange(len(count)), count)

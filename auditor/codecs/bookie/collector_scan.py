@@ -44,7 +44,8 @@ class ScannedLog(NamedTuple):
     """The records that a collector's scan counts, in the order of the log: arrays of one length.
 
     ``offsets`` are the starts of records. ``sizes`` are whole records, with the four bytes of the size
-    itself. ``may_fail`` says whether a record has more than `MAY_FAIL_BYTES`. Then the scan may fail instead.
+    itself. ``may_fail`` is True if a record has more than `MAY_FAIL_BYTES`; then the real scan may fail
+    instead.
     """
 
     offsets: Longs
@@ -60,7 +61,7 @@ class ScannedLog(NamedTuple):
         return dict(zip(ledgers.tolist(), totals.tolist(), strict=True))
 
     def contains(self, offsets: Longs) -> NDArray[np.bool_]:
-        """Return for each of some records, given by their starts, whether the scan counts it."""
+        """Return for each record that starts at one of ``offsets`` whether the scan counts the record."""
         if not len(self.offsets):
             return np.zeros(len(offsets), np.bool_)
         row = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
@@ -71,7 +72,7 @@ class ScannedLog(NamedTuple):
 def scan_log(
     read_at: ReadAt, size: int, direct: bool, buffer_bytes: int = DIRECT_BUFFER_BYTES
 ) -> ScannedLog | None:
-    """Scan a log of ``size`` bytes as the server does. None if the server's scan fails.
+    """Scan a log of ``size`` bytes as the server does. Return None if the server's scan fails.
 
     Args:
         read_at: Returns bytes of the file.

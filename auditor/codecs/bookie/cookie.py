@@ -34,7 +34,7 @@ _JAVA_WHITESPACE = bytes(range(0x21))
 def decode(data: bytes) -> Cookie:
     r"""Read a cookie. Raises `DecodeError` if it breaks its format, or is too old to have content.
 
-    Like the server, this does not check the number before the directories.
+    Like the server, this function does not check the number before the directories.
 
     >>> decode(b'4\nbookieHost: "a" journalDir: "/j" ledgerDirs: "1\\t/l"').ledger_dirs
     ('/l',)

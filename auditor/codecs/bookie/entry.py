@@ -131,7 +131,7 @@ def master_key(password: bytes) -> bytes:
 def digest_matches(
     entry: bytes, header_bytes: int, digest_type: str, key: bytes | None = None
 ) -> bool | None:
-    """Return whether an entry matches its digest. None if it cannot be checked: DUMMY, or MAC without a key.
+    """Return whether an entry matches its digest; None for DUMMY, or for MAC if ``key`` is None.
 
     An entry too short for its digest does not match.
 

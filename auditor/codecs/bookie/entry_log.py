@@ -85,7 +85,7 @@ class EntryLogHeader:
 
 
 def as_it_stands(data: bytes) -> EntryLogHeader:
-    """Read the header without a check of its numbers. Raises `DecodeError` if ``data`` is no entry log."""
+    """Read the header, but do not check its numbers. Raises `DecodeError` if ``data`` is no entry log."""
     if len(data) < HEADER_BYTES:
         raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER_BYTES} header bytes")
     magic, *numbers = _HEADER.unpack_from(data)

@@ -138,7 +138,7 @@ class EntryLogRecords(LengthPrefixed):
             offset += stop
 
     def _walk(self, block: bytes, base: int) -> tuple[Longs, int]:
-        """Return the starts of whole records in a block, and the place in the block where the next begins."""
+        """Return the starts of whole records in a block, and the position in the block of the next record."""
         pieces: list[Longs] = []
         starts: list[int] = []
         add, unpack = starts.append, LENGTH.unpack_from
@@ -301,9 +301,9 @@ def _sum_map(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | No
 
 
 def _ledgers_of_misread(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums | None:
-    """Return the bytes by ledger of a scan with a wrong buffer. None if the scan does not use the buffer.
+    """Return the bytes by ledger of a scan with a wrong buffer; None if the scan does not use the buffer.
 
-    The buffer has the start of the file. The scan takes it for bytes from ``-shift`` on.
+    The buffer has the start of the file. The scan mistakes the buffer for the bytes from ``-shift`` on.
     """
     buffer = read_at(0, buffer_bytes)
     buffer_end = len(buffer) - shift  # where it reads on, from where it is

@@ -10,7 +10,8 @@ LAC and its digest. Slot e, at byte 1024 + 8 * e, is 0 if the bookie does not ho
 `auditor.codecs.availability.fold.fold_slots` reads them.
 
 The rules are those of the server's ``FileInfo.readHeader``: versions above 1 are refused, and a negative
-version counts as version 0. No value of this module keeps the master key; only `header_key` returns it.
+version counts as version 0. Only `header_key` returns the master key; no other value of this module contains
+it.
 """
 
 from __future__ import annotations

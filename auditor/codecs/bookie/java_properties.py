@@ -46,7 +46,7 @@ def decode(data: bytes) -> dict[str, str]:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines except empty lines and comments. A line that others continue is joined with them."""
+    """Return the lines except empty lines and comments. A line and its continuation lines become one line."""
     lines: list[str] = []
     open_line: str | None = None
     for raw in re.split(r"\r\n|\r|\n", text):

@@ -48,7 +48,7 @@ _SPARSE_BLOCK_BYTES = 4096
 def next_block(overshoot: int) -> int:
     """Return how many bytes to read next if the last record ends ``overshoot`` bytes after its block.
 
-    If payloads are long, this is little more than the ids of the next record.
+    If payloads are long, the result is little more than the length of the next record's ids.
 
     >>> next_block(100), next_block(1 << 20)
     (1048576, 4096)
@@ -83,7 +83,9 @@ def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np
 
 
 def has_v2_flags(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return for the first byte of each entry, from 0x80 on, whether it is valid as BP-35 flags.
+    """Return for the first byte of each entry whether it is valid as BP-35 flags.
+
+    All bytes are 0x80 or above.
 
     >>> has_v2_flags(np.array([0xA3, 0x81, 0xB3, 0xFF], np.uint8)).tolist()
     [True, True, False, False]

@@ -44,7 +44,10 @@ _IS_BUCKET = 1
 
 
 class Meta(NamedTuple):
-    """The content of the newest valid meta page. ``both_valid``: whether the other meta page is valid too."""
+    """The content of the newest valid meta page.
+
+    ``both_valid`` is True if the other meta page is valid too.
+    """
 
     page_size: int
     root: int
@@ -64,8 +67,8 @@ class PageSpan(NamedTuple):
 class Elements:
     """Keys and values of some leaves, in order; all numbers are offsets in the file.
 
-    ``leaf`` has the leaf of each element, by its number among the requested leaves. ``damaged`` are
-    leaves that break the format, by number. Their elements are left out.
+    ``leaf`` has the leaf of each element, as a number among the requested leaves. ``damaged`` has the leaves
+    that break the format, by number. Elements of damaged leaves are omitted.
     """
 
     leaf: NDArray[np.int64]
@@ -147,7 +150,7 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
 
 
 def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | DecodeError]:
-    """Yield the leaf pages below ``root`` in key order, and an error where some of them cannot be found.
+    """Yield the leaf pages below ``root`` in key order, and an error in the place of leaves not found.
 
     Each page is visited once, so the walk ends even if pages of the file point at one another.
     """

@@ -1,7 +1,7 @@
 """The metadata of many ledgers at once, in any mix of formats, damaged or not.
 
 A ledger is sound if it breaks no rule. Its fields show this in any format, and most ledgers of a cluster are
-sound. They become columns without an object per ledger. All unusual ledgers go to
+sound. Sound ledgers become columns without an object per ledger. All unusual ledgers go to
 `auditor.codecs.ledger_metadata.one`, which reports the damage or the broken rule.
 """
 

@@ -67,8 +67,8 @@ def require(message: Message, what: str, offset: int) -> None:
 def begins(data: bytes, *fields: int) -> int:
     """Return where the value of a bytes or message field begins.
 
-    ``fields`` are the field numbers that lead to it from the outside. ``data`` is a parsed message that has
-    all of these fields. If a field occurs twice, the last one counts.
+    ``fields`` are the numbers of the nested fields that lead to the value, the outermost first. ``data`` is a
+    parsed message that has all of these fields. If a field occurs twice, the last one counts.
 
     >>> begins(bytes.fromhex("0801 1a03 0a0161"), 3, 1)
     6
@@ -120,7 +120,7 @@ def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tu
 
 
 def varint(data: bytes, offset: int, end: int) -> tuple[int, int] | None:
-    """Return the number at ``offset``, and the offset after it. None if it is cut or over ten bytes.
+    """Return the number at ``offset``, and the offset after it; None if the number is cut or over ten bytes.
 
     >>> varint(bytes.fromhex("8e01"), 0, 2)
     (142, 2)

@@ -18,7 +18,7 @@ WHAT = "Pulsar bookie racks"
 
 
 class RackEntry(NamedTuple):
-    """A bookie of a group, and its rack as written. None if the bookie has no rack."""
+    """A bookie of a group, and its ``rack`` as written; None if the bookie has no rack."""
 
     group: str
     bookie_id: str

@@ -43,9 +43,10 @@ _ID = re.compile(r"[0-9]{1,19}")
 class ManagedCursor:
     """The content of a cursor's znode.
 
-    ``ledger_id`` is the ledger with the cursor's newer positions. None if there is none. ``buckets`` are ids
-    of ledgers of delayed messages by the names of their properties. ``properties`` are the numbers kept with
-    the position. ``holes`` is the number of acknowledged ranges after the position. ``last_active`` is in ms.
+    ``ledger_id`` is the ledger with the cursor's newer positions; None if there is none. ``buckets`` has the
+    ids of ledgers of delayed messages, by the names of the properties. ``properties`` are the numbers kept
+    with the position. ``holes`` is the number of acknowledged ranges after the position. ``last_active`` is
+    in ms.
     """
 
     ledger_id: int | None

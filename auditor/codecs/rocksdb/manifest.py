@@ -188,9 +188,9 @@ def _is_of_type(data: bytes, offset: int, log_number: int | None) -> bool:
 
 
 def _has_more(data: bytes, block: int, what: str, log_number: int | None) -> bool:
-    """Return whether a block, from offset ``block`` on, begins with a record of this log.
+    """Return whether the block at offset ``block``, or a later block, begins with a record of this log.
 
-    If one does, the bytes before it are damaged.
+    If so, the bytes before that block are damaged.
     """
     for offset in range(block, len(data), BLOCK_BYTES):
         if _is_of_type(data, offset, log_number):
@@ -244,9 +244,8 @@ class TableFile:
 class Manifest:
     """The state at the end of a MANIFEST.
 
-    ``log_number``: the least number of a log file that counts. ``last_sequence``: at least the greatest
-    sequence number in the tables. ``logs``: the synced bytes of log files, in the few databases that track
-    them.
+    ``log_number`` is the least number of a log file that counts. ``last_sequence`` is not below any sequence
+    number in the tables. ``logs`` has the synced bytes of log files, in the few databases that track them.
     """
 
     log_number: int = 0

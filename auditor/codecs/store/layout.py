@@ -77,7 +77,10 @@ def decode(data: bytes) -> Layout:
 
 
 def _kind_of(manager: str) -> LayoutKind | None:
-    """Return the kind of a manager's class, in any package, as in a shaded copy. None if it is unknown."""
+    """Return the kind of a manager's class; None if it is unknown.
+
+    Any package is accepted (shaded copies).
+    """
     if f".{manager}".endswith(f".{_ETCD_FACTORY}"):
         return LayoutKind.ETCD
     if f".{manager}".endswith(f".{_PULSAR_FACTORY}"):

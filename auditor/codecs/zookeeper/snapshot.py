@@ -63,7 +63,7 @@ _ADLER_PIECE = 16 * 1024 * 1024
 class Boundaries:
     """The offsets of some records: ``begin`` of the first record, and the data and tail of each record.
 
-    ``next`` is where the next record begins. ``ended`` says whether the end mark is there instead.
+    ``next`` is where the next record begins. If ``ended``, the end mark begins there instead.
     """
 
     begin: int
@@ -179,7 +179,7 @@ def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
 
 
 def owners(fixed_fields: NDArray[np.void]) -> NDArray[np.int64]:
-    """Return the session that owns each znode, as a server shows it to clients. 0 if no session owns it.
+    """Return the session that owns each znode, as a server shows it to clients; 0 if there is none.
 
     On disk, the owner field can also mark a znode as a container, or hold its time to live.
     """

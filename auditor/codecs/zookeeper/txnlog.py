@@ -44,7 +44,7 @@ _SET_TYPES = (5, 16)
 
 
 class Create(NamedTuple):
-    """The creation of a znode. ``owner`` is the session that owns it. 0 for a persistent znode."""
+    """The creation of a znode. ``owner`` is the session that owns the znode; 0 for a persistent znode."""
 
     path: str
     data: bytes
@@ -66,7 +66,7 @@ class SetData(NamedTuple):
 
 
 class CloseSession(NamedTuple):
-    """The end of a session. It deletes these paths, and all other znodes that the session owned."""
+    """The end of a session, which deletes ``paths`` and all other znodes that the session owned."""
 
     session: int
     paths: tuple[str, ...]

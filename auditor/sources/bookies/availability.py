@@ -6,8 +6,8 @@ A stamp is a 64-bit number that shows whether a file changed since it was read. 
 size, modification time and change time (ns). Writing to a file, truncating it or replacing it changes at
 least one of these four. Nobody can set the change time back.
 
-A file that changed a moment before it was read gets no stamp. A second write within the same clock tick would
-not change the file's times. Git's index has the same rule.
+A file that changed a moment before it was read gets no stamp, because a second write within the same clock
+tick would not change the file's times. Git's index has the same rule.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ The value covers the coarsest clock of any file system and the clock skew of a f
 
 
 class Stamps(NamedTuple):
-    """The 64-bit stamps of files, one ``value`` each. A value is valid only where ``sure`` is true."""
+    """The 64-bit stamps of files: the array ``value``, and the mask ``sure`` of the stamps that are valid."""
 
     value: NDArray[np.int64]
     sure: NDArray[np.bool_]
@@ -124,7 +124,7 @@ def modification_times(
         start_ns: A time before the first ``fstat``, in ns.
 
     Returns:
-        One time and one stamp per state. Where the state is None, the time is -1 and the stamp is not sure.
+        One time and one stamp per state. If the state is None, the time is -1 and the stamp is not valid.
     """
     statuses = [state for state in states if state is not None]
     has_status = np.array([state is not None for state in states], np.bool_)
@@ -164,8 +164,9 @@ def _name_words(name: str) -> NDArray[np.uint64]:
 
 
 def splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return splitmix64's finaliser (Steele, Lea, Flood 2014): one changed input bit flips about half of the
-    output.
+    """Return splitmix64's finaliser (Steele, Lea, Flood 2014).
+
+    One changed bit of the input changes about half of the output's bits.
     """
     value = value + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -187,7 +188,7 @@ class FileFault(NamedTuple):
     Attributes:
         state: ``cut`` (the last slot is not whole; the slots before it count) or ``unreadable`` (no groups).
         reason: A text for people.
-        offset: The byte of the file at fault. None if it is not known.
+        offset: Offset of the fault in the file, in bytes. None if it is not known.
     """
 
     state: str
@@ -197,13 +198,15 @@ class FileFault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexBatch:
-    """Index files and their contents. Each field has one item per file; in ``groups`` it is a set of groups.
+    """Index files and their contents.
+
+    Each field has one item per file; an item of ``groups`` is a set of groups.
 
     Attributes:
         faults: The faults by the file's number in this batch. A file without an item here has no fault.
         page_bytes: The length of each file after its header.
         mtimes: When each file last changed, in ms. -1 if its status could not be read.
-        stamps: The stamps of the files before they were read. They are sure only for files without a fault.
+        stamps: The stamps of the files before they were read. Only stamps of files without a fault are valid.
     """
 
     scope_ids: Longs

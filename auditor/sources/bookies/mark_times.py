@@ -40,7 +40,9 @@ class DatedIndex(NamedTuple):
 
 
 def date_mark(mark: LastMark, marked_ms: int | None, journals: Iterable[JournalTime]) -> DatedIndex | None:
-    """Return the latest known time up to which the index has all entries. Later ones may be in the journal.
+    """Return the latest known time up to which the index has all entries.
+
+    Later entries may be in the journal.
 
     Args:
         mark: The position up to which the index has everything.

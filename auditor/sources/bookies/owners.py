@@ -39,12 +39,12 @@ class AttributedDirectory:
     ``layout``, ``journal_dirs``, ``ledger_dirs`` and ``index_dirs`` are the values in its VERSION.
 
     Attributes:
-        place: The bookie id of the place that holds it. None if the place has none.
+        place: The bookie id of the place that contains the directory. None if the place has no id.
         role: ``journal``, ``ledger``, ``index`` or ``unknown``.
-        owner: The bookie id that its data is attributed to. None if it belongs to no bookie.
+        owner: The bookie that the directory belongs to. None if it belongs to no bookie.
         index_time: A time in ms up to which the index has all entries, by its greatest lastMark. None if
             nothing dates the mark.
-        damage: The reason why its VERSION could not be read. None if it was read.
+        damage: The reason why the directory's VERSION could not be read. None if it was read.
         configured: The configured path that stands for this directory in its VERSION. None if that is not
             clear.
     """
@@ -99,7 +99,7 @@ class AttributedBookie:
 class Attribution:
     """All directories by path, and by id every bookie that has a place or a directory.
 
-    ``found`` has the state on disk of the same directories, and of those that belong to no bookie.
+    ``found`` has the state on disk of these directories, and of directories that belong to no bookie.
     """
 
     directories: tuple[AttributedDirectory, ...]
@@ -235,7 +235,7 @@ def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
 def _configured_path(cookie: Cookie, inside: Sequence[str]) -> str | None:
     """Return the path in a directory's own cookie that shares most parts with the directory's path.
 
-    Returns None if several paths share equally many.
+    Return None if several paths share the same number of parts.
     """
     paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
     lengths = {path: shared_parts(path_parts(path), inside) for path in paths}
@@ -298,7 +298,7 @@ def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[s
 
 
 def _is_foreign(directories: Sequence[OwnedDirectory], instance_id: str | None) -> bool:
-    """Return whether the cookies of a bookie name cluster instances, but none names this cluster's."""
+    """Return whether a bookie's cookies have instance ids, but none has the instance id of this cluster."""
     instances = {directory.cookie.instance_id for directory in directories if directory.cookie is not None}
     return instance_id is not None and bool(instances) and not instances & {None, instance_id}
 

@@ -35,7 +35,7 @@ IDX, ROCKSDB = "idx", "rocksdb"
 
 @dataclass(frozen=True, slots=True)
 class IndexDirectory:
-    """An index directory and the SHA-256 of its VERSION file when it was found. None if it had no VERSION.
+    """An index directory, and the SHA-256 of its VERSION when it was found; None if it had no VERSION.
 
     ``position`` is the directory's number, from 0, among the bookie's ``of`` index directories in configured
     order. With DbLedgerStorage, ledger L is in directory number L mod ``of``.
@@ -64,7 +64,7 @@ class IndexDirectory:
 class IndexPart:
     """The work of one task: some first-level ``names`` in all index directories of one bookie.
 
-    With DbLedgerStorage it is one directory, without names.
+    With DbLedgerStorage, a part is one directory, without names.
 
     Attributes:
         directories: The index directories, in configured order.

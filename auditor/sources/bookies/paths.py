@@ -6,8 +6,8 @@ A bookie's VERSION files name its directories with the paths of the bookie's own
 parts with it, counted from the end. If two directories share equally many parts, or none shares any, the path
 stays unmatched with a reason. A guess could count another directory's entries as lost.
 
-If VERSION files disagree, the program asks for every directory that one of them names. To ask for a disk too
-many does no harm. To ask for a disk too few would report its entries as lost.
+If VERSION files disagree, the program asks for every directory that one of them names. To ask for one disk
+too many does no harm. To ask for one disk too few would report that disk's entries as lost.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class OwnedDirectory:
 
     @property
     def relevant(self) -> bool:
-        """Whether the directory counts as a bookie's even if no cookie names it."""
+        """Whether the directory counts as one of a bookie, even if no cookie names the directory."""
         return self.found.has_current or bool(self.declared)
 
 
@@ -178,8 +178,8 @@ def paths_of(
     Args:
         bookie_id: The bookie. None for directories that belong to no bookie.
         owned: The directories attributed to the bookie.
-        store_cookie: Its cookie in the metadata store, used only if none of its VERSION files parses. None if
-            the store has none.
+        store_cookie: The bookie's cookie in the metadata store; None if the store has none. Used only if no
+            VERSION file of the bookie parses.
     """
     cookies = _decisive_cookies(bookie_id, owned, store_cookie)
     lists = {

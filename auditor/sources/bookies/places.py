@@ -47,7 +47,7 @@ ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRole:
-    """The role of a directory in an inventory, and its position among the ``of`` directories of that role."""
+    """A directory's role in an inventory, and its position among all ``of`` directories of that role."""
 
     path: str
     role: str
@@ -59,7 +59,7 @@ def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
     """Read an inventory: the directories of each bookie. Relative paths start at the file's directory.
 
     Raises:
-        UsageError: the file is not an inventory; the text names the entry at fault.
+        UsageError: the file is not an inventory; the message names the faulty entry.
     """
     try:
         inventory = read_toml(file)
@@ -162,10 +162,10 @@ class DirectoryFound:
         inside: The parts of its path, beginning with the name of the place.
         version: The bytes of ``current/VERSION``. None if they could not be read.
         version_error: Why VERSION could not be read. None if it was read.
-        marked_ms: When the newest lastMark file was written, in ms. None without one.
+        marked_ms: When the newest lastMark file was written, in ms. None if there is none.
         declared: Its role in an inventory. None without an inventory.
         version_absent: Whether it certainly has no VERSION. False if that could not be checked.
-        empty: Without VERSION, whether ``current`` is empty. None if it is not known.
+        empty: Whether ``current`` is empty, if there is no VERSION. None if it is not known.
         old_data: Whether it has no ``current`` and itself holds files of a layout before 3.
         marks: Its lastMark files by name.
         unclean: Whether it has a file DIRTY. A bookie from 4.15 on creates DIRTY when it starts and removes
@@ -372,7 +372,7 @@ def _has_old_data(path: str) -> bool:
 
 
 def _read_version(file: Path) -> tuple[bytes | None, str | None, bool]:
-    """Return the bytes of a VERSION or why they cannot be read, and whether the file is absent."""
+    """Return the bytes of a VERSION, the reason why they cannot be read, and whether the file is absent."""
     try:
         with open_regular(file) as stream:
             data = stream.read(MAX_VERSION_BYTES + 1)
@@ -392,7 +392,7 @@ def _marked_ms(current: Path) -> int | None:
 
 
 def _newest_ms(directory: Path, *patterns: str) -> int | None:
-    """Return when the newest of some files was written, in ms. None without files, or if one vanished."""
+    """Return when the newest of some files was written, in ms; None if there is no file, or one vanished."""
     try:
         files = (file for pattern in patterns for file in directory.glob(pattern))
         return max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=None)

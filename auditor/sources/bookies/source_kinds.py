@@ -136,8 +136,8 @@ def _are_collections(paths: list[str]) -> list[str]:
 def _collections_below(paths: list[str]) -> list[str]:
     """Return which of some directories are collections.
 
-    If a directory cannot be listed and no other is a collection, it counts as no collection. It may be a
-    bookie's, which is then unread.
+    If a directory cannot be listed and no other directory is a collection, it does not count as a collection.
+    It may be a bookie's directory, which is then unread.
 
     Raises:
         OSError: a directory cannot be listed, and another one is a collection.

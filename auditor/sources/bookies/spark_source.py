@@ -225,7 +225,7 @@ class IndexSourceReader(DataSourceReader):
     def read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition.
 
-        It is a static method: with the reader each task would receive all parts.
+        This is a static method. Otherwise, each task would receive the reader with all parts.
         """
         # Without parts, Spark passes an empty partition of its own.
         if isinstance(partition, IndexPartition):

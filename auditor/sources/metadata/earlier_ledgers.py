@@ -1,13 +1,13 @@
 """Ledger rows of an earlier run on a running etcd, for a run that reads only what changed since then.
 
-The rows are in Parquet files of the earlier run's table ``ledgers``. They are in the order of their
-keys, also from file to file. A part of the new scan is a few neighbouring files. Its range of keys ends
-at the first key of the next part. A part is read in pieces; each piece has some rows, and a range of
-keys. Together the pieces cover every key once, also keys without a row.
+The rows are in Parquet files of the earlier run's table ``ledgers``. The rows are in the order of their keys,
+also from file to file. A part of the new scan has a few neighbouring files. A part's range of keys ends at
+the first key of the next part. A part is read in pieces; each piece has some rows, and a range of keys.
+Together the pieces cover every key once, also keys without a row.
 
-Only rows of ledgers at their own paths are reused. For other rows (stray keys, values that no message
-held) it is uncertain under which key they were. If a table has such rows, its pieces may lack keys. A
-store that reports changes since an earlier run is a `ComparableStore`.
+A row is reused only if its path is the path that belongs to its ledger id. Other rows are of stray keys, or
+of values too large for a message, and their keys are uncertain. If a table has such rows, its pieces may lack
+keys. A store that reports changes since an earlier run is a `ComparableStore`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BATCH_ROWS = 4 * PIECE_ROWS
 """Largest number of rows to hold in memory."""
 
 PIECE_BYTES = 8 << 20
-"""Largest size of a piece's rows, in bytes. The server holds the piece's values during its answer."""
+"""Largest size of a piece's rows, in bytes. The server keeps a piece's values in memory while it answers."""
 
 _MAX_OPEN_FILES = 16
 
@@ -49,7 +49,7 @@ _FIRST_LEDGER_BATCH_ROWS = 1_024
 
 
 class LedgerFile(NamedTuple):
-    """A file of the earlier table, and the path of the first ledger in it."""
+    """A file of the earlier run's table ``ledgers``, and the path of the first ledger in the file."""
 
     name: str
     first: str
@@ -57,9 +57,9 @@ class LedgerFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EarlierLedgers:
-    """The files of the earlier table ``table`` that contain ledgers, in the order of their keys.
+    """The files with ledgers in the earlier run's table ``table``, in the order of the ledgers' keys.
 
-    ``whole`` is True if all rows of these files are ledgers at their own paths.
+    ``whole`` is True if the path of every row is the path that belongs to its ledger id.
     """
 
     table: str
@@ -108,7 +108,7 @@ class EarlierPiece(NamedTuple):
 def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
     """Find the files of the table ``table`` that contain ledgers, and the first ledger of each.
 
-    ``names`` are the names of all its files.
+    ``names`` are the names of all files of the table.
 
     Raises:
         RunError: a file cannot be read, or the files are not in the order of their keys.
@@ -147,7 +147,10 @@ def pieces(
 
 
 def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield rows of ledgers at their own paths, in batches. No batch is empty or larger than a piece."""
+    """Yield the reusable rows in batches: those at the path that belongs to their ledger id.
+
+    No batch is empty or larger than a piece.
+    """
     for name, _ in earlier.files:
         with open_earlier_file(earlier.table, name, LEDGERS) as file:
             groups = range(file.num_row_groups)
@@ -163,10 +166,11 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
 
 
 def _reusable_file(table: str, name: str) -> tuple[LedgerFile | None, bool]:
-    """Return the file with its first ledger, and whether all its rows are ledgers at their own paths.
+    """Return the file with its first ledger, and whether all its rows can be reused.
 
-    The file is None if it has no such ledger. This reads the columns, not the statistics in the footer,
-    because Arrow ends the process if a footer is damaged.
+    A row can be reused if its path is the path that belongs to its ledger id. The file is None if it has no
+    such row. This function reads the columns, not the statistics in the footer, because Arrow ends the
+    process if a footer is damaged.
     """
     with open_earlier_file(table, name, LEDGERS) as file:
         statuses = file.iter_batches(columns=["status"], use_threads=False)
@@ -191,7 +195,10 @@ class ComparableStore(Protocol):
         """Return the identity of the store's history. Call `MetadataStore.cluster` first."""
 
     def parts_since(self, earlier: EarlierLedgers, part_count: int) -> list[Part]:
-        """Cut the ledgers into parts like `MetadataStore.parts`, at first keys of an earlier run's files."""
+        """Cut the ledgers into parts, as `MetadataStore.parts` does.
+
+        Each part begins at the first key of a file of the earlier run.
+        """
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Return the current rows of a part from `parts_since`. Unchanged rows come from the earlier run."""

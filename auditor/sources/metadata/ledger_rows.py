@@ -1,8 +1,8 @@
 """Rows of the table ledgers from znodes: decoded metadata, and the entries that each bookie should hold.
 
-This module computes the expected entries, because their numbers are in arrays here, and stores them in
-the row of the ledger. A later stage only unfolds them. Every ledger znode becomes a row, even a damaged
-one; then the column ``damage`` has the reason.
+This module computes the expected entries, because it has the numbers in arrays, and puts them in the row of
+the ledger. A later stage only unfolds them. Every ledger znode becomes a row, even a damaged one; then the
+column ``damage`` has the reason.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ The name of that layout follows.
 MAX_ENTRY = 1 << 50
 """Largest entry id to accept: a million entries per second for thirty years.
 
-The computation of expected entries refuses ids from eight times this number on.
+The computation of expected entries refuses ids of eight times this number or more.
 """
 
 # With these broken rules it is still clear which bookies should hold which entries.
@@ -202,7 +202,7 @@ _STATUS = LISTED
 def ledger_rows(
     batch: ZnodeBatch, root: str, layout: LayoutKind, schema: pa.Schema = LEDGERS
 ) -> pa.RecordBatch:
-    """Turn a batch of the ledger tree into rows of ``schema``.
+    """Turn a batch of znodes of the ledger tree into rows of ``schema``.
 
     Directories give no row. Damaged, misplaced and unreadable znodes give a row. With `LEDGERS_AGAIN`, the
     rows cost less than half as much.
@@ -268,7 +268,7 @@ def _decode_rows(
 
 
 def _refuse_endless(columns: LedgerColumns) -> None:
-    """Mark each ledger that extends beyond `MAX_ENTRY` as damaged. No writer ever wrote that much.
+    """Mark each ledger that extends beyond `MAX_ENTRY` as damaged. No writer ever wrote that many entries.
 
     The entries of one such ledger would need more int32 pieces than a batch may have.
     """
@@ -311,7 +311,7 @@ def _misplaced_rows(
 
 
 def _scope_of(place: Place) -> int | None:
-    """Return the scope of a place's ids; None if the place stands for no ids."""
+    """Return the scope of the ledger ids at a place in the tree; None if no ledger id belongs there."""
     return None if place.low is None and place.ledger_id is None else place.scope_id
 
 

@@ -33,7 +33,7 @@ _TREE_LAYOUTS = (LayoutKind.FLAT, LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERA
 class StoredLedger:
     """A ledger's record. If it cannot be decoded, ``metadata`` is None and ``damage`` has the reason.
 
-    ``ctime`` and ``mtime`` are the store's, in ms; None in etcd, which keeps no times.
+    ``ctime`` and ``mtime`` are the times in the store, in ms; None in etcd, which keeps no times.
     """
 
     ledger: LedgerId

@@ -76,7 +76,10 @@ def max_unpacked_bytes(packed_bytes: int) -> int:
 
 
 class _SmallStepReader(io.RawIOBase):
-    """A packed file, read in small steps: a decoder that finds damage loses its output of that step."""
+    """A packed file, read in small steps.
+
+    A decoder that finds damage loses the output of the current step.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -99,7 +102,7 @@ class _SmallStepReader(io.RawIOBase):
 
 
 class UnpackedFile(io.RawIOBase):
-    """The unpacked content of a file that is packed with ``kind``. If the file is damaged, it ends there."""
+    """The unpacked content of a file that is packed with ``kind``. The content ends at any damage."""
 
     def __init__(self, path: Path, kind: str) -> None:
         super().__init__()
@@ -254,7 +257,7 @@ def is_binary(kind: FileKind) -> bool:
 def file_kind(path: Path) -> FileKind:
     """Return the apparent kind of the file at ``path``. Raises OSError.
 
-    For a packed file, it is the kind of the content.
+    For a packed file, return the kind of its content.
     """
     if path.is_dir():
         version_directory = path / "version-2"
@@ -288,7 +291,7 @@ def not_a(expected_kind: str, path: Path, default_advice: str) -> str:
 
 
 Content = TypeVar("Content")
-"""Type of the data from its files that a store keeps in memory, on the driver."""
+"""Type of the data that a store reads from its files and keeps in memory, on the driver."""
 
 
 class SavedStore(ABC, Generic[Content]):

@@ -58,7 +58,7 @@ class SecretFile:
 
 
 class Section:
-    """One table of the file. Callers read its keys. `end` refuses the keys that nobody read."""
+    """One table of the file. Callers read its keys. `end` refuses the keys that no caller read."""
 
     def __init__(self, file: SecretFile, name: str, values: Mapping[str, Any]) -> None:
         self._file = file

@@ -119,8 +119,8 @@ def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None)
     """Raise at once if no server of a running store can be reached: no host resolves, or all refuse.
 
     Commands call this first. A client would retry for the whole time-out, because the server may be
-    restarting; that is right only during a scan. If a server accepts or is slow, this returns, and the
-    client waits for the server.
+    restarting; that is right only during a scan. If a server accepts or is slow, this function returns, and
+    the client waits for the server.
 
     Raises:
         UsageError: the URI or the credentials file is invalid.
@@ -250,8 +250,8 @@ def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKi
 
     Raises:
         UsageError: the URI names another layout than the LAYOUT znode; the message names both.
-        StoreError: the LAYOUT znode cannot be read or understood, so that no path has a meaning; or it names
-            the ledger manager of another kind of store.
+        StoreError: the LAYOUT znode cannot be read or understood, so that no path has a meaning; or the znode
+            names the ledger manager of another kind of store.
     """
     if store.keeps_marks:  # the store has ZooKeeper's paths
         return _layout_of_paths(store, cluster)

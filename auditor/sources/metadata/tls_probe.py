@@ -2,7 +2,7 @@
 
 gRPC only reports that a connection failed. So this module opens a connection by itself, and sends
 nothing but the handshake. A TLS 1.3 server refuses a client after the handshake, with an alert in the
-place of its first HTTP/2 frame. A TLS 1.2 server refuses it during the handshake.
+place of its first HTTP/2 frame. A TLS 1.2 server refuses the client during the handshake.
 """
 
 from __future__ import annotations

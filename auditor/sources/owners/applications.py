@@ -77,12 +77,12 @@ class Reference(NamedTuple):
 
     Attributes:
         kind: purpose of the ledger.
-        ledger_id: the ledger; None for an owner without one.
+        ledger_id: the ledger; None for an owner without a ledger.
         place: position in the owner's list of ``list_size`` ledgers, from 0.
         entries: number of entries of a closed ledger, according to the owner.
         size: size of a closed ledger in bytes, according to the owner.
         timestamp: time when the ledger was closed, in ms, according to the owner.
-        offload: state of the ledger's copy in an object store; None without one.
+        offload: state of the ledger's copy in an object store; None if there is no copy.
         borrowed: True if the ledger belongs to another owner, as the ledgers of a shadow topic do.
         stale: True if a newer reference may exist in a place that is not read.
         detail: version of a schema, or name of a bucket.
@@ -252,9 +252,9 @@ NOBODY = "none"
 
 
 def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
-    """Return the stores that ``--owners`` names, each once.
+    """Return the stores in the option ``--owners``, each once.
 
-    The result is empty for `NOBODY`, and None if the option was not given.
+    The result is empty if the option is `NOBODY`, and None if the option was not given.
 
     Raises:
         UsageError: a value names no application, its URI is invalid, or a store is named beside `NOBODY`.
@@ -270,7 +270,7 @@ def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
 
 
 def declared_stores(options: AuditOptions) -> tuple[str, ...]:
-    """Return the stores that ``--owners-complete`` names, as `OwnersUri.text`.
+    """Return the stores in the option ``--owners-complete``, in the form of `OwnersUri.text`.
 
     Raises:
         UsageError: a value names no application, or its URI is invalid.

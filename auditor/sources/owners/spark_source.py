@@ -55,8 +55,8 @@ class OwnerSource(NamedSource):
 class OwnerPartition(InputPartition):
     """The part of one tree that one task reads. ``owners`` is the store that has the tree.
 
-    ``uri`` is the metadata URI of the tree. ``bounds`` are the limits of the task. They are its share of
-    the reader's limits.
+    ``uri`` is the metadata URI of the tree. ``bounds`` are the limits of the task: its share of the reader's
+    limits.
     """
 
     owners: OwnersUri

@@ -178,8 +178,9 @@ class Collection:
         )
 
     def read_rows(self, table: str, manifest: CollectionManifest | None) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a small table. Without a manifest (an unfinished collection) read the files that
-        exist.
+        """Yield the rows of a small table.
+
+        If there is no manifest (an unfinished collection), read all files.
 
         Raises `UnreadError`.
         """
@@ -348,7 +349,7 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
     """Return the places from rows of `place_rows` and `directory_rows`.
 
     Raises:
-        KeyError, TypeError: these functions did not make the rows.
+        KeyError, TypeError: the rows are not from `place_rows` and `directory_rows`.
     """
     directories_by_place: dict[int, list[DirectoryFound]] = {}
     for row in directories:

@@ -31,7 +31,7 @@ _SHARE_BYTES = 64 << 20
 
 
 class Share(NamedTuple):
-    """Every ``share_count``-th row group of a file on a file system, from row group ``number`` on."""
+    """A share of a file: every ``share_count``-th row group, from row group ``number`` on."""
 
     system: fs.FileSystem
     path: str
@@ -49,7 +49,7 @@ def shares(
     owner_of_piece: Mapping[str, PieceOwner],
     group_count: int,
 ) -> list[tuple[Share, ...]]:
-    """Divide the files of collections into about ``group_count`` groups of equal bytes.
+    """Divide the files of collections into about ``group_count`` groups of equal size in bytes.
 
     Files of a collection without any owned piece are left out. A large file is divided into several shares.
     """
@@ -137,7 +137,7 @@ def _open(share: Share, dictionary_columns: Sequence[str]) -> pq.ParquetFile:
 
 
 def _is_below_roots(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which paths are one of the directories ``roots``, or below one of them."""
+    """Return a mask of the paths that are one of the directories ``roots``, or below one of them."""
     is_below = np.zeros(len(paths), bool)
     for root in roots:
         matches = pc.or_(pc.starts_with(paths, f"{root}/"), pc.equal(paths, root))

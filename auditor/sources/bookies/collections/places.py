@@ -6,7 +6,7 @@ complete collection replaces an incomplete one. This holds even if the newer col
 the older one has: a disk that was lost in the meantime must not count as read.
 
 A bookie was collected again if both collections have a directory with the same id, instance and path in its
-VERSION. If a bookie's disks were collected one by one, no path is in both, and their contents are united.
+VERSION. If a bookie's disks were collected one by one, no path is in two collections, and all of them count.
 A directory whose VERSION cannot be read was collected again if its place was collected again.
 """
 
@@ -41,8 +41,7 @@ class NewestCollection:
                 self._directories.setdefault(key, collection)
 
     def take_from(self, place: PlaceFound, newer_collections: dict[str, str]) -> PlaceFound | None:
-        """Remove from an older place the bookies that a newer collection has. Returns None if nothing is
-        left.
+        """Return an older place without the bookies that a newer collection has; None if no bookie is left.
 
         ``newer_collections`` receives each removed bookie id, with the newer collection that has it.
         """
@@ -92,7 +91,7 @@ class CollectedDirectory:
     """A directory in a collection.
 
     Attributes:
-        path: Its path on the host that collected it.
+        path: The directory's path on the host that collected it.
         piece: The id of the piece with its index. None if no index of it was read.
         trouble: Why the collection cannot be used. None if the collection can be used.
     """
@@ -313,7 +312,10 @@ def _name_in_collection(collection: str, path: str) -> str:
 
 
 def _with_own_paths(collection: str, place: PlaceFound) -> PlaceFound:
-    """Prefix all paths of a place with its collection. Paths are matched by their ends, which stay."""
+    """Prefix all paths of a place with its collection.
+
+    The ends of the paths, which are matched, do not change.
+    """
     return replace(
         place,
         path=_name_in_collection(collection, place.path),

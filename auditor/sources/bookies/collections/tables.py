@@ -6,8 +6,8 @@ directories of one place that name one id have the same owner: they form a piece
 whose VERSION cannot be read form a piece of their own. A task reads the index directories of a piece
 together, in configured order, as an audit of a bookie's disks does.
 
-In a collection a row has its directory's path on the host, and the collection's id. In an audit the path is
-``<collection>#<path>``, as for the directory itself.
+In a collection, a row has the path of its directory on the host, and the collection's id. In an audit the
+path is ``<collection>#<path>``, as for the directory itself.
 """
 
 from __future__ import annotations
@@ -142,13 +142,13 @@ PIECE = column(
     "number of a piece of the collection: the directories of one place with one id in VERSION",
 )
 AVAILABILITY = pa.schema([*INDEX_ROWS, PIECE])
-"""The table ``availability`` of a collection; ``bookie_id`` is the id in VERSION, null without one."""
+"""The table ``availability`` of a collection; ``bookie_id`` is the id in VERSION, null if there is none."""
 
 TAILS = pa.schema([*JOURNAL_TAILS, PIECE])
-"""The table ``journal_tails`` of a collection; ``bookie_id`` is the id in VERSION, null without one."""
+"""The table ``journal_tails`` of a collection; ``bookie_id`` is the id in VERSION, null if there is none."""
 
 LOCATIONS = pa.schema([*LOCATION_ROWS, PIECE])
-"""The table ``locations`` of a collection; ``bookie_id`` is the id in VERSION, null without one."""
+"""The table ``locations`` of a collection; ``bookie_id`` is the id in VERSION, null if there is none."""
 
 _BATCH_ROWS = 65_536
 
@@ -204,7 +204,7 @@ def collected_rows(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame | None:
-    """Return a table's rows from collections, with ``bookie_id`` and `ROOTS` added.
+    """Return a table's rows from collections, and add the columns ``bookie_id`` and `ROOTS`.
 
     Only files that a manifest lists are read. A page that changed since it was written fails the job by its
     checksum.

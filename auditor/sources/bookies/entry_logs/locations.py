@@ -1,13 +1,12 @@
-"""The locations of entries in a bookie's index, added up by ledger and entry log, and reads of single
-entries.
+"""Sums of a bookie's index by ledger and entry log, and reads of single entries at their locations.
 
     RocksDB locations   ledger id, entry id: i64, i64, big-endian -> location: i64
     .idx file           slot e, at byte 1024 + 8 e: location: i64
     location            entry log's id << 32 | offset of the entry; its size, i32, is before it
     entry               header of 32 bytes (`auditor.codecs.bookie.entry`), digest, body
 
-A log may still hold an entry for which the index has a newer location. No reader uses that old copy. So a
-ledger needs a log only if the index has a location of the ledger in it.
+A log may still have an old copy of an entry for which the index has a newer location. No reader uses the old
+copy. So a ledger needs a log only if the index has a location of the ledger in that log.
 
 The program can look up one entry per ledger and log, and check that the entry lies where the index says
 (`probe`). Each lookup costs one small read. So the program looks up about `MAX_PROBES` entries per batch of
@@ -188,7 +187,7 @@ def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
 
 
 def _slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield runs of slots outside the holes of an index file, each with the entry id of its first slot.
+    """Yield the slots outside the holes of an index file, run by run, with the entry id of the first slot.
 
     Yields nothing if the file ends before its first slot. Raises OSError.
     """
@@ -240,7 +239,7 @@ def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: Log
 def _gone_groups(
     entries: Longs, is_gone: NDArray[np.bool_], first_rows: Longs, ends: Longs
 ) -> list[bytes | None]:
-    """Return for each row the entries whose bytes are gone, as groups. None for a row without any."""
+    """Return for each row the entries whose bytes no longer exist, as groups; None if a row has none."""
     gone_groups: list[bytes | None] = [None] * len(first_rows)
     for row in np.flatnonzero(np.add.reduceat(is_gone, first_rows)).tolist():
         part = slice(int(first_rows[row]), int(ends[row]))
@@ -249,7 +248,7 @@ def _gone_groups(
 
 
 def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: LogSizes) -> dict[str, Any]:
-    """Compare every row of the index with the sizes of the logs, and look up the entries of some rows."""
+    """Compare every row of the index with the sizes of the logs. For some rows, look up the entries too."""
     if not logs.has_directories:
         return {}
     log_ids, ledgers, scopes, lowest_offsets, highest_offsets = (
@@ -318,7 +317,7 @@ _LOCATION_FORMAT, _SIZE_FORMAT, _KEY_FORMAT = struct.Struct(">q"), struct.Struct
 
 
 def find_location(index: str, storage: str, ledger_id: int, entry_id: int) -> int | None:
-    """Return the location of an entry in an index. None if the index has none.
+    """Return the location of an entry in an index; None if the index does not have the entry.
 
     Args:
         index: The path of a RocksDB database of locations, or of the ledger's index file.

@@ -59,7 +59,7 @@ class LogSizes(LogPaths):
         self._measure_logs()
 
     def list_again_if_unknown(self, log_ids: Longs) -> None:
-        """List the directories again if one of the logs was in no listing so far. Raises OSError."""
+        """List the directories again if no listing so far had all of the logs ``log_ids``. Raises OSError."""
         if not self.has_directories:
             return
         new_ids = set(np.unique(log_ids).tolist()) - set(self.ids.tolist()) - self._absent
@@ -68,8 +68,7 @@ class LogSizes(LogPaths):
             self._absent |= new_ids - set(self.ids.tolist())
 
     def decimal_name(self, log_id: int) -> int | None:
-        """Return the id of the log file that is named after the decimal digits of ``log_id``. None if
-        there is none.
+        """Return the id of the log file named by the decimal digits of ``log_id``; None if there is none.
 
         The name of a log is its id in hexadecimal. A bookie that finishes a transactional compaction when it
         starts uses decimal digits (bookkeeper #4804). It writes log 12 to 12.log, which is the name of log
@@ -79,7 +78,7 @@ class LogSizes(LogPaths):
         return decimal_id if decimal_id != log_id and decimal_id in self._paths else None
 
     def lacking(self, log_ids: Longs, offsets: Longs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return which locations are in a log that does not exist, and which are past their log's end."""
+        """Return two masks: the locations in a missing log, and the locations past their log's end."""
         if not len(self.ids):
             return np.ones(len(log_ids), np.bool_), np.zeros(len(log_ids), np.bool_)
         positions = np.minimum(np.searchsorted(self.ids, log_ids), len(self.ids) - 1)
@@ -87,7 +86,7 @@ class LogSizes(LogPaths):
         return ~is_present, is_present & (offsets + RECORD_IDS > self.sizes[positions])
 
     def record(self, log_id: int, offset: int) -> tuple[int, int, int] | None:
-        """Return the size, ledger and entry of the record whose entry is at ``offset``. None past the end."""
+        """Return size, ledger and entry of the record with its entry at ``offset``; None past the end."""
         with open_regular(self._paths[log_id]) as file:
             data = os.pread(file.fileno(), _RECORD_FORMAT.size, max(0, offset - 4))
         if len(data) < _RECORD_FORMAT.size:

@@ -44,7 +44,10 @@ NAME = "metadata-cache"
 
 
 class CachedLog(NamedTuple):
-    """The cache's record of one log. ``ledgers`` has bytes by ledger id. None if the log is not cached."""
+    """The cache's record of one log.
+
+    ``ledgers`` has bytes by ledger id; None if the log is not in the cache.
+    """
 
     state: CacheState | None
     reason: str | None = None
@@ -55,7 +58,10 @@ NOT_CACHED = CachedLog(None)
 
 
 class MetadataCache:
-    """The metadata cache of one directory. If it cannot be opened, every log in it is ``unreadable``."""
+    """The metadata cache of one directory.
+
+    If the cache cannot be opened, every log in it is ``unreadable``.
+    """
 
     def __init__(self, path: str, database: PyRocksDB | None, trouble: str | None = None) -> None:
         self._path = path
@@ -130,7 +136,7 @@ Parts with ``verify`` read the entries of all logs.
 MAX_VERIFIED_BYTES = 4 << 30
 """Limit for the bytes of logs that one part reads to check their maps. 100,000 logs of 1 GB would take hours.
 
-The last log may exceed it.
+The last log may exceed the limit.
 """
 
 OWNER_COLUMNS = (

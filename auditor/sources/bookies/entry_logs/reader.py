@@ -66,13 +66,13 @@ class LogContents:
         map_damage: The fault of the map: it contradicts the entries, or cannot be read. None if there is
             none.
         map_unreadable: Whether the map cannot be read.
-        astray: Whether the header has a negative map offset, which no server writes, and a garbage collector
-            with a large read buffer reads wrong ledgers because of it.
-        collector_scan: The result of a garbage collector that reads the entries. None if it would miss no
-            record.
+        astray: Whether the header has a negative map offset that makes a garbage collector with a large read
+            buffer read wrong ledgers. No server writes such an offset.
+        collector_scan: The result of a garbage collector that reads the entries. None if the collector would
+            miss no record.
         collected: Bytes of each ledger as the garbage collector counts them: by the map if it accepts the
-            map, else by the entries. It may have ledgers that do not exist. Empty if the scan fails without a
-            map.
+            map, else by the entries. Can have ledgers that do not exist. Empty if there is no map and the
+            scan fails.
     """
 
     size: int = 0
@@ -107,7 +107,7 @@ def read_contents(path: str, scan: bool = True, verify: bool = False) -> LogCont
 
     Args:
         path: The log.
-        scan: Whether to read the headers of entries where the map cannot be used.
+        scan: Whether to read the headers of entries if the map cannot be used.
         verify: Whether to read the headers of entries even if the map can be used, and report a
             contradiction in ``map_damage``.
 
@@ -264,9 +264,9 @@ class _Log:
             self._contents.damage = DecodeError("entry log", start, f"a record of {length} bytes")
 
     def _scan_as_collector(self) -> None:
-        """Set the result of a garbage collector that reads the entries, and the bytes that it counts.
+        """Compute what a garbage collector finds that reads the entries, and the bytes that it counts.
 
-        Do so only if its byte counts may differ from the log's.
+        Do so only if the collector's byte counts may differ from the log's.
         """
         contents = self._contents
         assert contents.header is not None
@@ -307,7 +307,7 @@ class _Log:
     def _record_collector_numbers(self, header: EntryLogHeader) -> None:
         """Record damage if a garbage collector misses ledgers because of the log's header or map.
 
-        It compares the ledgers that the collector reads from an invalid header or map with those of the
+        Compare the ledgers that the collector reads from an invalid header or map with the ledgers of the
         entries.
         """
         contents = self._contents
@@ -353,7 +353,7 @@ def _sum_per_ledger(
 
 
 class LedgerEntries(NamedTuple):
-    """Entries of some ledgers in one log, in the log's order: int64 arrays of equal length.
+    """Entries of some ledgers in one log, in the log's order, as int64 arrays of equal length.
 
     Attributes:
         sizes: Bytes of whole records with the four bytes of their length, as a ledgers map counts them.

@@ -108,7 +108,7 @@ _MAX_LOG_ID = 2**31 - 1
 
 
 class LogFile(NamedTuple):
-    """An entry log in a directory, or a file that a compaction left of one."""
+    """An entry log in a directory, or a file that a compaction of an entry log left."""
 
     log_id: int
     name: str
@@ -116,7 +116,7 @@ class LogFile(NamedTuple):
 
 
 def is_log(name: str) -> bool:
-    """Return whether a file with this name is an entry log, or a file that a compaction left of one.
+    """Return whether a file with this name is an entry log, or a file that a compaction of one left.
 
     The server opens a log by the lower-case hexadecimal digits of its id, in no other spelling.
 

@@ -69,8 +69,9 @@ class EntrySample:
     bytes: int
 
     def chosen(self, scope_ids: Longs, ledger_ids: Longs, entry_ids: Longs) -> NDArray[np.bool_]:
-        """Return which of these entries are in the sample, whatever ``bytes`` allows. The arrays have equal
-        length.
+        """Return which of these entries are in the sample, without regard to ``bytes``.
+
+        The arrays have equal length.
 
         >>> one = np.zeros(4, np.int64)
         >>> EntrySample(2, 0, 0).chosen(one, one, np.arange(4)).tolist()
@@ -134,9 +135,9 @@ class Secrets:
     tag_key: bytes
 
     def of_master_key(self, key: bytes) -> dict[str, Any]:
-        """Return ``key_tag`` and ``key_right`` for a master key, or nothing for a key of zeros.
+        """Return ``key_tag`` and ``key_right`` for a master key; {} for a key of zeros.
 
-        To the server a key of zeros is no key.
+        The server treats a key of zeros as no key.
         """
         if not any(key):
             return {}
@@ -299,7 +300,7 @@ def _row(data: bytes, ledger: LedgerId, entry_id: int, key: bytes | None) -> dic
 
 
 class _Reader:
-    """A reader of entries in logs. Callers ask in the order of location; a block read covers neighbours."""
+    """A reader of entries in logs. It reads blocks, so callers must ask in the order of location."""
 
     def __init__(self, logs: LogPaths) -> None:
         self._logs = logs
@@ -308,7 +309,7 @@ class _Reader:
         self._start, self._block = 0, b""
 
     def entry(self, log_id: int, offset: int) -> bytes:
-        """Return the entry at an offset. Empty if no entry can begin there.
+        """Return the bytes of the entry at an offset; no bytes if no entry can begin there.
 
         Raises:
             OSError: the log cannot be read.

@@ -97,7 +97,10 @@ class IndexReader:
             yield self._finish_batch(batch)
 
     def _fill_batch(self, batch: _UnfinishedBatch, paths: list[bytes]) -> bool:
-        """Read files until none is left, the batch is full, or one is large. Return whether one is large."""
+        """Read files until no file is left, the batch is full, or a file is large.
+
+        Return whether a file is large.
+        """
         # Hot: this loop runs once per file, so it calls little except the system.
         preadv, close, rooms = os.preadv, os.close, self._rooms
         units, lengths, states, unit = batch.units, batch.lengths, batch.states, batch.end
@@ -289,7 +292,7 @@ def _read_whole(descriptor: int, buffer: memoryview, offset: int) -> int:
 
 
 def next_data(descriptor: int, offset: int) -> int:
-    """Return where data begins at or after ``offset``, rounded down to a slot. -1 if there is none."""
+    """Return the first offset with data from ``offset`` on, rounded down to a slot; -1 if there is none."""
     try:
         data_offset = os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:

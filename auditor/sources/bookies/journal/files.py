@@ -96,7 +96,7 @@ def _file_id(name: str) -> int:
 def read_entries(path: str, start: int) -> JournalEntries:
     """Read the records of a journal file from byte ``start`` on. Byte 0 stands for the first record.
 
-    Memory grows with the entries: `ENTRY_BYTES` each. It is a third higher when the columns are put together.
+    Each entry takes `ENTRY_BYTES` of memory, and a third more while the columns are put together.
 
     Raises:
         OSError: the file cannot be read.
@@ -185,11 +185,11 @@ class Journals:
         trouble: Why the entries in the journals cannot be known completely. None if they can.
         dated: A time up to which the index has all entries, with its evidence. Later entries may be in the
             journals only. None if nothing dates the marks.
-        stopped: When the bookie wrote the last mark before it stopped cleanly, with all entries in its index.
-            None if it did not stop cleanly.
+        stopped: When the bookie wrote the last mark, if it then stopped cleanly, with all entries in its
+            index. None if it did not stop cleanly.
         marked: When the newest mark was written. None if it is not known.
-        index_written: The oldest of the times when RocksDB last wrote to each index directory. None without
-            any.
+        index_written: When RocksDB last wrote to each index directory: the oldest of these times. None if
+            there is none.
         unmarked: Ledger directories with a lastMark that cannot be read or decoded. The bookie replays its
             journals from another directory's mark, or from their beginning.
     """

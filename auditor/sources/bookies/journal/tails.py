@@ -1,10 +1,10 @@
 """The journal tail of a bookie: the entries after its marks, which may not be in its index yet.
 
-A bookie replays its journals from the greatest mark of its ledger directories. So the bookie holds the
-entries after the mark. Entries before the mark prove nothing: they were in the index once, and the index may
-have lost them. The tail is complete only if three conditions hold: every journal directory is the bookie's,
-the file that the mark names still exists, and no file is damaged. A file that ends inside a record is sound:
-a restart would end there too.
+A bookie replays its journals from the greatest mark of its ledger directories. So the bookie has the entries
+after the mark. Entries before the mark prove nothing: they were in the index once, and the index may have
+lost them. The tail is complete only if three conditions hold: every journal directory is the bookie's, the
+file that the mark names still exists, and no file is damaged. A file that ends inside a record is sound: a
+restart would end there too.
 
 A bookie with ``journalWriteData=false`` writes ledgers' master keys to its journal, and never an entry. So a
 tail cannot always prove that an entry is not in the journal. A tail that has entries proves it. A tail

@@ -271,7 +271,7 @@ class Rows(NamedTuple):
     values: Strings
 
     def of_lengths(self, key: int, value: int) -> NDArray[np.bool_]:
-        """Return which rows have a key and a value of these lengths, in bytes."""
+        """Return a mask of the rows whose key and value have these lengths, in bytes."""
         has_lengths: NDArray[np.bool_] = np.diff(self.keys.offsets) == key
         has_lengths &= np.diff(self.values.offsets) == value
         return has_lengths
@@ -319,7 +319,7 @@ def scan(database: PyRocksDB, directory: str) -> Iterator[Rows]:
 
 
 def look_up(database: PyRocksDB, directory: str, key: bytes) -> bytes | None:
-    """Return the value of one key. None if there is none. Raises the errors of `scan`."""
+    """Return the value of one key; None if the key does not exist. Raises the errors of `scan`."""
     import pyrex
 
     try:

@@ -58,7 +58,7 @@ MAX_CONNECTIONS = 32
 MAX_SINGLE_ATTEMPTS = 2
 """Number of times that the client asks for a subject alone after a request for it broke the connection."""
 MAX_SILENT_SUBJECTS = 40
-"""Number of silent subjects after which the client gives up on a bookie that answers for others."""
+"""Number of silent subjects after which the client gives up on a bookie that answers for other subjects."""
 PAUSE_S = 0.1
 """First wait before a new connection or after "too many requests", in seconds. It doubles each time."""
 MAX_BUSY_ATTEMPTS = 5
@@ -68,8 +68,7 @@ _OTHER_VERSION_STATUSES = (Status.EBADREQ, Status.EBADVERSION)
 
 
 class BookieClient(ABC, Generic[Subject, Answer, Reply]):
-    """A client of one bookie, with ``options.in_flight`` requests at a time and ``options.rate_limit`` per
-    second.
+    """A client of one bookie, within the limits ``options.in_flight`` and ``options.rate_limit``.
 
     After its time-out a request no longer counts as in flight, though the bookie may still process it.
 
@@ -125,7 +124,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         """Return the reply for a subject without an answer."""
 
     def has_enough_replies(self) -> bool:
-        """Return whether there are enough replies to hand them on."""
+        """Return whether there are enough replies to return them to the caller."""
         return False
 
     def may_skip(self, subject: Subject) -> bool:
@@ -133,12 +132,13 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return False
 
     def mute_reason(self, silent: int) -> str | None:
-        """Return why to stop asking a bookie that did not answer for ``silent`` subjects, or None."""
+        """Return why to stop asking a bookie that did not answer for ``silent`` subjects; None to go on."""
         return None
 
     async def ask(self, waiting: deque[Subject]) -> list[Reply]:
-        """Ask about subjects from the left until none is left, there are enough replies, or the client gives
-        up.
+        """Ask about subjects from the left.
+
+        Stop after the last, with enough replies, or if the client gives up.
 
         If the client gives up, every subject that it took from ``waiting`` and that has no reply is unknown.
         """
@@ -250,7 +250,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return connection.lost is None
 
     def _note_silence(self, subjects: list[Subject]) -> None:
-        """Record that subjects got no answer on a connection that is well."""
+        """Record that subjects got no answer although the connection works."""
         self._silent += len(subjects)
         waiting_reason = (
             f"no answer within {self._options.timeout_s:g} s, though the bookie answers for other "

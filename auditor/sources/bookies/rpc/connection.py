@@ -42,7 +42,7 @@ _CLOSE_SECONDS = 0.2
 
 
 class Wire(Protocol[_Subject, Answer]):
-    """One kind of request in one protocol version. A `DecodeError` or a mismatch ends the connection."""
+    """One kind of request in one protocol version. An answer that cannot be decoded ends the connection."""
 
     @property
     def version(self) -> int:
@@ -61,7 +61,7 @@ class Wire(Protocol[_Subject, Answer]):
         """Decode the kept bytes of an answer. Return the key of its request and the answer."""
 
     def mismatch(self, subject: _Subject, answer: Answer) -> DecodeError | None:
-        """Return an error if the answer does not belong to the request with the same key, else None."""
+        """Return an error if an answer does not fit the request with the same key; None if it fits."""
 
 
 @dataclass

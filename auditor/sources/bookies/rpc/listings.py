@@ -56,7 +56,7 @@ from auditor.spark.part_tables import spark_schema
 from auditor.spark.types import DataFrame
 
 CHUNK_BYTES = 64 << 20
-"""Number of bytes of unfolded listings after which the client hands the listings on."""
+"""Number of bytes of unfolded listings after which the client returns the listings."""
 MAX_SILENT_REQUESTS = 3
 """Number of ledgers without an answer that identify DbLedgerStorage, if the bookie listed no ledger."""
 
@@ -70,7 +70,7 @@ class Reply:
     Attributes:
         groups: The entries as listed, not folded. None without a usable answer.
         reason: Why there are no ``groups``. None if there are.
-        offset: The byte of the answer at fault. None if there is none.
+        offset: Offset of the fault in the answer, in bytes. None if there is no fault.
         answered: When the bookie answered, in ms. None without an answer.
     """
 
@@ -185,7 +185,7 @@ RPC_PATH = "rpc:"
 """The path in rows of a bookie without an address."""
 
 ASKABLE_ROWS = "state != 'gap' and scope_id = 0"
-"""SQL condition for rows with a request. It excludes gaps of a whole bookie, and ledgers outside scope 0."""
+"""SQL condition for rows that a bookie can be asked about. It excludes gaps and ledgers outside scope 0."""
 
 
 def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions) -> DataFrame:
@@ -265,6 +265,6 @@ def _rows(bookie_id: str, path: str, replies: list[tuple[int, Reply]]) -> pa.Rec
 
 
 def _gap_row(bookie_id: str, path: str, reason: str) -> pa.RecordBatch:
-    """Return the row of a bookie that the client does not ask, or no longer."""
+    """Return the row of a bookie that the client does not ask, or no longer asks."""
     gap_columns = {"state": IndexState.GAP, "reason": reason, "path": path, "storage": STORAGE}
     return rows_of_columns(SCHEMA, 1, {"bookie_id": bookie_id, "groups": b"", **gap_columns})

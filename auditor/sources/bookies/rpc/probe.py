@@ -1,4 +1,4 @@
-"""A probe of bookies: whether each serves this client a read of an entry that cannot exist."""
+"""A probe of bookies that asks each for an entry that cannot exist, to see whether it serves this client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class Reception(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """A bookie's reaction to this client. ``reason`` says what to do. Empty if the bookie serves reads."""
+    """A bookie's reaction to this client.
+
+    ``reason`` says what to do; it is empty if the bookie serves reads.
+    """
 
     reception: Reception
     reason: str = ""

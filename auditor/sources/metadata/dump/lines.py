@@ -1,7 +1,7 @@
 """The common part of ZooKeeper and etcd dumps: JSON lines, cut into byte ranges for tasks.
 
-A packed file (gzip, zstd) is unpacked as it is read; offsets count unpacked bytes. A line that cannot
-be read becomes a gap at its path. If the path cannot be read either, the gap is at the root, because
+A packed file (gzip, zstd) is unpacked as it is read; offsets count unpacked bytes. A line that cannot be read
+becomes a gap: its path, with the reason. If the path cannot be read either, the gap is at the root, because
 the line could be of any znode.
 """
 
@@ -33,12 +33,12 @@ from auditor.sources.metadata.store import Part, Tree, Znode, ZnodeBatch, tree_o
 from auditor.sources.metadata.uri import MetadataUri
 
 PACKED_PARTS = 4
-"""Largest number of parts of a packed dump: each part unpacks the whole file again."""
+"""Largest number of parts of a packed dump. Reading one part unpacks the whole file."""
 
 
 @dataclass(frozen=True)
 class DumpPart(Part):
-    """A part: the lines of one tree that begin at byte ``start`` or later, and before byte ``end``."""
+    """The lines of one tree that begin in the bytes of a dump from ``start`` on and before ``end``."""
 
     tree: Tree
     start: int
@@ -49,7 +49,7 @@ class WholeDump(NamedTuple):
     """The result of one pass over a dump.
 
     Attributes:
-        nodes: the cluster's own znodes.
+        nodes: the cluster's own znodes, without ledgers, marks and locks.
         gaps: (absolute path, reason) of places where some of the cluster's own znodes may be missing.
         newest: a record that combines the largest zxids and times of all records; None without a record.
         frame: the check of the first and the last line.
@@ -68,11 +68,11 @@ class LineStore(SavedStore[WholeDump]):
 
     keeps_marks = True
     parameter = "root"
-    """Query parameter in the URI of a dump that names the root of the cluster."""
+    """Query parameter that names the root of the cluster, in the URI of a dump."""
     required_names: tuple[str, ...]
     """Names that every cluster has below its root. If a dump lacks one of them, it may be cut off.
 
-    Only LAYOUT may be absent, in stores of Pulsar.
+    Exception: LAYOUT can be absent in a store of Pulsar.
     """
     bookies_below: tuple[str, ...]
     """Names below which bookies are listed. If a dump ends below one of them, it may lack bookies."""
@@ -112,11 +112,11 @@ class LineStore(SavedStore[WholeDump]):
         return znode_batches(record for record in records if self._may_concern_tree(record, part.tree))
 
     def has_beside(self, name: str) -> bool:
-        """Return whether the dump has a line at or below that name; see `NeighbourStore.has_beside`."""
+        """Return whether ``name``, or a path below it, exists beside the root; see `NeighbourStore`."""
         return name in self._siblings
 
     def value_beside(self, name: str) -> bytes | None:
-        """Return the value in the line of that name; see `NeighbourValueStore.value_beside`."""
+        """Return the value of the node ``name`` beside the root; see `NeighbourValueStore.value_beside`."""
         if name in self._unread_siblings:
             raise StoreError(f"{self._path}: {self._unread_siblings[name]}")
         return self._siblings.get(name)
@@ -154,7 +154,7 @@ class LineStore(SavedStore[WholeDump]):
         )
 
     def _cut_reason(self, whole_dump: WholeDump) -> str | None:
-        """Return the reason why a dump without a last line may be cut off; None if there is no sign of it."""
+        """Return why a dump without an ``end`` line may be cut off; None if there is no sign of that."""
         if whole_dump.frame.has_last_line or whole_dump.frame.has_first_line:
             return None
         name_offset = len(self.root) + 1
@@ -172,9 +172,9 @@ class LineStore(SavedStore[WholeDump]):
 
     @cached_property
     def _size(self) -> int:
-        """Size of the unpacked lines in bytes; one more if the file is damaged before its end.
+        """Return the size of the unpacked lines, in bytes. It is one larger if the file is damaged.
 
-        To find the size of a packed file, all of it is unpacked. This is done once, not for each tree.
+        The size of a packed file is found by unpacking all of it, once for all trees.
         """
         with self._with_store_errors():
             return held_bytes(self._path)
@@ -211,7 +211,7 @@ class LineStore(SavedStore[WholeDump]):
     ) -> Iterator[Znode | tuple[str, str]]:
         """Yield a znode or gap for every line that begins in the byte range and is at or below the root.
 
-        ``frame`` records every line. Lines beside the root are recorded in the store.
+        ``frame`` counts every line. The store itself records the lines that are beside the root.
         """
         prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
         frame = frame or Frame()
@@ -265,11 +265,13 @@ class LineStore(SavedStore[WholeDump]):
                 offset += length
 
     def _empty_dump_error(self, problem: str, advice: str, damage: Sequence[tuple[str, str]]) -> StoreError:
-        """Return the error for a dump without any node of the cluster. It names the roots that the dump has.
+        """Return the error for a dump without any node of the cluster.
+
+        The message names the roots in the dump.
 
         Args:
             problem: beginning of the message.
-            advice: advice if the dump has no root.
+            advice: what to do if the dump has no root, for the message.
             damage: (path, reason) of unreadable places.
         """
         recognise(self.uri)

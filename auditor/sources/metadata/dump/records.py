@@ -13,8 +13,8 @@ A dump may have a first line that announces a last line, and a last line that co
     {"end": {"nodes": 116}}      as many as there are records
 
 ``time`` is the time at which the dump was begun, in ms; it may be omitted. The earliest dumps have
-neither line. A dump with a first line but without a last line is cut off. A dump without both may be
-cut off at the end of any line. So the absence of a record proves nothing in it.
+neither line. A dump with a ``begin`` line but no ``end`` line is cut off. A dump with neither line could be
+cut off at the end of any line. So the absence of a record proves nothing in such a dump.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ BEGIN, END = "begin", "end"
 TIME, NODES = "time", "nodes"
 
 _MAX_TIME_MS = 2**53
-"""Largest time to accept, in ms. JSON numbers up to it are exact. It is in the year 287396."""
+"""Largest time to accept, in ms.
+
+JSON numbers up to this limit are exact. The limit is a time in the year 287396.
+"""
 
 
 def is_frame(record: object) -> bool:
@@ -82,7 +85,7 @@ class Frame:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the dump has a last line, and exactly the records that it counts."""
+        """Return whether the dump has an ``end`` line, and as many records as that line says."""
         return self.has_last_line and not self.faults
 
     def record(self, offset: int) -> None:
@@ -92,7 +95,7 @@ class Frame:
         self.records += 1
 
     def line(self, offset: int, frame: dict[str, Any]) -> None:
-        """Check a first or last line, given as its JSON object."""
+        """Check a ``begin`` or ``end`` line. ``frame`` is its JSON object."""
         if BEGIN in frame:
             if self.has_first_line or self.has_last_line or self.records:
                 self.faults.append((offset, "a first line after other lines"))
@@ -118,7 +121,10 @@ class Frame:
         self.has_last_line = True
 
     def finish(self, offset: int) -> None:
-        """Check that a last line came if the first line announced one. ``offset`` is the end of the file."""
+        """Check that an ``end`` line came if there was a ``begin`` line.
+
+        ``offset`` is the end of the file.
+        """
         if self.has_first_line and not self.has_last_line:
             self.faults.append((offset, "cut off: the last line, which the first line announces, is missing"))
 
@@ -186,7 +192,9 @@ def line_of(record: dict[str, Any]) -> bytes:
 
 
 def unread_record(path: str, reason: str) -> dict[str, Any]:
-    """Return the record for a path that could not be read. `json_record` raises its reason.
+    """Return the record for a path that could not be read.
+
+    `json_record` raises an error with ``reason`` for it.
 
     >>> json_record(line_of(unread_record("/a", "not authorised")))
     Traceback (most recent call last):
@@ -273,5 +281,8 @@ def recognise(parsed: MetadataUri) -> None:
 
 
 def not_a_dump_error(path: Path) -> StoreError:
-    """Return the error for a file or directory that is not a dump: its apparent kind, and what to do."""
+    """Return the error for a file or directory that is not a dump.
+
+    The message names the apparent kind of the file, and says what to do.
+    """
     return StoreError(not_a("a dump of metadata", path, "bkaudit dump makes one"))

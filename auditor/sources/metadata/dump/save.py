@@ -259,4 +259,4 @@ READERS: Mapping[str, Reader] = {
     PATHS_ETCD: read_etcd,
     OXIA: read_oxia,
 }
-"""Readers by the scheme of the metadata URI. A scheme that is missing here is that of a saved store."""
+"""Readers by the scheme of the metadata URI. Schemes of saved stores are not in this mapping."""

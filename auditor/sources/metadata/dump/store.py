@@ -11,8 +11,8 @@ ZooKeeper: parents come first. Times are in ms. ``ephemeralOwner`` is optional, 
 ``cversion`` has the value that a client sees: the number of children created plus the number deleted.
 
 Oxia: a record has a znode's fields, with ``session`` in the place of ``ephemeralOwner``, and
-optionally ``modifications``. Its version is the version id. ``session`` is null for a record without
-a session, because 0 is a valid session id.
+optionally ``modifications``. ``version`` is Oxia's version id. ``session`` is null for a record without a
+session, because 0 is a valid session id.
 
 etcd: ``key`` has the key's bytes, and ``path`` has the same as text. The version of a ledger is its
 ``modRevision``, as in BookKeeper; ``version`` is not used. etcd keeps no times. So the scan time is the
@@ -183,11 +183,11 @@ _SESSION_FIELD, _MODIFICATIONS_FIELD = "session", "modifications"
 
 
 def open_dump(uri: MetadataUri) -> MetadataStore:
-    """Return the store for a dump. The fields of its first readable record show whether it is of etcd.
+    """Return the store for a dump. The first readable record shows whether the dump is of etcd.
 
     For etcd, the first `RECORDS_LOOKED_AT` records show whether the keys are ZooKeeper's paths; the
-    distinctive keys come first. Any other file is opened as a dump of ZooKeeper. If it is not one, reading
-    it raises an error that names its apparent kind.
+    distinctive keys come first. Any other file is opened as a dump of ZooKeeper. If such a file is no dump,
+    reading it raises an error that names the file's apparent kind.
     """
     try:
         record = first_record(Path(uri.path))
@@ -292,10 +292,11 @@ class ZooKeeperDumpStore(LineStore):
 
 
 def _with_id_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
-    """Return the cluster's own znodes, and set ``made`` of each id generator.
+    """Return the cluster's own znodes, with ``made`` set for each id generator.
 
-    ``made`` is the number of children ever created below it. It follows from cversion and from the children
-    present. For a znode above ledgers or marks it is unknown, because ``nodes`` lacks its children.
+    ``made`` is the number of children ever created below the generator. It is computed from the generator's
+    cversion and its present children. Other znodes get no ``made``: ``nodes`` lacks the ledgers and marks
+    below them.
     """
     child_counts = Counter(path.rpartition("/")[0] for path in nodes)
     nodes_with_counts = {}

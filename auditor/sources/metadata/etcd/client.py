@@ -76,9 +76,9 @@ class Keys(NamedTuple):
 class EtcdQuestion:
     """A Range request for the keys from ``start`` on and before ``end``, at ``revision`` (0: the newest).
 
-    An empty ``end`` means the key ``start`` alone. A ``limit`` of 0 means no limit. With ``keys_only``, the
-    answer has no values; with ``count_only``, it has no keys either. Unless ``since`` is 0, the answer lacks
-    keys whose last change was before revision ``since``. The server then reads all values of the range.
+    An empty ``end`` means the key ``start`` alone. A ``limit`` of 0 means no limit. If ``keys_only``, the
+    answer has no values; if ``count_only``, it has no keys either. If ``since`` is not 0, the answer omits
+    keys that last changed before revision ``since``; the server still reads all values of the range.
     """
 
     start: bytes
@@ -296,7 +296,8 @@ class EtcdClient:
     def _leave_endpoint(self, endpoint: _Endpoint, failures: int, error: grpc.RpcError) -> None:
         """Move from a failed endpoint to the next, unless another question has already done so.
 
-        Raise after the last round. ``failures`` is the number of failures of this question so far.
+        Raise ``StoreError`` after the last round. ``failures`` is the number of failures of this question so
+        far.
         """
         finished_rounds, endpoint_number = divmod(failures, len(self._hosts))
         if finished_rounds > len(ROUND_WAITS_S):

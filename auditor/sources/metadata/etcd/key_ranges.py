@@ -73,8 +73,8 @@ def spans(scope: str, counts: KeyCounter, first: FirstKeyReader, task_count: int
 
     Args:
         scope: the scope.
-        counts: counts the keys of ranges.
-        first: finds the first key of a range.
+        counts: function that counts the keys of ranges.
+        first: function that finds the first key of a range.
         task_count: number of tasks that will share the spans. The spans are small enough for that.
     """
     whole_span = KeySpan(*etcd.children(scope, etcd.LEDGERS), 0)
@@ -187,7 +187,7 @@ def _halve(scope: str, span: KeySpan, counts: KeyCounter, first: FirstKeyReader)
 
 
 _DIGITS = [bytes([byte]) for byte in range(ord("0"), ord("9") + 2)]
-"""The ten digits as bytes, and the byte that follows "9"."""
+"""The ten digits as bytes, and the byte after "9"."""
 
 
 def digit_spans(
@@ -195,7 +195,7 @@ def digit_spans(
 ) -> list[KeySpan]:
     """Return spans that cover all keys from ``start`` on and before ``end``, in order and without a hole.
 
-    They are for keys that are ZooKeeper's paths. The arguments are otherwise those of `spans`.
+    The keys must be ZooKeeper's paths. `spans` explains the other arguments.
     """
     (total_keys,) = counts([(start, end)])
 
@@ -209,8 +209,9 @@ def digit_spans(
 def _digit_edges(span: KeySpan, first: FirstKeyReader) -> Sequence[bytes]:
     """Return keys at which a span can be cut; [] if there are none.
 
-    Take the first key in the span, and in it the first digit at or after the place where it differs from the
-    span's end. Each edge is the first key up to that place, followed by one of the ten digits.
+    An edge is a prefix of the span's first key, followed by one of the ten digits. The prefix contains all
+    bytes that the first key and the span's end have in common. It ends before the next digit of the first key
+    that gives an edge inside the span.
     """
     key = first(span.start, span.end)
     if key is None:
@@ -239,7 +240,9 @@ PATHS_NOTE = "etcd keeps no times"
 def key_znode(
     path: str, data: bytes, create_revision: int, mod_revision: int, lease: int, version: int
 ) -> Znode:
-    """Return an etcd key as a `Znode`. ``version`` is etcd's own number of writes, and becomes ``made``.
+    """Return an etcd key as a `Znode`, whose version is ``mod_revision``.
+
+    ``version`` is etcd's number of writes of the key, and becomes the znode's ``made``.
 
     >>> key_znode("/bk/layout", b"", 2, 9, 0, 3).version
     9
@@ -257,7 +260,7 @@ def is_ledger(root: str, path: str) -> bool:
 
 
 def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
-    """Return keys by their ZooKeeper names (`auditor.keys.etcd.node_name`), without keys that have none.
+    """Return keys by their ZooKeeper names (`auditor.keys.etcd.node_name`). Omit keys that have no such name.
 
     >>> list(by_node_name("/bk", [key_znode("/bk/bookies/writable/b:3181", b"", 2, 2, 7, 1)]))
     ['available/b:3181']

@@ -77,8 +77,8 @@ class EtcdStore(PinnedEtcd):
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Return ranges of keys at the pinned revision; see `MetadataStore.parts`.
 
-        `cluster` pins the revision. If it was not called, this pins the newest revision. The layout has no
-        marks.
+        `cluster` pins the revision. If the caller did not call `cluster`, this method pins the newest
+        revision. This layout has no under-replication marks.
         """
         if tree is Tree.MARKS:
             return []
@@ -162,7 +162,7 @@ class PathEtcdStore(PinnedEtcd):
         return parts
 
     def has_beside(self, name: str) -> bool:
-        """Return whether a key exists at or below that name; see `NeighbourStore.has_beside`."""
+        """Return whether ``name``, or a key below it, exists beside the root; see `NeighbourStore`."""
         moment = self._moment = self._moment or self._pin_moment()
         neighbour = f"{self.root.rpartition('/')[0]}/{name}"
         return self._pages.first(*_keys_below(neighbour), moment.revision) is not None

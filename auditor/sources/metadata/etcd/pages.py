@@ -121,7 +121,7 @@ class EtcdPages:
         return self._client.begin(EtcdQuestion(start, end, revision, self._limit, since=since_revision))
 
     def changed(self, pending: Pending) -> ChangedKeys | None:
-        """Return the changed keys that `ask_changed` asked for; None for more than `CHANGED_PAGES` pages.
+        """Return the keys that `ask_changed` asked for; None if they need more than `CHANGED_PAGES` pages.
 
         The limit saves work: for each page of changes the server goes through the whole rest of the range.
 

@@ -1,4 +1,4 @@
-"""Reads of a running etcd at one revision, or of its changes since an earlier one. It never writes.
+"""Reads of a running etcd at one revision, or of its changes since an earlier one. There are no writes.
 
 `PinnedEtcd.cluster` pins the newest revision. A moment is a pinned revision and its time. Every part
 carries the moment, so all tasks see the same state, whenever they run. A process that reads the ledgers
@@ -84,7 +84,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class SincePart(Part):
-    """A part: the keys from ``start`` on and before ``end`` at one moment, and an earlier run's rows."""
+    """A part of a scan: the keys from ``start`` on and before ``end``, and an earlier run's rows for them."""
 
     start: bytes
     end: bytes
@@ -94,7 +94,7 @@ class SincePart(Part):
 
 
 class _PieceQuestion(NamedTuple):
-    """A piece, and the request for its keys that changed at revision ``since`` or later.
+    """A piece of earlier rows, and the request for its keys that changed at revision ``since`` or later.
 
     ``pending`` is None if the piece has no rows.
     """
@@ -107,7 +107,7 @@ class _PieceQuestion(NamedTuple):
 class SinceReader:
     """A reader that returns the rows of one part, in ``columns`` of the table ledgers.
 
-    It reuses rows of an earlier run; see the module.
+    The reader reuses rows of an earlier run; see the module docstring.
     """
 
     def __init__(self, pages: EtcdPages, part: SincePart, root: str, columns: pa.Schema) -> None:
@@ -308,7 +308,7 @@ class PinnedEtcd(ABC):
         """Read one part at its revision; see `MetadataStore.read`.
 
         Raises:
-            CompactedError: etcd no longer keeps the revision. Start again from `cluster`; see the module.
+            CompactedError: etcd no longer keeps the revision. Start again from `cluster`.
         """
         assert isinstance(part, EtcdPart)
         self._client.expect_cluster(part.cluster_id)

@@ -1,10 +1,10 @@
 """The metadata store that reads a file of ``etcdctl snapshot save``, or a copy of a member's ``snap/db``.
 
 The file is a bbolt database; ``snapshot save`` appends its SHA-256. Single pages have no checksums. If
-the hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger
-that it does not find then counts as unknown: a flipped bit can turn one ledger's key into another's. A
-ledger whose last change lies before an unreadable page becomes a gap too. The unreadable page may
-have changed or deleted that ledger.
+the hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger that
+is not found then counts as unknown, because a flipped bit can turn one ledger's key into another's. A ledger
+whose last change lies before an unreadable page becomes a gap too. The unreadable page may have changed or
+deleted that ledger.
 
 A copy of ``snap/db`` has no hash, and lacks the changes that were only in the server's write-ahead
 log. `ClusterNodes.notes` says so.
@@ -48,7 +48,7 @@ _STALE_REASON = "later changes could not be read: the record may have changed, o
 class LeavesPart(Part):
     """A part of leaf pages. ``size`` and ``transaction`` show whether the file is still the indexed one.
 
-    ``changes`` is the number of changes in these pages. The first ``unsure_count`` of them lie before damage.
+    ``changes`` is the number of changes in these pages. The first ``unsure_count`` changes lie before damage.
     """
 
     file: str
@@ -282,7 +282,7 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
     names = staticmethod(own_nodes)
 
     def has_beside(self, name: str) -> bool:
-        """Return whether a key exists at or below that name; see `NeighbourStore.has_beside`."""
+        """Return whether ``name``, or a key below it, exists beside the root; see `NeighbourStore`."""
         neighbour = EtcdSnapshotStore(replace(self.uri, root=f"{self.root.rpartition('/')[0]}/{name}"))
         try:
             return bool(neighbour.parts(Tree.WHOLE, LayoutKind.ETCD, 1))

@@ -74,8 +74,8 @@ class KeyKind(Enum):
 class Leaves:
     """Leaf pages, the number of changes in each, and a bit for each change.
 
-    ``last_changes`` is true for the last change of a ledger's key, unless it is a deletion. The first
-    ``unsure_count`` changes lie before damage; a later change of the same key may be lost.
+    ``last_changes`` has the bits: true for the last change of a ledger's key, unless it is a deletion. The
+    first ``unsure_count`` changes lie before damage; a later change of the same key may be lost.
     """
 
     start: NDArray[np.int64]
@@ -191,7 +191,7 @@ def _add(data: memoryview, pass_state: _PassState, spans: list[PageSpan]) -> Non
 def _find_unordered(
     pass_state: _PassState, key_revisions: Revisions, is_valid: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return a mask of misplaced changes: they are not later than the valid change before them."""
+    """Return a mask of misplaced changes. Such a change is not later than the valid change before it."""
     is_unordered = np.zeros(len(is_valid), bool)
     rows = np.flatnonzero(is_valid)
     if rows.size:
@@ -351,7 +351,7 @@ def _high_halves(part: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[n
 
 
 def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
-    """Yield the revisions of compactions. The store is at least at these; later changes may be gone."""
+    """Yield the revisions of the last compactions. The store's revision is not below any of them."""
     try:
         root = bucket(data, meta, META_BUCKET)
         for key, value in items(data, meta, root) if root else ():

@@ -3,9 +3,9 @@
 The client makes five calls, and none that writes: GetShardAssignments, List, RangeScan, Read and
 GetNotifications. The servers of the URI report the shards of the namespace and the leader of each
 shard. The leader of a shard answers questions about its records. If the leader is lost, or answers
-"not leader", the client requests the assignments again. If an answer breaks off, the client asks again
-from the last key received. The rest of the answer then shows a later moment.
-The gRPC service has an older name, up to 0.14, and a newer one. Some later releases know both names.
+"not leader", the client requests the assignments again. If an answer breaks off, the client asks for the
+rest, which then shows a later moment. The gRPC service has an older name, up to 0.14, and a newer one. Some
+later releases know both names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from auditor.sources.metadata.oxia.refusals import hinted_leader, is_temporary, 
 from auditor.sources.metadata.store import StoreOptions
 
 MESSAGE_LIMIT = 64 * 1024 * 1024
-"""Largest answer to accept, in bytes. A server ends a message with the value that exceeds 2 MiB."""
+"""Largest answer to accept, in bytes. A server ends a message after the value that takes it above 2 MiB."""
 
 RETRY_WAITS_S = (0.0, 0.5, 2.0, 4.0)
 """Seconds to wait before each retry. A shard has a new leader after a second or two."""
@@ -82,7 +82,7 @@ class SentCall(NamedTuple):
 
 
 class ShardAnswer(Generic[Item]):
-    """The answer of one shard to a question. The constructor sends the question; `batches` waits."""
+    """One shard's answer to a question. The constructor sends the question; `batches` awaits the answer."""
 
     def __init__(self, client: OxiaClient, shard: ShardRange, question: ShardQuestion[Item]) -> None:
         self._client = client
@@ -130,11 +130,11 @@ class ShardAnswer(Generic[Item]):
 
 
 class OxiaClient:
-    """A client that sends questions to the leaders of a namespace's shards. It connects at the first one.
+    """A client that sends questions to the leaders of a namespace's shards.
 
-    `begin` does not wait, so several questions can be in flight; the caller limits them. ``operations``
-    counts connections, calls by kind, records and keys received, and retries. ``service`` is the accepted
-    service name. ``answered`` is True once an Oxia server has answered, even with a refusal.
+    The first question connects. `begin` does not wait, so several questions can be in flight; the caller
+    limits them. ``operations`` counts connections, calls by kind, records and keys received, and retries.
+    ``service`` is the accepted service name. ``answered`` is True once any server has answered or refused.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class OxiaClient:
         """Return the offset of the newest entry in a shard's log.
 
         Raises:
-            StoreError: the shard does not report it. A namespace without notifications never does.
+            StoreError: the shard does not report it, for example because notifications are off.
         """
         with closing(self._notifications(shard, None)) as stream:
             return next(stream).offset
@@ -244,7 +244,7 @@ class OxiaClient:
     def leave_leader(self, sent: SentCall, shard: ShardRange, failures: int, error: grpc.RpcError) -> None:
         """Prepare a retry after a failed call: wait, and find the shard's next leader.
 
-        The next leader is named by the error, or by assignments that the next call requests again.
+        The error can name the next leader. Otherwise, the next call requests the assignments again.
 
         Args:
             sent: the failed call.
@@ -281,7 +281,7 @@ class OxiaClient:
     def _notifications(self, shard: ShardRange, offset: int | None) -> Generator[NotifiedWrite, None, None]:
         """Yield the writes to a shard after offset ``offset``, endlessly.
 
-        If ``offset`` is None, the first item only has the current offset of the log.
+        If ``offset`` is None, the first item has no paths, only the current offset of the log.
         """
         failures = 0
         while True:

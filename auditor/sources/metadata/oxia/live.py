@@ -8,9 +8,9 @@ Its keys are ZooKeeper's paths, as Pulsar's driver writes them:
 
 The values are those of ZooKeeper. Each directory has a record with an empty value. The driver lists
 the top of a tree and cuts it into parts. Each task asks the leaders of all shards for the directories
-of its part. The flat layout keeps all ledgers directly below the root; there a part is some of the
-shards. The version of a ledger is the version id of its record. A change gives a record another
-version id, and so do a deletion and a new creation. Source: OxiaMetadataStore of Pulsar 4.2.
+of its part. The flat layout keeps all ledgers directly below the root, so its parts are groups of shards. The
+version of a ledger is the version id of its record. A record gets another version id if it is changed, or
+deleted and created again. Source: OxiaMetadataStore of Pulsar 4.2.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ PATHS_PER_PART = 4
 MAX_LISTED_PATHS = 2000
 """Largest number of directories that the driver lists at one level to cut a tree.
 
-It sends one request for each directory to each shard.
+The driver sends one request for each directory to each shard.
 """
 
 
@@ -94,8 +94,8 @@ class OxiaStore:
     def cluster(self) -> ClusterNodes:
         """Read the cluster's own records; see `MetadataStore.cluster`.
 
-        ``scan_time`` comes from this machine's clock. It is never before the largest time in a record, which
-        a leader's clock sets.
+        ``scan_time`` comes from this machine's clock. It is never earlier than the latest time in any record;
+        the leaders' clocks set those times.
         """
         start_ms = self._clock()  # before the servers are asked: an age must not come out too small
         shards = self._client.renew_assignments()
@@ -193,7 +193,7 @@ class OxiaStore:
         yield from self._walk([Directory(path, 1, self._client.shards())])
 
     def has_beside(self, name: str) -> bool:
-        """Return whether a record exists at or below that name; see `NeighbourStore.has_beside`."""
+        """Return whether ``name``, or a record below it, exists beside the root; see `NeighbourStore`."""
         return self._exists(f"{self.root.rpartition('/')[0]}/{name}")
 
     def moment_lost(self) -> bool:
@@ -238,9 +238,9 @@ class OxiaStore:
         return [path for path in paths if tree is Tree.WHOLE or tree_of(path[start:]) is tree]
 
     def _list_next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
-        """List the children of those paths in ``level_paths`` that may be cut.
+        """Return the children of each path in ``level_paths`` whose subtree can be cut.
 
-        Return {} if more than `MAX_LISTED_PATHS` may be cut.
+        Return {} if more than `MAX_LISTED_PATHS` subtrees can be cut.
         """
         divisible_paths = [
             path for path in level_paths if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])
@@ -268,7 +268,7 @@ _LAYOUT_LEVELS = (
     (re.compile("[0-9]{2}"), 1, (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY_HIERARCHICAL)),
     (re.compile("[0-9]{3}"), 3, (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)),
 )
-"""Pattern of children of the root that hold ledgers, number of levels down to the leaves, and layouts."""
+"""Ledger trees: pattern of names below the root, number of directory levels below those, and layouts."""
 
 
 def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
@@ -310,7 +310,7 @@ def _list_flat_ledger_keys(client: OxiaClient, root: str) -> Iterator[list[bytes
 
 
 def probe(host: str, options: StoreOptions) -> Server:
-    """Request the assignments from one server. The service name that it accepts shows its release."""
+    """Request the assignments from one server. The service name that the server accepts shows its release."""
     start_time = time.monotonic()
     with closing(OxiaClient([host], DEFAULT_NAMESPACE, options, sleep=lambda _: None)) as client:
         problem = None

@@ -36,9 +36,10 @@ class OxiaRecord(NamedTuple):
     def znode(self) -> Znode:
         """Return the record as a znode.
 
-        The version id counts changes of all keys of a shard. So the record has its own number of changes. An
-        id generator's record changes with every child created below it, except the first. So ``made`` is
-        the number of changes plus one. Session id 0 is valid, so ``ephemeral_owner`` is the id plus one.
+        A version id counts the changes of all keys of a shard. So a record also has the number of its own
+        changes. An id generator's record changes with every child created below it, except the first. So
+        ``made`` is the number of changes plus one. Session id 0 is valid, so ``ephemeral_owner`` is the id
+        plus one.
 
         >>> OxiaRecord(b"/ledgers/idgen", b"", 9, 4, 5, 6, 0).znode().ephemeral_owner
         1

@@ -47,7 +47,7 @@ def is_temporary(error: grpc.RpcError) -> bool:
 
 
 def hinted_leader(error: grpc.RpcError, shard: int) -> str | None:
-    """Return the address of a shard's leader that an error names; None if it names none."""
+    """Return the address that an error gives for the leader of a shard; None if it gives none."""
     for name, trailer_value in error.trailing_metadata() or ():
         if name != "grpc-status-details-bin":
             continue

@@ -92,7 +92,7 @@ def walk_records(
     Args:
         client: the client.
         start_directories: the directories.
-        in_flight: number of pending requests from which on no further directory is requested.
+        in_flight: number of pending requests at which the walk stops requesting further directories.
         is_wanted: returns whether to read the record at a path. The walk does not look below other records.
     """
     unasked_directories = list(start_directories)[::-1]

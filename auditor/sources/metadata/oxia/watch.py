@@ -33,7 +33,7 @@ class NotificationWatch:
             self._unknown = f"the ledgers could not be watched: {error}"
 
     def moves(self) -> LedgerMoves:
-        """Return the ledger paths that changed up to a moment after this call."""
+        """Return the ledger paths that changed since the watch began, at least up to this call."""
         if self._unknown is not None:
             return LedgerMoves((), self._unknown)
         try:

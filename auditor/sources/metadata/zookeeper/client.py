@@ -1,8 +1,8 @@
 """Read-only client for many znodes of ZooKeeper.
 
-The client sends multiRead requests of many paths, several at a time. A server before 3.6 does not know
-multiRead; it gets single requests. The client replaces a broken connection and repeats the requests that
-were lost with it. It accepts answers only from servers that are not behind any earlier answer.
+The client sends multiRead requests for many paths each, several requests at a time. A server before 3.6 does
+not know multiRead and gets single requests. The client replaces a broken connection and repeats the requests
+that were lost with it. It accepts answers only from servers that are not behind any earlier answer.
 """
 
 from __future__ import annotations

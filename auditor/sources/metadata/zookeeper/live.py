@@ -2,14 +2,15 @@
 
 The driver reads the cluster's own nodes, and lists the top of a tree to cut the tree into parts. Each
 task opens its own connection for its part. The flat layout keeps all ledgers directly below the root.
-There a part has the children of the root whose names have a certain hash, and each task lists the root.
+With that layout, a part has the children of the root whose names have a certain hash. Each task lists the
+root.
 
 ZooKeeper reports the number of children of each znode. So `count_ledgers` looks only at the znodes above
 the leaves, level by level. If a level has more than `MAX_SAMPLED_PATHS` znodes, it looks at that many, evenly
-spread, and multiplies.
+spread, and extrapolates.
 
 A server answers ``srvr`` if ``4lw.commands.whitelist`` allows it, as the default does. `probe` sends this
-command only without TLS. For a TLS port it only finds out whether the port is reachable.
+command only without TLS. For a TLS port, `probe` only finds out whether the port is reachable.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class ZooKeeperStore:
         """Read the cluster's own nodes; see `MetadataStore.cluster`.
 
         ZooKeeper does not tell its clients the time. So ``scan_time`` comes from this machine's clock. It is
-        never before the largest ctime or mtime in a znode, which the server's clock sets.
+        never earlier than the latest ctime or mtime of any znode; the servers' clocks set those times.
         """
         # A second scan on the same connection must see everything that exists when it begins.
         self._reader.catch_up()
@@ -154,9 +155,9 @@ class ZooKeeperStore:
         return [f"{self.root}/{name}" for name in names if tree is Tree.WHOLE or tree_of(name) is tree]
 
     def _list_next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
-        """List the children of those znodes in ``level_paths`` that may be cut.
+        """Return the children of each znode in ``level_paths`` whose subtree can be cut.
 
-        Return {} if more than `MAX_LISTED_PATHS` may be cut.
+        Return {} if more than `MAX_LISTED_PATHS` subtrees can be cut.
         """
         divisible_paths = [
             path for path in level_paths if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])
@@ -294,7 +295,7 @@ _LAYOUT_LEVELS = (
     (re.compile("[0-9]{2}"), 1, (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY_HIERARCHICAL)),
     (re.compile("[0-9]{3}"), 3, (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)),
 )
-"""Pattern of children of the root that hold ledgers, number of levels down to the leaves, and layouts."""
+"""Ledger trees: pattern of names below the root, number of inner levels below those, and layouts."""
 
 ANSWER_LIMIT = 4096
 """Largest number of bytes to read of an answer to ``srvr``. A usual answer has 200."""

@@ -153,12 +153,13 @@ class Session:
     def watch(self, path: str, listener: Callable[[WatchEvent], None]) -> None:
         """From now on, call ``listener`` for each event of a znode at or below ``path``.
 
-        kazoo's own thread calls it, in the server's order of events. It does so before it delivers any answer
-        that the server sent after the event. No event is lost until the session has moved.
+        kazoo's own thread calls ``listener``, in the server's order of events. An answer that the server sent
+        after an event is delivered after the call for this event. No event is lost until the session has
+        moved to another server.
 
         Raises:
             ZookeeperError: the server does not know such a watch (before 3.6), or forbids it.
-            ConnectionLoss: or another exception of `CONNECTION_ERRORS`.
+            ConnectionLoss: the connection broke. Other exceptions of `CONNECTION_ERRORS` are possible too.
             StoreError: the server refuses the credentials.
         """
 
@@ -182,8 +183,8 @@ class Session:
         """Wait for the server's answers to a request of `multi_read`.
 
         Raises:
-            ConnectionLoss: or another exception of `CONNECTION_ERRORS`; also if another server may have
-                answered.
+            ConnectionLoss: the connection broke, or another server may have answered. Other exceptions of
+                `CONNECTION_ERRORS` are possible too.
             StoreError: the server refuses the credentials.
         """
         response: list[Answer] = self._wait_for_answer(pending)

@@ -8,7 +8,7 @@ all other znodes: those that the logs change, and every ephemeral one. It passes
 If a snapshot is damaged, the store skips it and takes the next older one, as ZooKeeper does, and
 `ClusterNodes.notes` says so. If transactions are missing between the older snapshot and the logs, the
 whole tree is a gap. A server deletes the ephemeral znodes of a dead client only when it ends the
-session. So a bookie can appear registered here although a running server would soon drop it.
+session. So a bookie can appear registered in these files although a running server would soon drop it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ZnodesPart(Part):
 
 @dataclass(frozen=True, slots=True)
 class _SnapshotState:
-    """The data from the files that the driver keeps in memory. It has no ledger that did not change.
+    """The data from the files that the driver keeps in memory, without ledgers that the logs do not change.
 
     ``state`` has the znodes that the driver computed, by path.
     """
@@ -152,7 +152,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             raise StoreError(f"{part.file} changed while it was read: {damage}") from damage
 
     def has_beside(self, name: str) -> bool:
-        """Return whether the znode exists after the last transaction; see `NeighbourStore.has_beside`."""
+        """Return whether ``name`` exists after the last transaction; see `NeighbourStore.has_beside`."""
         return self.value_beside(name) is not None
 
     def value_beside(self, name: str) -> bytes | None:

@@ -117,7 +117,7 @@ def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -
 
 
 def below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
-    """Return the positions of the records whose path is ``root`` or below it."""
+    """Return the positions of the records whose path is ``root``, or is below ``root``."""
     octets, prefix = np.frombuffer(data, np.uint8), root.encode()
     path_at, path_ends = bounds.path_at, bounds.path_end
     rows = np.flatnonzero((path_ends - path_at >= len(prefix)) & begin_with(octets, path_at, prefix))
@@ -130,9 +130,9 @@ def below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
 def find_certain_ledgers(
     data: memoryview, bounds: Boundaries, rows: NDArray[np.int64], root: str
 ) -> NDArray[np.bool_]:
-    """Return a mask of the rows below a root that the first bytes of their names place in the ledger tree.
+    """Return a mask of the rows that are certainly in the ledger tree, by the first bytes of their names.
 
-    The bytes are a digit, L and a digit, or ``scopes/``. Callers classify the few other rows one by one.
+    These bytes are a digit, L and a digit, or ``scopes/``. Callers classify the few other rows one by one.
     """
     octets = np.frombuffer(data, np.uint8)
     name_starts = bounds.path_at[rows] + len(root.encode()) + 1

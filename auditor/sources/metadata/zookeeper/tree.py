@@ -229,7 +229,10 @@ class TreeWatch:
             self._unknown = f"the ledgers could not be watched: {self._lost_reason(error)}"
 
     def moves(self) -> LedgerMoves:
-        """End the watch, and return the ledger paths that changed up to a moment after this call."""
+        """End the watch.
+
+        Return the ledger paths that changed since its beginning, at least up to this call.
+        """
         session = self._session
         if session is None:
             return LedgerMoves((), self._unknown or "the watch of the ledgers ended too early")
