@@ -53,7 +53,7 @@ TEST_OPTIONS = {
     "--all": ("--hypothesis-profile", "all"),
 }
 """Arguments for pytest, by the option of `run.py test`. tests/tiers.py explains the markers."""
-JAVA_LIMIT_S = 60
+JAVA_TIMEOUT_SECONDS = 60
 """Seconds within which a Java must print its version. A slower one counts as missing."""
 
 
@@ -107,24 +107,26 @@ def _test(arguments: list[str]) -> int:
 def _prepare_environment(*extras: str) -> bool:
     """Install the project with these extras into the environment if needed; return False if that failed."""
     names = {*extras, *(() if _has_java() else ("java",))}
-    stamp = STAMP_FILE.read_text("utf-8").splitlines() if STAMP_FILE.exists() else []
-    if stamp[:1] == [_inputs_digest()] and names <= set(stamp[1:]):
+    stamp_lines = STAMP_FILE.read_text("utf-8").splitlines() if STAMP_FILE.exists() else []
+    if stamp_lines[:1] == [_inputs_digest()] and names <= set(stamp_lines[1:]):
         return True
     # Extras of earlier commands stay, so that demo and test do not reinstall in turns.
-    names |= set(stamp[1:]) if stamp[:1] == [_inputs_digest()] else set()
+    names |= set(stamp_lines[1:]) if stamp_lines[:1] == [_inputs_digest()] else set()
     if not _python().exists():
         _print_message(f"making an environment in {ENVIRONMENT.name}")
         venv.create(ENVIRONMENT, with_pip=True, clear=True)
     _print_message("installing the project and what it needs; this happens once and takes a minute or two")
     STAMP_FILE.unlink(missing_ok=True)
-    suffix = f"[{','.join(sorted(names))}]" if names else ""
+    extras_suffix = f"[{','.join(sorted(names))}]" if names else ""
     # Print only errors: an older pip warns about packages without a wheel, which the user cannot change.
     pip = [str(_python()), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     pip_options = ["--constraint", str(CONSTRAINTS)]
     if not sys.dont_write_bytecode:
         # Python compiles modules on import. Fewer than a third of the installed ones are ever imported.
         pip_options.append("--no-compile")
-    code = subprocess.run([*pip, *pip_options, "--editable", f"{ROOT}{suffix}"], check=False).returncode
+    code = subprocess.run(
+        [*pip, *pip_options, "--editable", f"{ROOT}{extras_suffix}"], check=False
+    ).returncode
     if code:
         _print_message("pip could not install it; see its message above")
         return False
@@ -134,9 +136,9 @@ def _prepare_environment(*extras: str) -> bool:
 
 def _inputs_digest() -> str:
     """Return a digest of the environment's inputs: declared dependencies, this Python, and this directory."""
-    declared = [(ROOT / "pyproject.toml").read_bytes(), CONSTRAINTS.read_bytes()]
-    parts = (*declared, sys.version.encode(), str(ROOT).encode())
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+    declared_files = [(ROOT / "pyproject.toml").read_bytes(), CONSTRAINTS.read_bytes()]
+    digest_parts = (*declared_files, sys.version.encode(), str(ROOT).encode())
+    return hashlib.sha256(b"\0".join(digest_parts)).hexdigest()
 
 
 def _has_java() -> bool:
@@ -147,7 +149,7 @@ def _has_java() -> bool:
             continue
         try:
             version_text = subprocess.run(
-                [java, "-version"], capture_output=True, text=True, timeout=JAVA_LIMIT_S, check=False
+                [java, "-version"], capture_output=True, text=True, timeout=JAVA_TIMEOUT_SECONDS, check=False
             ).stderr
         except (OSError, subprocess.TimeoutExpired):
             continue
@@ -169,10 +171,10 @@ def _run(program: str, *arguments: str) -> int:
     """Run a program of the environment as if the environment were active; return its exit code."""
     search_path = os.pathsep.join([str(_scripts()), os.environ.get("PATH", "")])
     # With SPARK_HOME, the machine's own Spark would start with this environment's Python, which may not fit.
-    inherited = {
+    inherited_environment = {
         name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONHOME")
     }
-    environment = {**inherited, "PATH": search_path, "VIRTUAL_ENV": str(ENVIRONMENT)}
+    environment = {**inherited_environment, "PATH": search_path, "VIRTUAL_ENV": str(ENVIRONMENT)}
     if program == "pytest":
         # Each test process, and each command that it runs, would compile all modules again.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)

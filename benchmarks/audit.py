@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from benchmarks.audited import COLLECTED, DATABASES, FILES, apart
+from benchmarks.audited import FORM_COLLECTED, FORM_DATABASES, FORM_FILES, audit_in_process
 from benchmarks.cluster import Cluster
 from benchmarks.measure import Line
 
@@ -22,16 +22,16 @@ def lines() -> Iterator[Line]:
 
     The rival of index files and of RocksDB is the audit of collected tables, which are only copied.
     """
-    copied = apart(Cluster(LEDGERS), COLLECTED)
-    for form in (COLLECTED, FILES, DATABASES):
-        audited = copied if form == COLLECTED else apart(Cluster(LEDGERS), form)
-        longest = sorted(audited.stages.values(), key=lambda stage: -stage.seconds)[:STAGES_SHOWN]
+    copied = audit_in_process(Cluster(LEDGERS), FORM_COLLECTED)
+    for form in (FORM_COLLECTED, FORM_FILES, FORM_DATABASES):
+        audited = copied if form == FORM_COLLECTED else audit_in_process(Cluster(LEDGERS), form)
+        longest_stages = sorted(audited.stages.values(), key=lambda stage: -stage.seconds)[:STAGES_SHOWN]
         yield Line(
             f"audit, {LEDGERS:,} ledgers, {form}",
             LEDGERS,
             "ledgers",
             audited.seconds,
-            None if audited is copied else COLLECTED,
+            None if audited is copied else FORM_COLLECTED,
             LEDGERS,
             copied.seconds,
             java_mib=audited.java_mib,
@@ -39,5 +39,5 @@ def lines() -> Iterator[Line]:
             shuffle_bytes=audited.shuffle_bytes,
             spill_bytes=audited.spill_bytes,
             note=f"{audited.seconds:.1f} s; longest: "
-            + ", ".join(f"{stage.name} {stage.seconds:.1f} s" for stage in longest),
+            + ", ".join(f"{stage.name} {stage.seconds:.1f} s" for stage in longest_stages),
         )

@@ -25,9 +25,9 @@ from benchmarks.join_again import JoinCost, JoinVariant, join_again
 from benchmarks.memory import PeakMemory
 from benchmarks.spark_figures import Stage, Stopwatch, logged_session
 
-COLLECTED, FILES, DATABASES = "collected tables", "index files", "RocksDB"
-UNFLUSHED = "collected tables, an entry of each bookie in its journal"
-ASKED_BOOKIES = "collected tables, one bookie in ten asked"
+FORM_COLLECTED, FORM_FILES, FORM_DATABASES = "collected tables", "index files", "RocksDB"
+FORM_UNFLUSHED = "collected tables, an entry of each bookie in its journal"
+FORM_ASKED_BOOKIES = "collected tables, one bookie in ten asked"
 """A form in which the audit asks one bookie in ten for listings.
 
 The answers are prepared beforehand. `benchmarks.rpc` measures the requests themselves.
@@ -39,7 +39,7 @@ class Audited:
     """The costs of one audit: its stages, peak memory in MiB, and numbers of replicas.
 
     ``replicas`` counts all expected replicas, ``unequal`` those that differ from the metadata. ``joins``
-    holds the costs of the join when it is repeated after the audit.
+    has the costs of each repetition of the join after the audit.
     """
 
     ledgers: int
@@ -63,9 +63,9 @@ class Audited:
         return sum(stage.spill_bytes for stage in self.stages.values())
 
 
-def apart(
+def audit_in_process(
     cluster: Cluster,
-    form: str = COLLECTED,
+    form: str = FORM_COLLECTED,
     memory: str = "2g",
     join_variants: Sequence[JoinVariant] = (),
     location_prefix: str = "",
@@ -74,7 +74,7 @@ def apart(
 
     Args:
         cluster: The cluster to write to disk and audit. Its metadata become a ZooKeeper snapshot.
-        form: The form of the bookies' indexes, such as `COLLECTED` or `FILES`.
+        form: The form of the bookies' indexes, such as `FORM_COLLECTED` or `FORM_FILES`.
         memory: The memory of the Spark driver, such as ``2g``.
         join_variants: The ways in which to repeat the join of the run's tables after the audit.
         location_prefix: A prefix of the location, such as ``file://``. Without it the location is a path.
@@ -89,26 +89,32 @@ def apart(
 def _measure_audit(
     cluster: Cluster, form: str, memory: str, join_variants: Sequence[JoinVariant], location_prefix: str
 ) -> Audited:
-    work = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
-    asked_bookies = cluster.bookies // 10 if form == ASKED_BOOKIES else 0
-    run_location = f"{location_prefix}{work}/run"
+    work_directory = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
+    asked_bookies = cluster.bookies // 10 if form == FORM_ASKED_BOOKIES else 0
+    run_location = f"{location_prefix}{work_directory}/run"
     try:
-        uri, bookies = write_snapshot(cluster, work), str(_write_bookies(cluster, form, work, asked_bookies))
+        uri, bookies = (
+            write_snapshot(cluster, work_directory),
+            str(_write_bookies(cluster, form, work_directory, asked_bookies)),
+        )
         if asked_bookies:
-            _prepare_answers(write_answers(cluster, work, asked_bookies), cluster.ids[:asked_bookies])
+            _prepare_answers(
+                write_answers(cluster, work_directory, asked_bookies), cluster.ids[:asked_bookies]
+            )
         os.sync()  # otherwise these writes would still run during the audit
         watch = Stopwatch()
         with PeakMemory() as peak_memory:
             watch.stage("spark")
-            logged_session(work / "events", memory)
+            logged_session(work_directory / "events", memory)
             Audit(uri, [bookies], run_location, AuditOptions(samples=0)).run(progress=watch)
-        stages = {stage.name: stage for stage in watch.stages(work / "events")}
+        stages = {stage.name: stage for stage in watch.stages(work_directory / "events")}
         run = open_run(run_location)
         findings = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in run.findings}
-        planted = cluster.findings(asked_bookies)
-        if findings != planted:
+        planted_findings = cluster.findings(asked_bookies)
+        if findings != planted_findings:
             sys.exit(
-                f"wrong answers: {len(planted - findings)} not found, {len(findings - planted)} not planted"
+                f"wrong answers: {len(planted_findings - findings)} not found, "
+                f"{len(findings - planted_findings)} not planted"
             )
         unequal_pairs = sum(batch.num_rows for batch in run.batches("tables/unequal", ["ledger_id"]))
         return Audited(
@@ -118,10 +124,10 @@ def _measure_audit(
             python_mib=max(peak for name, peak in peak_memory.peaks.items() if name.startswith("python")),
             replicas=run.report.coverage.replicas.expected,
             unequal=unequal_pairs,
-            joins=join_again(work / "run", join_variants),
+            joins=join_again(work_directory / "run", join_variants),
         )
     finally:
-        shutil.rmtree(work)
+        shutil.rmtree(work_directory)
 
 
 def _prepare_answers(table: Path, bookies: Sequence[str]) -> None:
@@ -138,9 +144,9 @@ def _prepare_answers(table: Path, bookies: Sequence[str]) -> None:
     setattr(audit, "STAGES", tuple(stages))  # noqa: B010  # the module imported it by name
 
 
-def _write_bookies(cluster: Cluster, form: str, work: Path, asked_bookies: int) -> Path:
-    if form in (COLLECTED, UNFLUSHED, ASKED_BOOKIES):
-        return write_collection(cluster, work, form == UNFLUSHED, asked_bookies)
-    write = write_index_files if form == FILES else write_databases
-    write(cluster, work / "bookies")
-    return work / "bookies"
+def _write_bookies(cluster: Cluster, form: str, work_directory: Path, asked_bookies: int) -> Path:
+    if form in (FORM_COLLECTED, FORM_UNFLUSHED, FORM_ASKED_BOOKIES):
+        return write_collection(cluster, work_directory, form == FORM_UNFLUSHED, asked_bookies)
+    write = write_index_files if form == FORM_FILES else write_databases
+    write(cluster, work_directory / "bookies")
+    return work_directory / "bookies"

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from auditor.audit.check_stage import claim_causes, count_causes
-from auditor.findings.causes import MOST
-from auditor.findings.table import FOUND, add_fingerprints
+from auditor.findings.causes import MAX_CLAIMS
+from auditor.findings.table import FOUND_SCHEMA, add_fingerprints
 from auditor.spark.session import build_session
 from benchmarks.cluster import Longs
 from benchmarks.large_tables import processor_seconds
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 FINDINGS = int(os.environ.get("BKAUDIT_FINDINGS", "1_000_000"))
 BOOKIES, EMPTY_BOOKIES = 500, 50
-UNREAD_COUNT = MOST - 1
+UNREAD_COUNT = MAX_CLAIMS - 1
 MEMORY = "2g"
 _ROWS = 500_000
 _NAMES = [f"10.0.{number // 250}.{number % 250 + 1}:3181" for number in range(BOOKIES)]
@@ -48,11 +48,11 @@ _ENTRY_GROUPS = np.array([0, 0], ">i8").tobytes() + np.array([1, 0], ">i4").toby
 def lines() -> Iterator[Line]:
     """Yield one line: findings with causes against findings without."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder, PeakMemory() as peak_memory:
-        work = Path(folder)
-        _write(work / "found")
-        spark = build_session("local[2]", driver_memory=MEMORY, log=work / "spark.log")
+        work_directory = Path(folder)
+        _write(work_directory / "found")
+        spark = build_session("local[2]", driver_memory=MEMORY, log=work_directory / "spark.log")
         try:
-            writers = _TableWriters(spark, work)
+            writers = _TableWriters(spark, work_directory)
             writers.warm()
             without_s, with_s = alternate(
                 writers.without, writers.with_causes, rounds=1, clock=processor_seconds
@@ -64,8 +64,8 @@ def lines() -> Iterator[Line]:
         sys.exit(f"causes: {writers.counted:,} findings have one, and {expected_count:,} should")
     driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     yield Line(
-        f"{MOST} causes of {FINDINGS:,} findings, {MEMORY} driver, processor time", FINDINGS, "findings",
-        with_s, "without causes", FINDINGS, without_s,
+        f"{MAX_CLAIMS} causes of {FINDINGS:,} findings, {MEMORY} driver, processor time", FINDINGS,
+        "findings", with_s, "without causes", FINDINGS, without_s,
         most=True, java_mib=peak_memory.peaks["java"], python_mib=driver,
         note=f"{with_s:.1f} and {without_s:.1f} s; {writers.counted:,} have a cause; Python: the driver",
     )  # fmt: skip
@@ -74,17 +74,17 @@ def lines() -> Iterator[Line]:
 class _TableWriters:
     """The two variants of writing the findings table from the rows of all checks."""
 
-    def __init__(self, spark: SparkSession, work: Path) -> None:
-        self._spark, self._work = spark, work
+    def __init__(self, spark: SparkSession, work_directory: Path) -> None:
+        self._spark, self._work = spark, work_directory
         per_bookie = FINDINGS // BOOKIES
         empty_bookies = range(UNREAD_COUNT, UNREAD_COUNT + EMPTY_BOOKIES)
         rows: list[dict[str, Any]] = [
             {
-                "bookie_id": name, "read": "unread" if place < UNREAD_COUNT else "read",
+                "bookie_id": name, "read": "unread" if row_number < UNREAD_COUNT else "read",
                 "absent_directories": [],
-                "replicas": per_bookie if place in empty_bookies else 100 * per_bookie,
+                "replicas": per_bookie if row_number in empty_bookies else 100 * per_bookie,
             }
-            for place, name in enumerate(_NAMES)
+            for row_number, name in enumerate(_NAMES)
         ]  # fmt: skip
         self._tables = tables(spark, bookies=rows)
         self.counted = 0
@@ -110,28 +110,28 @@ class _TableWriters:
         add_fingerprints(findings, "x").write.mode("overwrite").parquet(str(self._work / "without"))
 
 
-def _write(place: Path) -> None:
+def _write(directory: Path) -> None:
     """Write the rows of the checks: one finding for each ledger and one for each unread bookie.
 
     The ledgers' findings go round the bookies in turn.
     """
-    place.mkdir()
+    directory.mkdir()
     for start in range(0, FINDINGS, _ROWS):
         ledgers = np.arange(start, min(start + _ROWS, FINDINGS))
-        pq.write_table(_findings(ledgers), place / f"part-{start}.parquet")
+        pq.write_table(_findings(ledgers), directory / f"part-{start}.parquet")
     unread = {
         "id": "bookie-unread", "urgency": "unseen", "severity": "note", "confidence": "unknown",
         "evidence": '{"read": "unread", "reason": "no --bookies source has a place for it"}',
     }  # fmt: skip
     rows = [{**unread, "bookie_id": name, "missing": [], "unknown": []} for name in _NAMES[:UNREAD_COUNT]]
-    pq.write_table(pa.Table.from_pylist(rows, FOUND), place / "unread.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, FOUND_SCHEMA), directory / "unread.parquet")
 
 
 def _findings(ledgers: Longs) -> pa.Table:
     bookies = ledgers % BOOKIES
     unread, ids = bookies < UNREAD_COUNT, pa.array(ledgers)
     names = pa.array(_NAMES).take(pa.array(bookies))
-    part = FOUND.field("missing").type.value_type
+    part_rows = FOUND_SCHEMA.field("missing").type.value_type
     missing_columns = [
         names,
         pa.repeat(_ENTRY_GROUPS, len(ids)),
@@ -144,14 +144,18 @@ def _findings(ledgers: Longs) -> pa.Table:
         "confidence": pa.repeat("confirmed", len(ids)),
         "scope_id": pa.repeat(pa.scalar(0, pa.int64()), len(ids)),
         "ledger_id": ids,
-        "missing": _optional_lists(pa.StructArray.from_arrays(missing_columns, fields=list(part)), ~unread),
+        "missing": _optional_lists(
+            pa.StructArray.from_arrays(missing_columns, fields=list(part_rows)), ~unread
+        ),
         "unknown": _optional_lists(names, unread),
         "message": pc.binary_join_element_wise(
             "ledger", ids.cast(pa.string()), ": 1 entry has too few copies", " "
         ),
         "evidence": pa.repeat('{"worst": 1, "marked": false}', len(ids)),
     }
-    return pa.table([columns.get(name, pa.nulls(len(ids))) for name in FOUND.names], FOUND.names).cast(FOUND)
+    return pa.table(
+        [columns.get(name, pa.nulls(len(ids))) for name in FOUND_SCHEMA.names], FOUND_SCHEMA.names
+    ).cast(FOUND_SCHEMA)
 
 
 def _optional_lists(values: pa.Array, is_present: NDArray[np.bool_]) -> pa.Array:

@@ -38,11 +38,11 @@ class CheckedBookies(Bookies):
     JAVA = tuple(Path(__file__).parent.glob("java/*.java"))
     MEMORY = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g")
 
-    def write_many(self, first: int, count: int) -> None:
-        """Write and close ``count`` ledgers with ids from ``first`` on bookies that the server chooses."""
+    def write_many(self, first_ledger: int, count: int) -> None:
+        """Write and close ``count`` ledgers from id ``first_ledger`` on bookies that the server chooses."""
         self._do(
             "write_many",
-            first=first,
+            first=first_ledger,
             count=count,
             entries=ENTRIES,
             ensemble_size=min(ENSEMBLE, len(self.ids)),
@@ -71,7 +71,10 @@ class CheckedBookies(Bookies):
             Seconds that each request took from its scheduled start, under ``reads`` and ``writes``.
         """
         answer = self._do("load", ledger=ledger, seconds=seconds, rate=rate, write_every=write_every)
-        return {kind: [latency_ns / 1e9 for latency_ns in answer[kind]] for kind in ("reads", "writes")}
+        return {
+            request_kind: [latency_ns / 1e9 for latency_ns in answer[request_kind]]
+            for request_kind in ("reads", "writes")
+        }
 
 
 @contextmanager
@@ -84,8 +87,8 @@ def checked_bookies(
         with CheckedBookies(
             uri, root, storage, [None] * bookies, settings={**_SETTINGS, **settings}
         ) as cluster:
-            for first in range(0, ledgers, WRITE_BATCH_LEDGERS):
-                cluster.write_many(first, min(WRITE_BATCH_LEDGERS, ledgers - first))
+            for first_ledger in range(0, ledgers, WRITE_BATCH_LEDGERS):
+                cluster.write_many(first_ledger, min(WRITE_BATCH_LEDGERS, ledgers - first_ledger))
                 # A flush opens all files that it writes at once, despite openFileLimit.
                 cluster.flush()
             yield cluster, uri

@@ -27,11 +27,11 @@ from benchmarks.snapshot_file import TIME_MS
 Longs = NDArray[np.int64]
 
 INSTANCE_ID = "11111111-2222-4333-8444-555555555555"
-ENSEMBLE, QUORUM = 3, 2
+ENSEMBLE, WRITE_QUORUM = 3, 2
 ENTRIES = int(os.environ.get("BKAUDIT_ENTRIES", "50"))
 """Number of entries in each ledger. Pulsar writes 50,000 entries into a ledger by default."""
 NOW_MS = TIME_MS
-INDEX_MS = NOW_MS + 3_600_000
+INDEX_TIME_MS = NOW_MS + 3_600_000
 """Time at which the indexes were written, in ms since 1970.
 
 It is an hour after the last ledger was closed, so that the audit confirms every finding.
@@ -64,21 +64,21 @@ class Shape(NamedTuple):
         entries = []
         for entry in range(ENTRIES):
             ensemble = [seats for first, seats in self.segments if first <= entry][-1]
-            writers = {ensemble[(entry + copy) % ENSEMBLE] for copy in range(QUORUM)}
+            writers = {ensemble[(entry + copy) % ENSEMBLE] for copy in range(WRITE_QUORUM)}
             if seat in writers and (seat, entry) not in self.lost:
                 entries.append(entry)
         return entries
 
 
 _ONE_SEGMENT = ((0, (0, 1, 2)),)
-PLAIN = Shape(_ONE_SEGMENT)
-CHANGED = Shape((*_ONE_SEGMENT, (_ENSEMBLE_CHANGE_ENTRY, (0, 1, 3))))
-ONE_MISSING = Shape(_ONE_SEGMENT, ((1, _LOST_ENTRY),))
-BOTH_MISSING = Shape(_ONE_SEGMENT, ((1, _LOST_ENTRY), (2, _LOST_ENTRY)))
-SHAPES = (PLAIN, CHANGED, ONE_MISSING, BOTH_MISSING)
+PLAIN_SHAPE = Shape(_ONE_SEGMENT)
+CHANGED_SHAPE = Shape((*_ONE_SEGMENT, (_ENSEMBLE_CHANGE_ENTRY, (0, 1, 3))))
+ONE_MISSING_SHAPE = Shape(_ONE_SEGMENT, ((1, _LOST_ENTRY),))
+BOTH_MISSING_SHAPE = Shape(_ONE_SEGMENT, ((1, _LOST_ENTRY), (2, _LOST_ENTRY)))
+SHAPES = (PLAIN_SHAPE, CHANGED_SHAPE, ONE_MISSING_SHAPE, BOTH_MISSING_SHAPE)
 
 
-class Alike(NamedTuple):
+class AlikeLedgers(NamedTuple):
     """Ledgers of one shape whose ensembles begin at the same bookie.
 
     ``members`` maps seats to bookie numbers.
@@ -93,8 +93,8 @@ class Alike(NamedTuple):
 class Cluster:
     """A cluster of ``ledgers`` ledgers on ``bookies`` bookies.
 
-    ``hot`` is the percentage of ledgers whose first bookie is bookie 0. Their other members are all bookies
-    but bookie 0 in turn. This is the skew that one busy bookie causes.
+    ``hot`` is the percentage of ledgers whose first bookie is bookie 0. In their
+    ensembles, the other members are the remaining bookies in turn. This is the skew of one busy bookie.
 
     ``slice_of`` is the size of a larger cluster, of which this one is a part. The part consists of the
     ledgers whose index files lie in the first directories. Those directories are as full as in the larger
@@ -132,7 +132,7 @@ class Cluster:
         directories = DIRECTORIES * self.ledgers // self.slice_of
         return numbers // directories * DIRECTORIES + numbers % directories
 
-    def groups_of_ledgers(self) -> Iterator[Alike]:
+    def groups_of_ledgers(self) -> Iterator[AlikeLedgers]:
         """Yield all ledgers, grouped by shape and first bookie."""
         ledger = np.arange(self.ledgers)
         # The later assignments replace the earlier ones, so a ledger lacks either one copy or both.
@@ -148,7 +148,7 @@ class Cluster:
         for ids in np.split(sorted_ledgers, group_starts[1:]) if len(sorted_ledgers) else ():
             ledger_shape = SHAPES[int(shape[ids[0]])]
             members = self._members(ledger_shape, int(first[ids[0]]), bool(hot[ids[0]]))
-            yield Alike(ledger_shape, members, self.ledger_ids(ids))
+            yield AlikeLedgers(ledger_shape, members, self.ledger_ids(ids))
 
     def _members(self, shape: Shape, first: int, hot: bool) -> dict[int, int]:
         if not hot:
@@ -172,21 +172,21 @@ class Cluster:
             if bookie >= asked_bookies
             for ledger in self.orphans(bookie).tolist()
         }
-        ids = {ONE_MISSING: "below-ack-quorum", BOTH_MISSING: "entry-lost"}
+        ids = {ONE_MISSING_SHAPE: "below-ack-quorum", BOTH_MISSING_SHAPE: "entry-lost"}
         for group in self.groups_of_ledgers():
             if group.shape in ids:
                 findings |= {(ids[group.shape], ledger, None) for ledger in group.ids.tolist()}
         return findings
 
-    def metadata(self, group: Alike) -> bytes:
+    def metadata(self, group: AlikeLedgers) -> bytes:
         """Return the metadata of each ledger of a group: format 3, closed, with Pulsar's custom metadata."""
         message = LedgerMetadataFormat(
-            quorumSize=QUORUM,
+            quorumSize=WRITE_QUORUM,
             ensembleSize=ENSEMBLE,
             length=100 * ENTRIES,
             lastEntryId=ENTRIES - 1,
             state=LedgerMetadataFormat.CLOSED,
-            ackQuorumSize=QUORUM,
+            ackQuorumSize=WRITE_QUORUM,
             ctime=NOW_MS,
             digestType=LedgerMetadataFormat.CRC32C,
             password=b"",
@@ -194,8 +194,8 @@ class Cluster:
         for first, seats in group.shape.segments:
             segment = message.segment.add(firstEntryId=first)
             segment.ensembleMember.extend(self.ids[group.members[seat]] for seat in seats)
-        for key, value in (("application", b"pulsar"), ("component", b"managed-ledger")):
-            message.customMetadata.add(key=key, value=value)
+        for key, metadata_value in (("application", b"pulsar"), ("component", b"managed-ledger")):
+            message.customMetadata.add(key=key, value=metadata_value)
         return binary(message)
 
     def cookie(self, bookie: int) -> bytes:

@@ -12,21 +12,21 @@ import numpy as np
 from rocksdict import Options, Rdict, WriteBatch
 
 from auditor.keys import index_path
-from benchmarks.cluster import ENTRIES, INDEX_MS, PLAIN, Cluster, Longs, Shape
+from benchmarks.cluster import ENTRIES, INDEX_TIME_MS, PLAIN_SHAPE, Cluster, Longs, Shape
 
 INDEX_DIRECTORY = "ledgers0"
 # The header of an index file (BookKeeper's FileInfo): magic, version 1, and zeros up to 1,024 bytes.
 _HEADER = b"BKLE" + (1).to_bytes(4, "big") + bytes(1016)
 _PAGE_SLOTS = 128  # in a page of 1,024 bytes
 _LOCATION = (1 << 32) | 1028  # entry log 1, offset 1028: the first entry behind the header and its length
-_BATCH = 50_000  # keys of the database locations in one write
+_BATCH_KEYS = 50_000  # keys of the database locations in one write
 # Value of a ledger in the database ledgers: it exists, is not fenced, and has a master key.
 _LEDGER_DATA = bytes.fromhex("080110001a14") + bytes(20)
 
 _held_entries = cache(Shape.held)  # Shape.held loops over all entries
 
 
-class Holding(NamedTuple):
+class BookieHolding(NamedTuple):
     """Ledgers of which one bookie holds the same entries."""
 
     shape: Shape
@@ -34,14 +34,14 @@ class Holding(NamedTuple):
     ids: Longs
 
 
-def holdings(cluster: Cluster) -> list[list[Holding]]:
+def holdings(cluster: Cluster) -> list[list[BookieHolding]]:
     """Return, for each bookie, the ledgers it holds. Orphans come last."""
-    holdings_by_bookie: list[list[Holding]] = [[] for _ in cluster.ids]
+    holdings_by_bookie: list[list[BookieHolding]] = [[] for _ in cluster.ids]
     for group in cluster.groups_of_ledgers():
         for seat, bookie in group.members.items():
-            holdings_by_bookie[bookie].append(Holding(group.shape, seat, group.ids))
+            holdings_by_bookie[bookie].append(BookieHolding(group.shape, seat, group.ids))
     for bookie, holding in enumerate(holdings_by_bookie):
-        holding.append(Holding(PLAIN, 0, cluster.orphans(bookie)))
+        holding.append(BookieHolding(PLAIN_SHAPE, 0, cluster.orphans(bookie)))
     return holdings_by_bookie
 
 
@@ -59,7 +59,7 @@ def write_bookies(cluster: Cluster, root: Path) -> list[Path]:
             (current / "VERSION").write_bytes(cluster.cookie(number))
         last_mark = bookie_root / INDEX_DIRECTORY / "current" / "lastMark"
         last_mark.write_bytes(bytes(16))
-        os.utime(last_mark, (INDEX_MS / 1000,) * 2)
+        os.utime(last_mark, (INDEX_TIME_MS / 1000,) * 2)
         directories.append(bookie_root / INDEX_DIRECTORY)
     return directories
 
@@ -76,7 +76,7 @@ def add_index_files(cluster: Cluster, directories: list[Path]) -> None:
         for holding in bookie_holdings:
             slots = np.zeros(-(-ENTRIES // _PAGE_SLOTS) * _PAGE_SLOTS, ">i8")
             slots[_held_entries(holding.shape, holding.seat)] = _LOCATION
-            content = _HEADER + slots.tobytes()
+            file_bytes = _HEADER + slots.tobytes()
             for ledger in holding.ids.tolist():
                 path = f"{directory}/current/{index_path.to_path(ledger)}"
                 parent = path.rpartition("/")[0]
@@ -84,7 +84,7 @@ def add_index_files(cluster: Cluster, directories: list[Path]) -> None:
                     Path(parent).mkdir(parents=True, exist_ok=True)
                     parents.add(parent)
                 descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-                os.write(descriptor, content)
+                os.write(descriptor, file_bytes)
                 os.close(descriptor)
 
 
@@ -112,10 +112,10 @@ def write_databases(cluster: Cluster, root: Path) -> None:
             database.close()
 
 
-def _keys(holding: Holding) -> Iterator[list[bytes]]:
-    """Yield the keys of the database ``locations`` (ledger id and entry id) in batches of about `_BATCH`."""
+def _keys(holding: BookieHolding) -> Iterator[list[bytes]]:
+    """Yield the keys of the database ``locations`` (ledger, entry) in batches of about `_BATCH_KEYS`."""
     entries = np.array(_held_entries(holding.shape, holding.seat), ">i8")
-    batch_ledgers = max(_BATCH // max(len(entries), 1), 1)
+    batch_ledgers = max(_BATCH_KEYS // max(len(entries), 1), 1)
     for start in range(0, len(holding.ids), batch_ledgers):
         ids = holding.ids[start : start + batch_ledgers].astype(">i8")
         pairs = np.stack((np.repeat(ids, len(entries)), np.tile(entries, len(ids))), axis=1)

@@ -17,7 +17,7 @@ from benchmarks.snapshot_file import record
 
 ROOT = "/ledgers"
 _ROWS = 100_000  # records written at once
-_FACTORY = b"org.apache.bookkeeper.meta.LongHierarchicalLedgerManagerFactory"
+_LEDGER_MANAGER_FACTORY = b"org.apache.bookkeeper.meta.LongHierarchicalLedgerManagerFactory"
 
 
 def write_snapshot(cluster: Cluster, directory: Path, session: int = 1) -> str:
@@ -80,7 +80,7 @@ def _inner_nodes(ledgers: int) -> Iterator[tuple[str, bytes, int]]:
 
 def _own_nodes(cluster: Cluster, session: int = 1) -> Iterator[tuple[str, bytes, int]]:
     yield ROOT, b"", 0
-    yield f"{ROOT}/LAYOUT", b"2\n" + _FACTORY + b":1", 0
+    yield f"{ROOT}/LAYOUT", b"2\n" + _LEDGER_MANAGER_FACTORY + b":1", 0
     yield f"{ROOT}/INSTANCEID", INSTANCE_ID.encode(), 0
     for parent in ("cookies", "available", "available/readonly"):
         yield f"{ROOT}/{parent}", b"", 0
@@ -91,5 +91,5 @@ def _own_nodes(cluster: Cluster, session: int = 1) -> Iterator[tuple[str, bytes,
 
 def _line(path: str, data: bytes, owner: int) -> str:
     znode = {"path": path, "data": base64.b64encode(data).decode(), "czxid": 1, "mzxid": 1, "pzxid": 1}
-    times = {"ctime": NOW_MS, "mtime": NOW_MS, "version": 1, "cversion": 0, "ephemeralOwner": owner}
-    return json.dumps(znode | times) + "\n"
+    stat_fields = {"ctime": NOW_MS, "mtime": NOW_MS, "version": 1, "cversion": 0, "ephemeralOwner": owner}
+    return json.dumps(znode | stat_fields) + "\n"

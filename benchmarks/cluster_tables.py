@@ -20,8 +20,8 @@ from auditor.sources.bookies.availability import SCHEMA
 from auditor.sources.bookies.collections.collection import CollectedFile, Collection
 from auditor.sources.bookies.collections.tables import AVAILABILITY, COMPRESSION, TAILS
 from auditor.tables.judge_replicas import groups_of
-from benchmarks.cluster import INDEX_MS, Cluster, Longs, groups
-from benchmarks.cluster_disks import Holding, holdings, write_bookies
+from benchmarks.cluster import INDEX_TIME_MS, Cluster, Longs, groups
+from benchmarks.cluster_disks import BookieHolding, holdings, write_bookies
 
 _ROWS = 500_000
 _PAGE_BYTES = 1024
@@ -93,8 +93,14 @@ def write_answers(cluster: Cluster, directory: Path, asked_bookies: int) -> Path
             holding for holding in bookie_holdings if holding.ids is not bookie_holdings[-1].ids
         ]  # an audit does not ask about orphans
         rows = pa.Table.from_batches(batches(listed_holdings, cluster.ids[number], "", ""), AVAILABILITY)
-        constants = {"storage": "rpc", "answered": INDEX_MS, "path": None, "page_bytes": None, "mtime": None}
-        for name, value in constants.items():
+        constant_columns = {
+            "storage": "rpc",
+            "answered": INDEX_TIME_MS,
+            "path": None,
+            "page_bytes": None,
+            "mtime": None,
+        }
+        for name, value in constant_columns.items():
             field = SCHEMA.field(name)
             column = pa.repeat(pa.scalar(value, field.type), rows.num_rows)
             rows = rows.set_column(rows.schema.get_field_index(name), field, column)
@@ -119,7 +125,9 @@ def _without_last_entry(batch: pa.RecordBatch, piece: str) -> tuple[pa.RecordBat
     return batch.set_column(groups_column, batch.schema.field(groups_column), new_groups), row
 
 
-def batches(bookie_holdings: list[Holding], bookie: str, place: str, piece: str) -> Iterator[pa.RecordBatch]:
+def batches(
+    bookie_holdings: list[BookieHolding], bookie: str, place: str, piece: str
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one bookie's index files as a collection stores them."""
     for holding in bookie_holdings:
         value = groups(holding.shape, holding.seat)
@@ -134,7 +142,7 @@ def batches(bookie_holdings: list[Holding], bookie: str, place: str, piece: str)
                 "state": pa.repeat("ok", count),
                 "path": _paths(f"{place}/current", ids),
                 "page_bytes": pa.repeat(pa.scalar(_PAGE_BYTES, pa.int64()), count),
-                "mtime": pa.repeat(pa.scalar(INDEX_MS, pa.int64()), count),
+                "mtime": pa.repeat(pa.scalar(INDEX_TIME_MS, pa.int64()), count),
                 "storage": pa.repeat("idx", count),
                 "piece": pa.repeat(piece, count),
             }

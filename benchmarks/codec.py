@@ -22,7 +22,7 @@ from benchmarks.measure import Line, alternate
 
 Longs = NDArray[np.int64]
 MILLION = 1_000_000
-LOOP_SHARE = 10  # the loop gets one entry in ten, because it is far slower
+LOOP_SAMPLE_FRACTION = 10  # the loop gets one entry in ten, because it is far slower
 
 
 class Case(NamedTuple):
@@ -66,15 +66,15 @@ def plain_loop(entries: list[int]) -> list[tuple[int, int, int, int]]:
 
 def one_ledger(name: str, entries: Longs) -> list[Case]:
     offsets = np.array([0, len(entries)])
-    slots = np.zeros(int(entries[-1]) + 1, np.int64)
-    slots[entries] = 1028
-    bounds = np.array([0, len(slots)])
-    part = entries[: len(entries) // LOOP_SHARE].tolist()
+    entry_slots = np.zeros(int(entries[-1]) + 1, np.int64)
+    entry_slots[entries] = 1028
+    set_bounds = np.array([0, len(entry_slots)])
+    part = entries[: len(entries) // LOOP_SAMPLE_FRACTION].tolist()
     return [
         Case(name, lambda: fold_entries(entries, offsets), len(entries), lambda: plain_loop(part), len(part)),
         Case(
             f"{name}, from index slots",
-            lambda: fold_slots(slots, bounds),
+            lambda: fold_slots(entry_slots, set_bounds),
             len(entries),
             lambda: plain_loop(part),
             len(part),
@@ -85,20 +85,20 @@ def one_ledger(name: str, entries: Longs) -> list[Case]:
 def many_ledgers(count: int, ledger_entries: int) -> list[Case]:
     ledger = striped_entries(ledger_entries)
     entries, offsets = np.tile(ledger, count), offsets_of(np.full(count, len(ledger)))
-    parts = [ledger.tolist()] * (count // LOOP_SHARE)
-    zeros = np.zeros(count, np.int64)
+    parts = [ledger.tolist()] * (count // LOOP_SAMPLE_FRACTION)
+    zero_slots = np.zeros(count, np.int64)
     last = np.full(count, ledger[-1])
 
     def loop() -> None:
         for part in parts:
             plain_loop(part)
 
-    sizes = (len(entries), loop, len(entries) // LOOP_SHARE)
+    sizes = (len(entries), loop, len(entries) // LOOP_SAMPLE_FRACTION)
     return [
         Case(f"{count:,} ledgers of {ledger_entries}", lambda: fold_entries(entries, offsets), *sizes),
         Case(
             f"{count:,} ledgers of {ledger_entries}, expected",
-            lambda: fold(stripe(zeros, last, zeros + 1, zeros + 3, zeros + 2)).tobytes(),
+            lambda: fold(stripe(zero_slots, last, zero_slots + 1, zero_slots + 3, zero_slots + 2)).tobytes(),
             *sizes,
         ),
     ]
@@ -129,8 +129,8 @@ def check() -> None:
     """End the benchmark if the fold and the loop give different groups."""
     entries = striped_entries(1000)
     entries = entries[np.random.default_rng(7).random(len(entries)) > 0.1]
-    folded = fold_entries(entries, np.array([0, len(entries)]))
-    if folded.values() != GroupBatch.of([plain_loop(entries.tolist())]).values():
+    periodic_groups = fold_entries(entries, np.array([0, len(entries)]))
+    if periodic_groups.values() != GroupBatch.of([plain_loop(entries.tolist())]).values():
         sys.exit("the fold and the loop disagree")
 
 

@@ -34,7 +34,7 @@ from tests.servers.bookies.jars import classpath
 ROUNDS, WARMUP_ROUNDS = 7, 5
 MANY_LEDGERS, LEDGER_ENTRIES = 100_000, 50
 STRIPED_BYTES = {"ours": 88, "Java": 36_000_064}
-RIVAL = "Java"
+RIVAL_NAME = "Java"
 
 
 class Case(NamedTuple):
@@ -65,7 +65,7 @@ class Encoder:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._process.communicate()  # the end of its standard input ends the process
 
@@ -92,11 +92,11 @@ class Encoder:
 
 def lines() -> Iterator[Line]:
     """Yield one line per case. The unit is entry ids, or ledgers if the case has several."""
-    dense, striped = np.arange(3 * MILLION), striped_entries(3 * MILLION)
+    dense_entries, striped_set = np.arange(3 * MILLION), striped_entries(3 * MILLION)
     cases = (
-        Case("3M striped, E3 Qw2", striped, 1, goal=15, target=25),
+        Case("3M striped, E3 Qw2", striped_set, 1, goal=15, target=25),
         Case("3M with 10 % holes", holed_entries(3 * MILLION), 1, goal=2.5, target=4),
-        Case("3M dense", dense, 1, goal=1.3, target=2),
+        Case("3M dense", dense_entries, 1, goal=1.3, target=2),
         Case(
             f"{MANY_LEDGERS:,} ledgers of {LEDGER_ENTRIES} striped",
             striped_entries(LEDGER_ENTRIES),
@@ -124,9 +124,9 @@ def _measure_case(case: Case, file: Path, java: Encoder) -> Line:
     offsets = offsets_of(np.full(case.ledgers, len(case.entries)))
     own_seconds, java_seconds = [], []
     for number in range(WARMUP_ROUNDS + ROUNDS):
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         fold_entries(entries, offsets).groups()
-        seconds = time.perf_counter() - begun, java.encode(file, case.ledgers)
+        seconds = time.perf_counter() - start_time, java.encode(file, case.ledgers)
         if number >= WARMUP_ROUNDS:
             own_seconds.append(seconds[0])
             java_seconds.append(seconds[1])
@@ -136,7 +136,7 @@ def _measure_case(case: Case, file: Path, java: Encoder) -> Line:
         amount,
         unit,
         min(own_seconds),
-        RIVAL,
+        RIVAL_NAME,
         amount,
         min(java_seconds),
         goal=case.goal,
@@ -149,8 +149,8 @@ def _check_encodings(case: Case, java_value: bytes) -> dict[str, int]:
     """Return the sizes of both encodings; end the benchmark if one decodes to other entries."""
     batch = fold_entries(case.entries, np.array([0, len(case.entries)]))
     own_seconds = availability.encode(batch.groups())
-    sizes = {"ours": len(own_seconds), RIVAL: len(java_value)}
-    for name, value in (("ours", own_seconds), (RIVAL, java_value)):
+    sizes = {"ours": len(own_seconds), RIVAL_NAME: len(java_value)}
+    for name, value in (("ours", own_seconds), (RIVAL_NAME, java_value)):
         if not np.array_equal(availability.expand(availability.decode(value)), case.entries):
             sys.exit(f"{case.name}: the bytes of {name} stand for other entries")
     if case.name.startswith("3M striped") and sizes != STRIPED_BYTES:

@@ -62,7 +62,7 @@ class CountingPort:
             target.shutdown(socket.SHUT_RDWR)
 
 
-def measured(run: Callable[[], Result], pid: int, port: CountingPort | None) -> tuple[Result, Cost]:
+def measure_processes(run: Callable[[], Result], pid: int, port: CountingPort | None) -> tuple[Result, Cost]:
     """Run a function; return its result and its cost.
 
     The cost has this process's and process ``pid``'s processor time, and the bytes through ``port`` if
@@ -76,14 +76,14 @@ def measured(run: Callable[[], Result], pid: int, port: CountingPort | None) -> 
     )
 
 
-def measured_tree(run: Callable[[], Result]) -> tuple[Result, Cost]:
+def measure_tree(run: Callable[[], Result]) -> tuple[Result, Cost]:
     """Run a function; return its result and its cost to this process and all its descendants.
 
     Servers that this process started are included. So is a child that ended, if its parent waited for it.
     """
-    before, begun = tree_seconds(), time.perf_counter()
+    tree_seconds_before, start_time = tree_seconds(), time.perf_counter()
     result = run()
-    return result, Cost(tree_seconds() - before, 0, time.perf_counter() - begun, 0)
+    return result, Cost(tree_seconds() - tree_seconds_before, 0, time.perf_counter() - start_time, 0)
 
 
 def least(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:

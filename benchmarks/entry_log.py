@@ -35,7 +35,7 @@ _ENTRY_HEADER = struct.Struct(">iqq")
 
 
 def lines() -> Iterator[Line]:
-    """Yield lines for the header scan of one file, the maps of many, and the rows of many."""
+    """Yield lines for the header scan of one log, the maps of many logs, and the rows of many logs."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         path = write_open_log(Path(folder, "0.log"), ENTRIES)
         size = path.stat().st_size
@@ -63,12 +63,12 @@ def _measure_many_logs(folder: Path, paths: list[Path]) -> Line:
     for number in range(MANY_LOGS):
         (current / f"{number * 64 + 1:x}.log").hardlink_to(paths[number % len(paths)])  # skips verified ids
     part = LogPart("bk1", 0, str(current.parent), IndexDirectory.seen("", None).version_sha256)
-    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    offset_before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
     rows = sum(batch.num_rows for batch in read_logs_of(part))
     read_seconds = time.perf_counter() - started
     if rows != MANY_LOGS * (LOG_LEDGERS + 1):
         sys.exit("entry log: ours are not the rows of the logs")
-    growth_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    growth_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - offset_before
     note = (
         f"{rows:,} rows of {MANY_LOGS * LOG_BYTES / 1e12:,.0f} TB; memory grew by {growth_kib / 1024:.0f} MB"
     )

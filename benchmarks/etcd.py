@@ -27,7 +27,7 @@ from tests.servers.etcd import Etcd, running
 
 KEYS = 120_000
 """Number of ledgers. Dividing the range takes about thirty requests, which would dominate for few keys."""
-PAGE = 5_000
+PAGE_KEYS = 5_000
 SCOPE = "/bk"
 PARTS = 8
 
@@ -35,14 +35,14 @@ PARTS = 8
 def lines() -> Iterator[Line]:
     """Yield a line for one part, for eight parts, and for decoded ledgers."""
     ids = ((number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(KEYS))
-    written = {
+    written_count = {
         f"{SCOPE}/{etcd.to_path(LedgerId(id_))}": made.binary(message)
         for id_, message in zip(ids, made.messages(KEYS), strict=True)
     }
     with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as server:
-        server.load([(f"{SCOPE}/layout", b""), *written.items()])
+        server.load([(f"{SCOPE}/layout", b""), *written_count.items()])
         plain_data = {key.decode(): value for key, value, _ in _read_plainly(server)}
-        if plain_data != written or _read_data(server) != written:
+        if plain_data != written_count or _read_data(server) != written_count:
             sys.exit("what was read is not what was written")
         one_part, eight_parts, rows, plain_seconds = alternate(
             lambda: [len(batch.paths) for batch in _batches(server, 1)],
@@ -81,7 +81,7 @@ def _read_plainly(server: Etcd) -> list[tuple[bytes, bytes, int]]:
     revision = None
     records: list[tuple[bytes, bytes, int]] = []
     while True:
-        page = client.get_range_response(start, end, limit=PAGE, revision=revision)
+        page = client.get_range_response(start, end, limit=PAGE_KEYS, revision=revision)
         revision = page.header.revision
         records += [(kv.key, kv.value, kv.mod_revision) for kv in page.kvs]
         if not page.more:

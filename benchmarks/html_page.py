@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FINDING_COUNT = int(os.environ.get("BKAUDIT_FINDINGS", "100_000"))
 OPEN_COUNT = int(os.environ.get("BKAUDIT_OPENED", str(ROUNDS)))
-RIVAL = os.environ.get("BKAUDIT_PAGE")
+RIVAL_NAME = os.environ.get("BKAUDIT_PAGE")
 _BATCH = 20_000
 _SAMPLES = 100
 _FIRST_PAINT_SCRIPT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
@@ -57,11 +57,11 @@ def lines() -> Iterator[Line]:
         )
         _write_findings(Path(folder) / "run" / "findings" / "part-00000.parquet")
         page = Path(folder) / "page.html"
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         subprocess.run(
             [sys.executable, "-c", _COMMAND, "report", run.path, "--format", f"html={page}"], check=True
         )
-        seconds, usage = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds, usage = time.perf_counter() - start_time, resource.getrusage(resource.RUSAGE_CHILDREN)
         size = (
             f"{page.stat().st_size / 1e6:.1f} MB, {usage.ru_utime + usage.ru_stime:.1f} s of processor time"
         )
@@ -70,8 +70,8 @@ def lines() -> Iterator[Line]:
         page_times, rival_times = [], []
         for _ in range(OPEN_COUNT):
             page_times.append(_open_page(browser, page))
-            if RIVAL:
-                rival_times.append(_open_page(browser, Path(RIVAL)))
+            if RIVAL_NAME:
+                rival_times.append(_open_page(browser, Path(RIVAL_NAME)))
         browser.close()
         for number, stage in enumerate(("first paint", "all findings there", "search")):
             least_seconds, note = _summarize_times(page_times, number)
@@ -93,20 +93,20 @@ def _summarize_times(pages_times: list[tuple[float, float, float]], stage: int) 
 
 def _open_page(browser: Browser, page: Path) -> tuple[float, float, float]:
     """Open a page; return seconds until the first paint, until all findings are shown, and for a search."""
-    tab = browser.new_page()
-    began = time.perf_counter()
-    tab.goto(page.as_uri(), timeout=120_000)
+    browser_tab = browser.new_page()
+    start_time = time.perf_counter()
+    browser_tab.goto(page.as_uri(), timeout=120_000)
     list_seconds = search_seconds = 0.0
-    if tab.locator("#list").count():
-        tab.wait_for_selector("#list.virtual", timeout=120_000)
-        list_seconds = time.perf_counter() - began
-        began = time.perf_counter()
-        tab.locator("[name=find]").fill("bk-17:3181 entries")
-        tab.wait_for_selector("#shown:has-text(' of ')")
-        search_seconds = time.perf_counter() - began
-    while (paint_ms := tab.evaluate(_FIRST_PAINT_SCRIPT)) is None:
+    if browser_tab.locator("#list").count():
+        browser_tab.wait_for_selector("#list.virtual", timeout=120_000)
+        list_seconds = time.perf_counter() - start_time
+        start_time = time.perf_counter()
+        browser_tab.locator("[name=find]").fill("bk-17:3181 entries")
+        browser_tab.wait_for_selector("#shown:has-text(' of ')")
+        search_seconds = time.perf_counter() - start_time
+    while (paint_ms := browser_tab.evaluate(_FIRST_PAINT_SCRIPT)) is None:
         time.sleep(0.02)
-    tab.close()
+    browser_tab.close()
     return paint_ms / 1000, list_seconds, search_seconds
 
 

@@ -34,7 +34,7 @@ from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, IndexPart, pl
 from auditor.sources.bookies.reusable_parts import ReusablePart, read_reusable_part
 from benchmarks.measure import Line, alternate, drop_pages
 
-TARGET = 10
+TARGET_RATIO = 10
 TASKS = 26
 SMALL_FILES, LARGE_FILES, ENTRIES = 20_000, 300, 250_000
 THREADS = 8
@@ -47,14 +47,14 @@ HEADER = b"BKLE".ljust(1024, b"\0")
 def lines() -> Iterator[Line]:
     """Yield lines for small files, for files of 2 MB, and for a database."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        small, large, database = (Path(folder, name) for name in ("small", "large", "database"))
-        _write_files(small, SMALL_FILES, 1024)
-        _write_files(large, LARGE_FILES, ENTRIES)
+        small_files, large_files, database = (Path(folder, name) for name in ("small", "large", "database"))
+        _write_files(small_files, SMALL_FILES, 1024)
+        _write_files(large_files, LARGE_FILES, ENTRIES)
         _write_database(database)
         time.sleep(RACY_NS / 1e9 + 0.1)  # an audit reads younger files again
         for file_kind, count, directory, storage in (
-            ("small index files", SMALL_FILES, small, "idx"),
-            ("index files of 2 MB", LARGE_FILES, large, "idx"),
+            ("small index files", SMALL_FILES, small_files, "idx"),
+            ("index files of 2 MB", LARGE_FILES, large_files, "idx"),
         ):
             part = _part(directory, storage)
             earlier = _write_earlier(Path(folder, f"run-{directory.name}"), part)
@@ -62,9 +62,9 @@ def lines() -> Iterator[Line]:
             yield _measure_stage(
                 f"{file_kind}, 1 % changed", count, "files", part, ReusablePart(part, earlier)
             )
-            if directory == small:
-                yield _measure_stat(small, ReusablePart(part, earlier))
-                yield _measure_cold(small, replace(part, threads=THREADS), earlier)
+            if directory == small_files:
+                yield _measure_stat(small_files, ReusablePart(part, earlier))
+                yield _measure_cold(small_files, replace(part, threads=THREADS), earlier)
                 yield _measure_many_tasks(Path(folder, "run-dealt"), directory)
         part = _part(database, ROCKSDB)
         earlier = _write_earlier(Path(folder, "run-database"), part)
@@ -81,7 +81,9 @@ def _measure_stage(
         lambda: _read(reusable_part), lambda: _read(full_part), clock=time.process_time
     )
     note = "processor time of both"
-    return Line(stage, count, unit, own_seconds, "all read", count, full_seconds, target=TARGET, note=note)
+    return Line(
+        stage, count, unit, own_seconds, "all read", count, full_seconds, target=TARGET_RATIO, note=note
+    )
 
 
 def _measure_stat(directory: Path, reusable_part: ReusablePart) -> Line:
@@ -130,7 +132,7 @@ def _measure_many_tasks(run: Path, directory: Path) -> Line:
         "all read",
         SMALL_FILES,
         full_seconds,
-        target=TARGET,
+        target=TARGET_RATIO,
         note=note,
     )
 
@@ -157,7 +159,7 @@ def _measure_cold(directory: Path, part: IndexPart, earlier: Earlier) -> Line:
         "all read",
         SMALL_FILES,
         full_seconds,
-        target=TARGET,
+        target=TARGET_RATIO,
         note=note,
     )
 

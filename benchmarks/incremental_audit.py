@@ -1,9 +1,9 @@
 """Whole audits against an earlier run, in turns with full audits of the same cluster.
 
 The cluster is generated, with a ZooKeeper snapshot and index files, and all audits use one warm session.
-Either nothing changes or one ledger in a hundred. The changed ledgers are spread evenly: the benchmark
-writes to one index file of each and changes its metadata. Or they follow practice: the oldest ledgers are
-deleted and as many new ones are added. Both kinds of audit must report the same findings. Seconds are
+Either nothing changes, or one ledger in a hundred changes. Evenly spread changes write to one index file of
+each changed ledger and change its metadata. Changes at both ends, as in practice, delete the oldest ledgers
+and add as many new ones. Both kinds of audit must report the same findings. Seconds are
 processor time of the process tree. An audit may reuse a directory's listing if the directory is older than
 the end of the earlier run (normally: an hour older).
 
@@ -50,10 +50,10 @@ from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.session import build_session
-from benchmarks.cluster import Alike, Cluster, Longs
+from benchmarks.cluster import AlikeLedgers, Cluster, Longs
 from benchmarks.cluster_disks import add_index_files, write_bookies
 from benchmarks.cluster_store import write_snapshot
-from benchmarks.costs import measured_tree, tree_seconds
+from benchmarks.costs import measure_tree, tree_seconds
 from benchmarks.measure import Line
 
 if TYPE_CHECKING:
@@ -61,21 +61,21 @@ if TYPE_CHECKING:
 
 LEDGERS = int(os.environ.get("BKAUDIT_INCREMENTAL_LEDGERS", "20000"))
 ROUNDS = int(os.environ.get("BKAUDIT_INCREMENTAL_ROUNDS", "2"))
-SLICE_OF = int(os.environ.get("BKAUDIT_INCREMENTAL_SLICE_OF", "0"))
-COLD = os.environ.get("BKAUDIT_INCREMENTAL_COLD") == "1"
+SLICE_COUNT = int(os.environ.get("BKAUDIT_INCREMENTAL_SLICE_OF", "0"))
+HAS_COLD_CACHES = os.environ.get("BKAUDIT_INCREMENTAL_COLD") == "1"
 CACHES = Path("/proc/sys/vm/drop_caches")
-TARGET = 10
+TARGET_RATIO = 10
 FEW_LEDGERS = 1_000
 STAGES_SHOWN = 8
 CHANGED_ONE_IN = 100
 
-UNIT = "seconds of the clock" if COLD else "processor time"
+COST_UNIT = "seconds of the clock" if HAS_COLD_CACHES else "processor time"
 Costs = dict[str, float]
-"""Seconds by stage: processor time, or elapsed time if `COLD` is set."""
+"""Seconds by stage: processor time, or elapsed time if `HAS_COLD_CACHES` is set."""
 
 
 @dataclass(frozen=True)
-class Window(Cluster):
+class LedgerSlice(Cluster):
     """The ledgers of a cluster from number ``first`` to number ``last`` (exclusive).
 
     If ``moved`` is true, one ledger in a hundred has changed metadata.
@@ -85,7 +85,7 @@ class Window(Cluster):
     last: int = 0
     moved: bool = False
 
-    def groups_of_ledgers(self) -> Iterator[Alike]:
+    def groups_of_ledgers(self) -> Iterator[AlikeLedgers]:
         """Yield the ledgers of the window in groups of equal ledgers.
 
         Changed ledgers have groups of their own.
@@ -95,16 +95,16 @@ class Window(Cluster):
         for group in super().groups_of_ledgers():
             ids = group.ids[(group.ids >= first) & (group.ids < last)]
             has_moved = self.moved & np.isin(ids, hundredths)
-            for subset in (ids[~has_moved], ids[has_moved]):
-                if len(subset):
-                    yield group._replace(ids=subset)
+            for ids_of_part in (ids[~has_moved], ids[has_moved]):
+                if len(ids_of_part):
+                    yield group._replace(ids=ids_of_part)
 
     @property
     def hundredths(self) -> Longs:
         """The ids of every hundredth ledger."""
         return self.ledger_ids(np.arange(0, self.ledgers, CHANGED_ONE_IN))
 
-    def metadata(self, group: Alike) -> bytes:
+    def metadata(self, group: AlikeLedgers) -> bytes:
         """Return the metadata of a group's ledgers. Changed metadata have the same length as before."""
         data = super().metadata(group)
         moved = self.moved and group.ids[0] in self.hundredths
@@ -113,7 +113,7 @@ class Window(Cluster):
 
 def now() -> float:
     """Return the current value of the clock in use: processor time of the process tree, or elapsed time."""
-    return time.perf_counter() if COLD else tree_seconds()
+    return time.perf_counter() if HAS_COLD_CACHES else tree_seconds()
 
 
 class CostWatch(Silent):
@@ -140,7 +140,7 @@ def lines() -> Iterator[Line]:
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         trial = _Trial(Path(folder, "cluster"), spark)
-        cluster = Window(LEDGERS, slice_of=SLICE_OF, last=LEDGERS - changed_count)
+        cluster = LedgerSlice(LEDGERS, slice_of=SLICE_COUNT, last=LEDGERS - changed_count)
         directories = trial.begin(cluster)
         yield trial.line("nothing changed")
         _rewrite_ledgers(directories, cluster.hundredths)
@@ -191,7 +191,7 @@ class _Trial:
         """Audit the cluster against the run ``since`` (None: in full); return the costs by stage."""
         self._audit_count += 1
         self._out = str(self._folder / f"audit-{self._audit_count}" / "run")
-        if COLD:
+        if HAS_COLD_CACHES:
             os.sync()
             CACHES.write_text("3")
         watch = CostWatch()
@@ -217,7 +217,7 @@ class _Trial:
             sys.exit(f"incremental_audit: {change}: other findings than those of a full run")
         incremental_costs, full = costs_by_earlier[self._earlier], costs_by_earlier[None]
         self.full = _total_seconds(full)
-        note = f"{UNIT}; {_stages_text(incremental_costs)}; full {_stages_text(full)}"
+        note = f"{COST_UNIT}; {_stages_text(incremental_costs)}; full {_stages_text(full)}"
         return _line(f"whole audits, {change}", _total_seconds(incremental_costs), "full", self.full, note)
 
     def _use_as_earlier(self) -> None:
@@ -240,7 +240,7 @@ def _measure_fixed_work(trial: _Trial, folder: Path) -> Line:
     ):
         small_trial.begin(Cluster(FEW_LEDGERS))
         fixed_s = min(_total_seconds(small_trial.audit(None)) for _ in range(ROUNDS))
-    note = f"{UNIT}; stat {stat_s:.1f} s, snapshot {snapshot_s:.1f} s, "
+    note = f"{COST_UNIT}; stat {stat_s:.1f} s, snapshot {snapshot_s:.1f} s, "
     note += f"audit of {FEW_LEDGERS:,} ledgers {fixed_s:.1f} s"
     return _line(
         "  what is left if only changes cost",
@@ -253,13 +253,21 @@ def _measure_fixed_work(trial: _Trial, folder: Path) -> Line:
 
 def _line(stage: str, incremental_costs: float, rival: str, rival_seconds: float, note: str) -> Line:
     return Line(
-        stage, LEDGERS, "ledgers", incremental_costs, rival, LEDGERS, rival_seconds, target=TARGET, note=note
+        stage,
+        LEDGERS,
+        "ledgers",
+        incremental_costs,
+        rival,
+        LEDGERS,
+        rival_seconds,
+        target=TARGET_RATIO,
+        note=note,
     )
 
 
 def _elapsed_cost(run: Callable[[], None]) -> float:
-    cost = measured_tree(run)[1]
-    return cost.clock if COLD else cost.client
+    cost = measure_tree(run)[1]
+    return cost.clock if HAS_COLD_CACHES else cost.client
 
 
 def _stat_all(paths: Sequence[str]) -> None:
@@ -272,8 +280,8 @@ def _read_snapshot(uri: str) -> None:
         store.cluster()
 
 
-def _findings(out: str) -> str:
-    batches = open_run(out).batches("findings")
+def _findings(run_path: str) -> str:
+    batches = open_run(run_path).batches("findings")
     return "\n".join(sorted(json.dumps(row, default=str) for batch in batches for row in batch.to_pylist()))
 
 

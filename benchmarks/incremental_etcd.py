@@ -33,8 +33,8 @@ from tests.servers.etcd import Etcd, running
 LEDGER_COUNT = 100_000
 FILES = 4
 SCOPE = "/bk"
-TARGET = 10
-UNLIMITED, DEFAULT = StoreOptions(rate_limit=0), StoreOptions()
+TARGET_RATIO = 10
+UNLIMITED_OPTIONS, DEFAULT_OPTIONS = StoreOptions(rate_limit=0), StoreOptions()
 
 
 def lines() -> Iterator[Line]:
@@ -46,20 +46,24 @@ def lines() -> Iterator[Line]:
     values = [made.binary(message) for message in made.messages(LEDGER_COUNT)]
     with tempfile.TemporaryDirectory() as folder, running(Path(folder, "server")) as server:
         server.load([(f"{SCOPE}/layout", b""), *zip(paths, values, strict=True)])
-        earlier = _write_earlier(Path(folder, "1"), _read_full(server, UNLIMITED))
+        earlier = _write_earlier(Path(folder, "1"), _read_full(server, UNLIMITED_OPTIONS))
         server.load(list(zip(paths[::100], values[1::100], strict=True)))
         for variant, options, clock in (
-            ("our processor time", UNLIMITED, time.process_time),
-            ("elapsed", UNLIMITED, time.perf_counter),
-            (f"elapsed at the default {DEFAULT.rate_limit:,.0f} keys a second", DEFAULT, time.perf_counter),
+            ("our processor time", UNLIMITED_OPTIONS, time.process_time),
+            ("elapsed", UNLIMITED_OPTIONS, time.perf_counter),
+            (
+                f"elapsed at the default {DEFAULT_OPTIONS.rate_limit:,.0f} keys a second",
+                DEFAULT_OPTIONS,
+                time.perf_counter,
+            ),
         ):
             yield _line(f"ledgers of a live etcd, 1 % changed, {variant}", server, earlier, options, clock)
-        earlier = _write_earlier(Path(folder, "2"), _read_full(server, UNLIMITED))
+        earlier = _write_earlier(Path(folder, "2"), _read_full(server, UNLIMITED_OPTIONS))
         server.load(list(zip(paths[50::200], values[1::200], strict=True)))
         for path in paths[150::200]:
             server.delete(path)
         stage = "  half of them deleted, all over, our processor time"
-        yield _line(stage, server, earlier, UNLIMITED, time.process_time)
+        yield _line(stage, server, earlier, UNLIMITED_OPTIONS, time.process_time)
 
 
 def _line(
@@ -68,8 +72,8 @@ def _line(
     own_seconds, full_seconds = alternate(
         lambda: _read_changed(server, earlier, options), lambda: _read_full(server, options), clock=clock
     )
-    table = _read_changed(server, earlier, UNLIMITED)
-    if _comparable_rows(table) != _comparable_rows(_read_full(server, UNLIMITED)):
+    table = _read_changed(server, earlier, UNLIMITED_OPTIONS)
+    if _comparable_rows(table) != _comparable_rows(_read_full(server, UNLIMITED_OPTIONS)):
         sys.exit(f"incremental: {stage}: not the rows of a full read")
     reused_rows = pc.sum(table["reused"]).as_py()
     note = f"{reused_rows:,} of {table.num_rows:,} rows taken"
@@ -81,7 +85,7 @@ def _line(
         "all read",
         LEDGER_COUNT,
         full_seconds,
-        target=TARGET,
+        target=TARGET_RATIO,
         note=note,
     )
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 LEDGERS = int(os.environ.get("BKAUDIT_INCREMENTAL_LEDGERS", "200000"))
-TARGET = 10
+TARGET_RATIO = 10
 BLOCK_BITS = 6
 _HALF_BITS = 32
 _SUM_COLUMNS = ("rows", "high", "low")
@@ -57,9 +57,9 @@ def lines() -> Iterator[Line]:
         parts: dict[str, float] = {}
 
         def materialize(name: str, rows: DataFrame) -> DataFrame:
-            begun = time.perf_counter()
+            start_time = time.perf_counter()
             rows.write.mode("overwrite").parquet(f"{folder}/{name}")
-            elapsed_s = time.perf_counter() - begun
+            elapsed_s = time.perf_counter() - start_time
             parts[name] = min(elapsed_s, parts.get(name, elapsed_s))
             return spark.read.parquet(f"{folder}/{name}")
 
@@ -93,7 +93,7 @@ def lines() -> Iterator[Line]:
             "all joined",
             LEDGERS,
             full_seconds,
-            target=TARGET,
+            target=TARGET_RATIO,
             note=note,
         )
     spark.stop()
@@ -157,8 +157,8 @@ def _find_unequal(sides: JoinSides) -> DataFrame:
     return unequal_rows(*sides)
 
 
-def _has_same_rows(actual: DataFrame, expected: DataFrame) -> bool:
-    return actual.exceptAll(expected).isEmpty() and expected.exceptAll(actual).isEmpty()
+def _has_same_rows(actual_rows: DataFrame, expected_rows: DataFrame) -> bool:
+    return actual_rows.exceptAll(expected_rows).isEmpty() and expected_rows.exceptAll(actual_rows).isEmpty()
 
 
 def _tables(spark: SparkSession, folder: str) -> tuple[JoinSides, JoinSides]:

@@ -36,9 +36,9 @@ from benchmarks.measure import Line, alternate, drop_pages
 
 FILES = 20_000
 LARGE_ENTRIES = 10_000_000
-PAGE = 8192
+PAGE_BYTES = 8192
 THREADS = 4
-PASSES = 5
+ROUNDS = 5
 HEADER = b"BKLE".ljust(1024, b"\0")
 VERSION = b"5\n"
 
@@ -46,16 +46,16 @@ VERSION = b"5\n"
 def lines() -> Iterator[Line]:
     """Yield lines for small files (warm, cold, in two processes) and for large files."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        small, large = Path(folder, "small"), Path(folder, "large")
-        paths = _write_small_files(small)
+        small_files, large_files = Path(folder, "small"), Path(folder, "large")
+        paths = _write_small_files(small_files)
         listing = Path(folder, "list")
         listing.write_bytes(b"\0".join(paths))
         os.sync()
-        _check(small, paths)
-        yield from _measure_warm(small, paths, listing)
-        yield _measure_cold(small, paths, listing)
-        yield _measure_two_processes(small)
-        yield _measure_large_files(large)
+        _check(small_files, paths)
+        yield from _measure_warm(small_files, paths, listing)
+        yield _measure_cold(small_files, paths, listing)
+        yield _measure_two_processes(small_files)
+        yield _measure_large_files(large_files)
 
 
 def _measure_warm(directory: Path, paths: list[bytes], listing: Path) -> Iterator[Line]:
@@ -67,7 +67,7 @@ def _measure_warm(directory: Path, paths: list[bytes], listing: Path) -> Iterato
         lambda: _cat(listing),
         lambda: _find_and_cat(directory),
         lambda: _fold_one_by_one(paths),
-        rounds=PASSES,
+        rounds=ROUNDS,
     )
     rival = ("xargs -0 cat", FILES, cat)
     yield Line("small index files, listed and read to rows", FILES, "files", own_seconds, *rival, 1, 1.5)
@@ -130,9 +130,9 @@ def _measure_large_files(directory: Path) -> Line:
 
 
 def _write_small_files(directory: Path) -> list[bytes]:
-    body = np.zeros(2 * PAGE // 8, ">i8")
+    body = np.zeros(2 * PAGE_BYTES // 8, ">i8")
     body[0::3] = body[1::3] = 1028
-    contents = [HEADER + body.tobytes()[: PAGE * pages] for pages in (1, 2)]
+    contents = [HEADER + body.tobytes()[: PAGE_BYTES * pages] for pages in (1, 2)]
     paths = [_write(directory, ledger, contents[ledger % 2]) for ledger in range(FILES)]
     (directory / "current" / "VERSION").write_bytes(VERSION)
     return paths
@@ -140,10 +140,12 @@ def _write_small_files(directory: Path) -> list[bytes]:
 
 def _write_large_files(directory: Path) -> list[bytes]:
     entries = np.arange(LARGE_ENTRIES)
-    masks = (entries >= 0, entries % 3 != 1, np.random.default_rng(7).random(LARGE_ENTRIES) >= 0.1)
+    entry_masks = (entries >= 0, entries % 3 != 1, np.random.default_rng(7).random(LARGE_ENTRIES) >= 0.1)
     paths = [
-        _write(directory, ledger, HEADER + np.where(mask, 1000 * entries + 1028, 0).astype(">i8").tobytes())
-        for ledger, mask in enumerate(masks)
+        _write(
+            directory, ledger, HEADER + np.where(entry_mask, 1000 * entries + 1028, 0).astype(">i8").tobytes()
+        )
+        for ledger, entry_mask in enumerate(entry_masks)
     ]
     (directory / "current" / "VERSION").write_bytes(VERSION)
     return paths
@@ -198,7 +200,7 @@ def _find_and_cat(directory: Path) -> None:
 
 def _calls_alone(paths: list[bytes]) -> None:
     """Make only the system calls of a reader: list, open, stat, read and close. Ignore their results."""
-    read_buffers = [bytearray(4 * PAGE)]
+    read_buffers = [bytearray(4 * PAGE_BYTES)]
     for path in paths:
         os.listdir(path[: path.rindex(b"/")])  # noqa: PTH208 -- the same call as in the program
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -33,7 +33,7 @@ class JoinVariant(NamedTuple):
     """A way to join: the driver's memory, and whether replicas are joined in blocks or as Spark rows."""
 
     memory: str
-    in_blocks: bool = True
+    joins_blocks: bool = True
 
 
 @dataclass(frozen=True)
@@ -56,24 +56,24 @@ def join_again(run: Path, variants: Iterable[JoinVariant]) -> dict[JoinVariant, 
     return fastest_costs
 
 
-def in_blocks(spark: SparkSession, tables: Path, replicas: int) -> DataFrame:
+def find_unequal_in_blocks(spark: SparkSession, tables: Path, replicas: int) -> DataFrame:
     """Join the tables ledgers and availability in the directory ``tables``; return the pairs that differ."""
     local = fs.LocalFileSystem()
     ledgers, indexes = (TableFiles.of(local, str(tables / name)) for name in ("ledgers", "availability"))
-    evidence_sources = [
+    run_files = [
         AccountFiles(Account.EXPECTED, ledgers, expected_replicas),
         AccountFiles(Account.INDEX, indexes, index_replicas),
     ]
     execution = Execution(spark)
-    return execution.frame(find_unequal(execution, evidence_sources, BookieWords(), replicas))
+    return execution.frame(find_unequal(execution, run_files, BookieWords(), replicas))
 
 
 def _measure_join(run: Path, variant: JoinVariant) -> JoinCost:
-    finished = open_run(run)
+    finished_run = open_run(run)
     event_log_directory = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"), "events")
     watch = Stopwatch()
     try:
-        with PeakMemory() as used:
+        with PeakMemory() as peak_memory:
             watch.stage("spark")
             logged_session(event_log_directory, variant.memory)
             spark = SparkSession.active()
@@ -83,18 +83,20 @@ def _measure_join(run: Path, variant: JoinVariant) -> JoinCost:
                 file for name in ("ledgers", "availability") for file in (tables / name).glob("*.parquet")
             ]
             size = sum(file.stat().st_size for file in files)
-            replicas = finished.report.coverage.replicas.expected
+            replicas = finished_run.report.coverage.replicas.expected
             QueryPlans(spark).fit(size, replicas)
             join_sides = (spark.read.parquet(str(tables / name)) for name in ("ledgers", "availability"))
             watch.stage("join")
-            if variant.in_blocks:
-                differing = in_blocks(spark, tables, replicas).count()
+            if variant.joins_blocks:
+                differing_count = find_unequal_in_blocks(spark, tables, replicas).count()
             else:
-                differing = unequal_rows(*join_sides).count()
-        audit_count = sum(batch.num_rows for batch in finished.batches("tables/unequal", ["ledger_id"]))
-        if differing != audit_count:
-            sys.exit(f"the join finds {differing} pairs that differ; in the audit it found {audit_count}")
+                differing_count = unequal_rows(*join_sides).count()
+        audit_count = sum(batch.num_rows for batch in finished_run.batches("tables/unequal", ["ledger_id"]))
+        if differing_count != audit_count:
+            sys.exit(
+                f"the join finds {differing_count} pairs that differ; in the audit it found {audit_count}"
+            )
         [join] = [stage for stage in watch.stages(event_log_directory) if stage.name == "join"]
-        return JoinCost(join.seconds, join.spill_bytes, used.peaks["java"])
+        return JoinCost(join.seconds, join.spill_bytes, peak_memory.peaks["java"])
     finally:
         shutil.rmtree(event_log_directory.parent)

@@ -8,8 +8,8 @@ The server's check only looks for missing copies, while the audit runs some fort
 therefore measure only the search for missing copies in this program: read metadata and indexes and join them,
 once with Spark and once in one process without Spark.
 
-A bookie on DbLedgerStorage answers no listing. The server's check waits for it: 5 seconds for 100 ledgers. It
-gets only the first ledgers there, and the benchmark compares rates.
+A bookie on DbLedgerStorage answers no listing. The server's check waits for the answer, 5 seconds for 100
+ledgers. There it checks only the first ledgers, and the benchmark compares rates.
 
 The last lines measure cold starts against the warm check: the join alone, including the session, and the
 whole command. They cover the real bookies, and generated clusters with one, five and ten times as many
@@ -45,26 +45,26 @@ from benchmarks.spark_join import differing_pairs as joined_by_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROUNDS, COLD_ROUNDS = 3, 2
+ROUNDS, FIRST_RUN_ROUNDS = 3, 2
 GENERATED_SIZES = (1, 5, 10)
 """Generated ledgers per real ledger.
 
 The metadata of generated ledgers are a snapshot. Those of real ledgers are in a running server.
 """
 
-DIFFERING = {"orphan-ledger": 1, "below-ack-quorum": 1, "entry-lost": 2}
+DIFFERING_PAIRS = {"orphan-ledger": 1, "below-ack-quorum": 1, "entry-lost": 2}
 """Number of pairs of ledger and bookie that differ, by check id, for each fault in a generated cluster."""
 
 DB_CHECKED_LEDGERS = 200
 """Number of ledgers for the server's check on DbLedgerStorage, where it waits five seconds per hundred."""
 
 DB_STORAGE = "DbLedgerStorage"
-COLD_JOIN_STAGE, COLD_COMMAND_STAGE = "reading and join, cold, session and all", "whole command, cold"
+FIRST_JOIN_STAGE, FIRST_COMMAND_STAGE = "reading and join, cold, session and all", "whole command, cold"
 OPTIONS = AuditOptions(master="local[2]", rate_limit=0, grace=0)
 
 
 @dataclass
-class Contest:
+class ComparisonCase:
     """A cluster of healthy ledgers, and the ways to check it."""
 
     cluster: CheckedBookies
@@ -77,7 +77,7 @@ class Contest:
 
     @property
     def checked(self) -> int:
-        """The number of ledgers that the server's check gets."""
+        """The number of ledgers that the server's check covers."""
         return min(DB_CHECKED_LEDGERS, self.ledgers) if self.storage == DB_STORAGE else self.ledgers
 
     def check(self) -> float:
@@ -90,27 +90,27 @@ class Contest:
     def audit(self) -> float:
         """Run a whole audit in the existing session; return its seconds."""
         audit = Audit(self.uri, [str(self.cluster.directory)], self.out(), OPTIONS)
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         report = audit.run(self.spark)
         if report.verdict != Verdict.HEALTHY:
             sys.exit(f"{self.storage}: the audit says {report.verdict}, {report.counts}")
-        return time.perf_counter() - begun
+        return time.perf_counter() - start_time
 
     def join(self) -> float:
         """Read metadata and indexes as Spark tables and join them; return the seconds. No pair may differ."""
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         self._require_no_difference(joined_by_spark(self.spark, self.uri, str(self.cluster.directory)))
-        return time.perf_counter() - begun
+        return time.perf_counter() - start_time
 
     def one_process(self) -> float:
         """Read both sides and join them in this process; return the seconds.
 
         Only the join uses several threads.
         """
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         directories = {bookie: self.cluster.place(bookie) / "ledgers0" for bookie in self.cluster.ids}
         self._require_no_difference(differing_pairs(self.uri, directories))
-        return time.perf_counter() - begun
+        return time.perf_counter() - start_time
 
     def write_one_to_lose(self) -> None:
         """Write one more ledger on known bookies.
@@ -121,7 +121,7 @@ class Contest:
         self.cluster.flush()
 
     def find_what_is_lost(self) -> None:
-        """Remove that ledger from a stopped bookie. The audit must report this ledger and no other."""
+        """Remove the ledger of `write_one_to_lose` from a stopped bookie. The audit must report only it."""
         ledger, bookie = self.ledgers, self.cluster.ids[0]
         self.cluster.stop(bookie)
         if self.storage == DB_STORAGE:
@@ -161,70 +161,81 @@ def lines() -> Iterator[Line]:
             for storage in ("InterleavedLedgerStorage", DB_STORAGE):
                 print(f"{storage}: writing {ledgers:,} ledgers", file=sys.stderr)
                 with checked_bookies(root / storage, storage, ledgers) as (cluster, uri):
-                    contest = Contest(cluster, uri, storage, ledgers, spark, root / storage)
-                    contest.write_one_to_lose()
-                    yield from _measure_variants(contest)
-                    contest.find_what_is_lost()
+                    case = ComparisonCase(cluster, uri, storage, ledgers, spark, root / storage)
+                    case.write_one_to_lose()
+                    yield from _measure_variants(case)
+                    case.find_what_is_lost()
         finally:
             spark.stop()
 
 
-def _measure_variants(contest: Contest) -> Iterator[Line]:
-    goals: dict[str, tuple[Callable[[], float], float | None, float | None]] = {
-        "reading and join, one process": (contest.one_process, 4, None),
-        "reading and join, Spark": (contest.join, 2, 100 if contest.storage == DB_STORAGE else 6),
-        "whole audit, Spark": (contest.audit, None, 100 if contest.storage == DB_STORAGE else 6),
+def _measure_variants(case: ComparisonCase) -> Iterator[Line]:
+    variants_and_goals: dict[str, tuple[Callable[[], float], float | None, float | None]] = {
+        "reading and join, one process": (case.one_process, 4, None),
+        "reading and join, Spark": (
+            case.join,
+            2,
+            100 if case.storage == DB_STORAGE else 6,
+        ),
+        "whole audit, Spark": (
+            case.audit,
+            None,
+            100 if case.storage == DB_STORAGE else 6,
+        ),
     }
-    variants = [contest.check, *(variant for variant, _, _ in goals.values())]
+    variants = [case.check, *(variant for variant, _, _ in variants_and_goals.values())]
     rounds = [[variant() for variant in variants] for _ in range(1 + ROUNDS)][1:]
     check_seconds, *own_seconds = (min(times) for times in zip(*rounds, strict=True))
-    note = (
-        f"the server's check: {contest.checked:,} ledgers in {check_seconds:.2f} s; ours {contest.ledgers:,}"
-    )
-    rival = ("server's check, warm", contest.checked, check_seconds)
-    for (name, (_, goal, target)), seconds in zip(goals.items(), own_seconds, strict=True):
-        stage = f"{contest.storage}, {name}"
-        yield Line(stage, contest.ledgers, "ledgers", seconds, *rival, goal=goal, target=target, note=note)
-    if contest.storage != DB_STORAGE:
-        bookies = str(contest.cluster.directory)
+    note = f"the server's check: {case.checked:,} ledgers in {check_seconds:.2f} s; ours {case.ledgers:,}"
+    rival = ("server's check, warm", case.checked, check_seconds)
+    for (name, (_, goal, target)), seconds in zip(variants_and_goals.items(), own_seconds, strict=True):
+        stage = f"{case.storage}, {name}"
+        yield Line(stage, case.ledgers, "ledgers", seconds, *rival, goal=goal, target=target, note=note)
+    if case.storage != DB_STORAGE:
+        bookies = str(case.cluster.directory)
         cold_variants = (
-            lambda: _run_join(contest.uri, bookies, 0),
-            lambda: _command(contest.uri, bookies, contest.out()),
+            lambda: _run_join(case.uri, bookies, 0),
+            lambda: _command(case.uri, bookies, case.out()),
         )
-        join_seconds, command_seconds = alternate(*cold_variants, rounds=COLD_ROUNDS)
-        yield Line(COLD_JOIN_STAGE, contest.ledgers, "ledgers", join_seconds, *rival, note="real bookies")
+        join_seconds, command_seconds = alternate(*cold_variants, rounds=FIRST_RUN_ROUNDS)
+        yield Line(FIRST_JOIN_STAGE, case.ledgers, "ledgers", join_seconds, *rival, note="real bookies")
         yield Line(
-            COLD_COMMAND_STAGE, contest.ledgers, "ledgers", command_seconds, *rival, note="real bookies"
+            FIRST_COMMAND_STAGE,
+            case.ledgers,
+            "ledgers",
+            command_seconds,
+            *rival,
+            note="real bookies",
         )
         for times in GENERATED_SIZES:
-            yield from _measure_generated(contest, contest.ledgers * times, rival)
+            yield from _measure_generated(case, case.ledgers * times, rival)
 
 
-def _measure_generated(contest: Contest, ledgers: int, rival: tuple[str, int, float]) -> Iterator[Line]:
-    cluster, root = Cluster(ledgers), contest.root / f"made-up-{ledgers}"
+def _measure_generated(case: ComparisonCase, ledgers: int, rival: tuple[str, int, float]) -> Iterator[Line]:
+    cluster, root = Cluster(ledgers), case.root / f"made-up-{ledgers}"
     root.mkdir()
     uri, bookies = write_snapshot(cluster, root / "zookeeper"), str(root / "bookies")
     write_index_files(cluster, root / "bookies")
-    planted = cluster.findings()
-    differing = sum(DIFFERING[id] for id, _, _ in planted)
+    planted_findings = cluster.findings()
+    differing = sum(DIFFERING_PAIRS[id] for id, _, _ in planted_findings)
     runs = (str(root / f"run-{number}") for number in count())
 
     def run_warm_join() -> None:
-        if joined_by_spark(contest.spark, uri, bookies) != differing:
+        if joined_by_spark(case.spark, uri, bookies) != differing:
             sys.exit(f"of {ledgers:,} made-up ledgers other pairs differ than were planted")
 
     def command() -> None:
         out = next(runs)
-        _command(uri, bookies, out, code=int(bool(planted)))
+        _command(uri, bookies, out, code=int(bool(planted_findings)))
         findings = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in open_run(out).findings}
-        if findings != planted:
-            sys.exit(f"{len(findings ^ planted)} findings are missing or were not planted")
+        if findings != planted_findings:
+            sys.exit(f"{len(findings ^ planted_findings)} findings are missing or were not planted")
 
     variants = (run_warm_join, lambda: _run_join(uri, bookies, differing), command)
-    seconds = alternate(*variants, rounds=COLD_ROUNDS)
+    seconds = alternate(*variants, rounds=FIRST_RUN_ROUNDS)
     note = f"{ledgers:,} made-up ledgers; the check at its rate of before"
     for name, own_seconds, goal, target in zip(
-        ("reading and join, Spark", COLD_JOIN_STAGE, COLD_COMMAND_STAGE),
+        ("reading and join, Spark", FIRST_JOIN_STAGE, FIRST_COMMAND_STAGE),
         seconds,
         (2, 1, None),
         (6, 1, 1),

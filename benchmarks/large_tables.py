@@ -34,9 +34,9 @@ from auditor.tables.verdicts import verdicts, verdicts_of_judged
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.cluster_tables import write_collection
-from benchmarks.join_again import in_blocks
+from benchmarks.join_again import find_unequal_in_blocks
 from benchmarks.measure import Line, alternate
-from benchmarks.sampled import LOCAL, copied
+from benchmarks.sampled import LOCAL_FILES, copied_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,7 +46,7 @@ BOOKIES = 500
 ROUNDS = 2
 _TASKS = 8
 _KEYS = ["scope_id", "ledger_id"]
-_TICKS = os.sysconf("SC_CLK_TCK")
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 TableSource = Callable[[], "DataFrame | PartTable"]
 
@@ -54,42 +54,44 @@ TableSource = Callable[[], "DataFrame | PartTable"]
 def lines() -> Iterator[Line]:
     """Yield a line for each question about all ledgers or all indexes."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        work = Path(folder)
-        spark = build_session("local[2]", driver_memory="2g", log=work / "spark.log")
+        work_directory = Path(folder)
+        spark = build_session("local[2]", driver_memory="2g", log=work_directory / "spark.log")
         try:
-            yield from _TableQuestions(work).lines()
+            yield from _TableBenchmark(work_directory).lines()
         finally:
             spark.stop()
 
 
-class _TableQuestions:
+class _TableBenchmark:
     """The written tables, and each question about them in both ways."""
 
-    def __init__(self, work: Path) -> None:
+    def __init__(self, work_directory: Path) -> None:
         from pyspark.sql import SparkSession
 
-        self._work, self._spark = work, SparkSession.active()
+        self._work, self._spark = work_directory, SparkSession.active()
         cluster = Cluster(LEDGERS, BOOKIES)
-        uri, collected = write_snapshot(cluster, work), write_collection(cluster, work)
+        uri, collected = write_snapshot(cluster, work_directory), write_collection(cluster, work_directory)
         options = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
-        part_table(self._spark, LedgerSource(options)).write(LOCAL, self._path_of("ledgers"))
-        copied(self._spark, Collection(str(collected)), _TASKS).write(LOCAL, self._path_of("availability"))
+        part_table(self._spark, LedgerSource(options)).write(LOCAL_FILES, self._path_of("ledgers"))
+        copied_files(self._spark, Collection(str(collected)), _TASKS).write(
+            LOCAL_FILES, self._path_of("availability")
+        )
         replicas = sum(len(group.ids) * len(group.members) for group in cluster.groups_of_ledgers())
         QueryPlans(self._spark).fit(1 << 40, replicas)
-        unequal = in_blocks(self._spark, work, replicas)
-        unequal.write.parquet(self._path_of("unequal"))
+        unequal_pairs = find_unequal_in_blocks(self._spark, work_directory, replicas)
+        unequal_pairs.write.parquet(self._path_of("unequal"))
         # The questions need only the ids of judged ledgers, so the other columns have constants.
         unexpected = self._table("unequal").where("expected is null")
-        judged = self._table("unequal").join(unexpected, _KEYS, "left_anti").select(*_KEYS).distinct()
+        judged_ledgers = self._table("unequal").join(unexpected, _KEYS, "left_anti").select(*_KEYS).distinct()
         unknown = "cast(array() as array<struct<bookie_id string>>) unknown"
         sizes = ("2 write_quorum", "2 ack_quorum", "'CLOSED' state")
-        judged.selectExpr("*", "1 m", "1 mu", "array('seen late') doubts", unknown, *sizes).write.parquet(
-            self._path_of("judged")
-        )
+        judged_ledgers.selectExpr(
+            "*", "1 m", "1 mu", "array('seen late') doubts", unknown, *sizes
+        ).write.parquet(self._path_of("judged"))
 
     def lines(self) -> Iterator[Line]:
         spark, ledgers, indexes = self._spark, self._table("ledgers"), self._table("availability")
-        pairs, judged = F.broadcast(self._table("unequal")), F.broadcast(self._table("judged"))
+        pairs, judged_ledgers = F.broadcast(self._table("unequal")), F.broadcast(self._table("judged"))
         ledger_columns = [name for name in ledgers.columns if name in OF_LEDGERS]
         ids = pairs.select("ledger_id").distinct()
         files = {name: self._files(name) for name in ("ledgers", "availability", "unequal", "judged")}
@@ -99,10 +101,10 @@ class _TableQuestions:
             return arrow_frame(spark, pa.Table.from_pylist(rows, COUNTS))
 
         def all_verdicts() -> PartTable:
-            verdicts_of_judged(judged).write.mode("overwrite").parquet(self._path_of("others"))
+            verdicts_of_judged(judged_ledgers).write.mode("overwrite").parquet(self._path_of("others"))
             return verdicts(spark, files["ledgers"], files["judged"], self._files("others"))
 
-        def of_pairs(name: str, columns: list[str]) -> PartTable:
+        def pair_table(name: str, columns: list[str]) -> PartTable:
             return rows_of_ledgers(spark, files[name], files["unequal"], self._table(name).schema, columns)
 
         yield self._line(
@@ -134,26 +136,28 @@ class _TableQuestions:
         )
         yield self._line(
             "ledgers of pairs",
-            lambda: of_pairs("ledgers", ledger_columns),
+            lambda: pair_table("ledgers", ledger_columns),
             lambda: ledgers.select(*ledger_columns).join(F.broadcast(ids), "ledger_id", "left_semi"),
         )
         yield self._line(
             "indexes of pairs",
-            lambda: of_pairs("availability", indexes.columns),
+            lambda: pair_table("availability", indexes.columns),
             lambda: indexes.join(F.broadcast(ids), "ledger_id", "left_semi"),
         )
-        closed = F.when(F.col("state") == "CLOSED", "healthy").otherwise("not-closed")
-        healthy = ledgers.join(judged.select(*_KEYS), _KEYS, "left_anti").select(
+        class_of_closed = F.when(F.col("state") == "CLOSED", "healthy").otherwise("not-closed")
+        healthy_ledgers = ledgers.join(judged_ledgers.select(*_KEYS), _KEYS, "left_anti").select(
             *_KEYS,
             "state",
-            closed.alias("class"),
-            closed.alias("potential_class"),
+            class_of_closed.alias("class"),
+            class_of_closed.alias("potential_class"),
             F.lit(0).alias("m"),
             F.lit(0).alias("mu"),
             F.array().cast("array<string>").alias("unread_bookies"),
             F.lit("confirmed").alias("confidence"),
         )
-        yield self._line("verdicts", all_verdicts, lambda: healthy.unionByName(verdicts_of_judged(judged)))
+        yield self._line(
+            "verdicts", all_verdicts, lambda: healthy_ledgers.unionByName(verdicts_of_judged(judged_ledgers))
+        )
 
     def _line(self, name: str, own_seconds: TableSource, rival: TableSource) -> Line:
         variants = {"files": own_seconds, "spark": rival}
@@ -161,7 +165,7 @@ class _TableQuestions:
         def write(variant: str) -> None:
             table = variants[variant]()
             if isinstance(table, PartTable):
-                table.write(LOCAL, self._path_of(variant))
+                table.write(LOCAL_FILES, self._path_of(variant))
             else:
                 table.write.mode("overwrite").parquet(self._path_of(variant))
 
@@ -186,7 +190,7 @@ class _TableQuestions:
         return str(self._work / name)
 
     def _files(self, name: str) -> TableFiles:
-        return TableFiles.of(LOCAL, self._path_of(name))
+        return TableFiles.of(LOCAL_FILES, self._path_of(name))
 
     def _table(self, name: str) -> DataFrame:
         return self._spark.read.parquet(self._path_of(name))
@@ -206,8 +210,8 @@ def processor_seconds() -> float:
             continue  # the process has ended
         parents[int(stat.parent.name)] = int(fields[1])
         ticks_by_process[int(stat.parent.name)] = sum(map(int, fields[11:15]))
-    tree, generation = set[int](), {os.getpid()}
-    while generation:
-        tree |= generation
-        generation = {pid for pid, parent in parents.items() if parent in generation} - tree
-    return sum(ticks_by_process.get(pid, 0) for pid in tree) / _TICKS
+    tree, process_ids = set[int](), {os.getpid()}
+    while process_ids:
+        tree |= process_ids
+        process_ids = {pid for pid, parent in parents.items() if parent in process_ids} - tree
+    return sum(ticks_by_process.get(pid, 0) for pid in tree) / _TICKS_PER_SECOND

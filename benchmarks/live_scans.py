@@ -31,7 +31,7 @@ from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.execution import Execution
 from auditor.spark.session import build_session
 from benchmarks import ledger_records as made
-from benchmarks.costs import Cost, least, measured_tree
+from benchmarks.costs import Cost, least, measure_tree
 from benchmarks.measure import ROUNDS, Line
 
 LEDGERS = 100_000
@@ -104,9 +104,9 @@ class _Scans:
         with open_metadata(cache, parse_metadata_uri(uri), options) as source:
             if is_watched:
                 watch_ledgers(source)
-            first, first_cost = measured_tree(lambda: scan_first(source, EarlierRun(None)))
+            first_scan, first_cost = measure_tree(lambda: scan_first(source, EarlierRun(None)))
             self._change()
-            second, second_cost = measured_tree(lambda: scan_second(first))
+            second, second_cost = measure_tree(lambda: scan_second(first_scan))
             assert second.ledgers is not None
             reused_count = second.ledgers.where("reused").count()
         assert reused_count == (len(self._paths) - len(self._paths[::CHANGED_ONE_IN]) if is_watched else 0)
@@ -114,8 +114,8 @@ class _Scans:
 
     def _change(self) -> None:
         transaction = self._client.transaction()
-        for index, path in enumerate(self._paths[::CHANGED_ONE_IN]):
-            transaction.set_data(path, self._values[(index + self._runs) % len(self._values)])
+        for ledger_index, path in enumerate(self._paths[::CHANGED_ONE_IN]):
+            transaction.set_data(path, self._values[(ledger_index + self._runs) % len(self._values)])
             if len(transaction.operations) == 500:
                 transaction.commit()
                 transaction = self._client.transaction()

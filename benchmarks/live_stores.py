@@ -42,13 +42,13 @@ from auditor.sources.metadata.store import MetadataStore, Part, StoreOptions, Tr
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
 from benchmarks import ledger_records as made
-from benchmarks.costs import Cost, CountingPort, least, measured
+from benchmarks.costs import Cost, CountingPort, least, measure_processes
 from benchmarks.measure import ROUNDS, Line
 from benchmarks.results import as_text
 from tests.servers.etcd import Etcd, running
 
 LEDGERS_READ = 100_000
-SAMPLE = 20_000
+SAMPLE_LEDGERS = 20_000
 IN_FLIGHT = 400
 PARTS = 4
 CHANGED_ONE_IN = 100
@@ -56,7 +56,7 @@ CHANGED_ONE_IN = 100
 DELETED = 10
 """Number of ledgers deleted in one bucket of etcd. The program lists the keys around them."""
 SCOPE = "/bk"
-UNLIMITED, DEFAULT = StoreOptions(rate_limit=0), StoreOptions()
+UNLIMITED_OPTIONS, DEFAULT_OPTIONS = StoreOptions(rate_limit=0), StoreOptions()
 
 OpenStore = Callable[[str, StoreOptions], MetadataStore]
 SecondScan = Callable[[MetadataStore, Path], pa.Table]
@@ -71,7 +71,7 @@ def lines(count: int = LEDGERS_READ) -> Iterator[Line]:
             paths = [f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}" for ledger in range(count)]
             server.load(Znode(path, data, *[0] * 6) for path, data in zip(paths, cycle(values)))
             yield from _ZooKeeperScans(server, paths, values, Path(folder)).lines()
-            yield from _measure_other_requests(server, paths[:: max(1, count // SAMPLE)])
+            yield from _measure_other_requests(server, paths[:: max(1, count // SAMPLE_LEDGERS)])
         # Ten million ledgers take 6 GB. The default quota of etcd is 2 GB.
         with running(Path(folder, "etcd"), flags=["--quota-backend-bytes", str(16 << 30)]) as member:
             keys = [f"{SCOPE}/{etcd.to_path(LedgerId(number))}" for number in etcd_ids(count)]
@@ -105,18 +105,18 @@ class _Scans:
 
         The notes have the bytes sent.
         """
-        moved, full = self._costs(UNLIMITED, ROUNDS)
-        limited_changed, limited_full = self._costs(DEFAULT, 1)
+        changed_costs, full_costs = self._costs(UNLIMITED_OPTIONS, ROUNDS)
+        limited_changed, limited_full = self._costs(DEFAULT_OPTIONS, 1)
         with CountingPort(self.hosts) as port:
-            changed_traffic = self._scan_twice(self._changed_scan, UNLIMITED, port)
-            full_traffic = self._scan_twice(self._full_scan, UNLIMITED, port)
+            changed_traffic = self._scan_twice(self._changed_scan, UNLIMITED_OPTIONS, port)
+            full_traffic = self._scan_twice(self._full_scan, UNLIMITED_OPTIONS, port)
         sent_note = f"{changed_traffic[1].bytes:,} bytes over the wire, of all {full_traffic[1].bytes:,}"
         for kind, own_seconds, full_seconds, note in (
-            ("our processor time", *_costs_of_kind(moved, full, "client"), sent_note),
-            ("the server's processor time", *_costs_of_kind(moved, full, "server"), ""),
-            ("by the clock", *_costs_of_kind(moved, full, "clock"), ""),
+            ("our processor time", *_costs_of_kind(changed_costs, full_costs, "client"), sent_note),
+            ("the server's processor time", *_costs_of_kind(changed_costs, full_costs, "server"), ""),
+            ("by the clock", *_costs_of_kind(changed_costs, full_costs, "clock"), ""),
             (
-                f"by the clock, {DEFAULT.rate_limit:,.0f}/s",
+                f"by the clock, {DEFAULT_OPTIONS.rate_limit:,.0f}/s",
                 *_costs_of_kind(limited_changed, limited_full, "clock"),
                 "",
             ),
@@ -142,11 +142,11 @@ class _Scans:
         self, second_scan: SecondScan, options: StoreOptions, port: CountingPort | None = None
     ) -> list[Cost]:
         store = self.open(port.hosts if port else self.hosts, options)
-        table, first_cost = measured(lambda: self._first_scan(store, second_scan), self.pid, port)
+        table, first_cost = measure_processes(lambda: self._first_scan(store, second_scan), self.pid, port)
         pq.write_table(table, self._file, write_page_checksum=True)
         self._round += 1
         self.change(self._round)
-        rows, second_cost = measured(lambda: second_scan(store, self._file), self.pid, port)
+        rows, second_cost = measure_processes(lambda: second_scan(store, self._file), self.pid, port)
         if _comparable_rows(rows) != _comparable_rows(self._full_scan(store, self._file)):
             sys.exit(f"{self.name}: not the rows of a full scan")
         store.close()
@@ -227,8 +227,8 @@ class _ZooKeeperScans(_Scans):
         unchanged_rows = first.filter(
             pc.invert(pc.is_in(first["path"], pa.array(ledger_changes.paths, pa.string())))
         )
-        moved = self.rows(store, store.parts_of(ledger_changes.paths, PARTS), LEDGERS_AGAIN)
-        return pa.concat_tables([unchanged_rows, moved])
+        changed_rows = self.rows(store, store.parts_of(ledger_changes.paths, PARTS), LEDGERS_AGAIN)
+        return pa.concat_tables([unchanged_rows, changed_rows])
 
 
 class _EtcdScans(_Scans):
@@ -257,8 +257,10 @@ class _EtcdScans(_Scans):
         return pa.Table.from_batches(batches, LEDGERS_AGAIN)
 
 
-def _costs_of_kind(moved: list[Cost], full: list[Cost], kind: str) -> tuple[list[float], list[float]]:
-    return [getattr(cost, kind) for cost in moved], [getattr(cost, kind) for cost in full]
+def _costs_of_kind(
+    changed_costs: list[Cost], full_costs: list[Cost], kind: str
+) -> tuple[list[float], list[float]]:
+    return [getattr(cost, kind) for cost in changed_costs], [getattr(cost, kind) for cost in full_costs]
 
 
 def _comparable_rows(table: pa.Table) -> pa.Table:
@@ -268,7 +270,7 @@ def _comparable_rows(table: pa.Table) -> pa.Table:
 
 def _measure_other_requests(server: EmbeddedZooKeeper, paths: list[str]) -> Iterator[Line]:
     """Yield lines for ZooKeeper's other requests, by processor time of this process and the server."""
-    store = open_store(f"zk://{server.hosts}{made.ROOT}", UNLIMITED)
+    store = open_store(f"zk://{server.hosts}{made.ROOT}", UNLIMITED_OPTIONS)
     assert isinstance(store, ZooKeeperStore)
     parts = store.parts_of(paths, 1)
     client = KazooClient(hosts=server.hosts)
@@ -276,7 +278,7 @@ def _measure_other_requests(server: EmbeddedZooKeeper, paths: list[str]) -> Iter
     parents = sorted({path.rpartition("/")[0] for path in paths})
 
     def both(run: Callable[[], object]) -> float:
-        _, cost = measured(run, server.pid, None)
+        _, cost = measure_processes(run, server.pid, None)
         return cost.client + cost.server
 
     def data() -> object:
@@ -331,20 +333,20 @@ def _exists_by_hand(port: int, paths: Sequence[str]) -> int:
         # password, and the flag for read-only servers.
         server.sendall(struct.pack("!iiqiqi16s?", 45, 0, 0, 10_000, 0, 16, bytes(16), False))
         answers.read(struct.unpack("!i", answers.read(4))[0])
-        existing = 0
+        existing_count = 0
         for start in range(0, len(paths), IN_FLIGHT):
-            frames = []
+            request_frames = []
             for xid, path in enumerate(paths[start : start + IN_FLIGHT], start + 1):
                 path_bytes = path.encode()
                 # The length of the request, its xid, the operation 3 (exists), and the length of the path.
                 request_header = struct.pack("!iiii", 13 + len(path_bytes), xid, 3, len(path_bytes))
-                frames += [request_header, path_bytes, b"\0"]
-            server.sendall(b"".join(frames))
-            stats = answers.read(88 * (len(frames) // 3))  # an answer has 20 bytes and a stat
-            existing += sum(not error for *_, error, _ in struct.iter_unpack("!iiqi68s", stats))
-    if existing != len(paths):
+                request_frames += [request_header, path_bytes, b"\0"]
+            server.sendall(b"".join(request_frames))
+            stats = answers.read(88 * (len(request_frames) // 3))  # an answer has 20 bytes and a stat
+            existing_count += sum(not error for *_, error, _ in struct.iter_unpack("!iiqi68s", stats))
+    if existing_count != len(paths):
         sys.exit("exists: not all ledgers are there")
-    return existing
+    return existing_count
 
 
 if __name__ == "__main__":

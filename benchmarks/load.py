@@ -31,17 +31,17 @@ WRITE_EVERY = 4
 ROUNDS, PHASE_S, SETTLE_S, START_S = 6, 10.0, 1.0, 120.0
 THREADS = 64
 QUANTILES = {"median": 0.5, "99 %": 0.99}
-NO_AUDIT = "no audit"
-DEFAULT, UNLIMITED = "default limits", "without limits"
+NO_AUDIT_NAME = "no audit"
+DEFAULT_LIMITS_NAME, UNLIMITED = "default limits", "without limits"
 
 Latencies = Mapping[str, Sequence[float]]
 """Seconds of each request, by kind (``reads`` or ``writes``)."""
 Phase = Callable[[float], Latencies]
 Work = Callable[[], AbstractContextManager[Callable[[], int]]]
-"""Starts to send requests; its context value returns the number of answers so far."""
+"""Function that starts to send requests. Its context value returns the number of answers so far."""
 
 
-def steady(
+def steady_phase(
     read: Callable[[], object], write: Callable[[], object], seconds: float, rate: float = RATE
 ) -> Latencies:
     """Read and write at a steady rate.
@@ -57,9 +57,9 @@ def steady(
     """
     begun = time.perf_counter()
 
-    def ask(request: Callable[[], object], due: float) -> float:
+    def ask(request: Callable[[], object], due_time: float) -> float:
         request()
-        return time.perf_counter() - begun - due
+        return time.perf_counter() - begun - due_time
 
     pending: dict[str, list[Any]] = {"reads": [], "writes": []}
     with ThreadPoolExecutor(THREADS) as pool:
@@ -72,17 +72,17 @@ def steady(
 
 
 @contextmanager
-def at_work(
+def run_processes(
     ask: Callable[..., Iterator[int]], shares: Sequence[tuple[Any, ...]]
 ) -> Iterator[Callable[[], int]]:
-    """Run one process per share that sends requests until the block ends; yield a counter of the answers.
+    """Run one process per share. Each sends requests until the block ends. Yield a counter of the answers.
 
     ``ask`` gets the share as its arguments and yields numbers of new answers.
     """
     context = get_context("spawn")
     counts = [context.Value("q", 0) for _ in shares]
     processes = [
-        context.Process(target=_count, args=(ask, share, count), daemon=True)
+        context.Process(target=_count_answers, args=(ask, share, count), daemon=True)
         for share, count in zip(shares, counts, strict=True)
     ]
     for process in processes:
@@ -102,18 +102,18 @@ def at_work(
             process.join()
 
 
-def _count(ask: Callable[..., Iterator[int]], share: tuple[Any, ...], count: Any) -> None:
+def _count_answers(ask: Callable[..., Iterator[int]], share: tuple[Any, ...], count: Any) -> None:
     os.nice(19)
     for answer_count in ask(*share):
         count.value += answer_count
 
 
 @contextmanager
-def _nobody() -> Iterator[Callable[[], int]]:
+def _no_work() -> Iterator[Callable[[], int]]:
     yield lambda: 0
 
 
-def in_turn(
+def alternate_works(
     server: str, phase: Phase, works: Mapping[str, Work], rounds: int = ROUNDS, phase_s: float = PHASE_S
 ) -> Iterator[Line]:
     """Yield lines that compare the client's latencies during each work with those without an audit.
@@ -127,7 +127,7 @@ def in_turn(
     """
     latencies: dict[str, list[Latencies]] = {}
     rates: dict[str, list[float]] = {}
-    works_by_name: dict[str, Work] = {NO_AUDIT: _nobody, **works}
+    works_by_name: dict[str, Work] = {NO_AUDIT_NAME: _no_work, **works}
     for _ in range(rounds):
         for work_name, work in works_by_name.items():
             with work() as answers:
@@ -138,12 +138,12 @@ def in_turn(
                     (answers() - answers_before) / (time.perf_counter() - begun)
                 )
     for work_name in works:
-        yield from compared(
-            server, work_name, latencies[NO_AUDIT], latencies[work_name], median(rates[work_name])
+        yield from comparison_lines(
+            server, work_name, latencies[NO_AUDIT_NAME], latencies[work_name], median(rates[work_name])
         )
 
 
-def compared(
+def comparison_lines(
     server: str,
     work_name: str,
     idle_rounds: Sequence[Latencies],
@@ -155,19 +155,21 @@ def compared(
         requests = len(list(chain.from_iterable(latencies[kind] for latencies in loaded_rounds)))
         for name, quantile in QUANTILES.items():
             idle_s, loaded_s = (
-                middle([latencies[kind] for latencies in rounds], quantile)
+                median_quantile([latencies[kind] for latencies in rounds], quantile)
                 for rounds in (idle_rounds, loaded_rounds)
             )
-            note = f"{loaded_s * 1000:.2f} ms, {idle_s * 1000:.2f} with {NO_AUDIT}; {requests:,} {kind}, "
+            note = (
+                f"{loaded_s * 1000:.2f} ms, {idle_s * 1000:.2f} with {NO_AUDIT_NAME}; {requests:,} {kind}, "
+            )
             note += f"{rate:,.0f} answers a second to the audit"
             stage = f"{server}, {kind}, {name}, {work_name}"
-            yield Line(stage, 1, "requests", loaded_s, NO_AUDIT, 1, idle_s, most=True, note=note)
+            yield Line(stage, 1, "requests", loaded_s, NO_AUDIT_NAME, 1, idle_s, most=True, note=note)
 
 
-def middle(rounds: Sequence[Sequence[float]], quantile: float) -> float:
+def median_quantile(rounds: Sequence[Sequence[float]], quantile: float) -> float:
     """Return the median over all rounds of each round's quantile.
 
-    >>> middle([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [50.0, 60.0, 70.0]], 0.5)
+    >>> median_quantile([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [50.0, 60.0, 70.0]], 0.5)
     4.0
     """
     return median(float(np.quantile(seconds, quantile)) for seconds in rounds)

@@ -25,15 +25,15 @@ from auditor.sources.bookies.rpc.reads import read_rows
 from auditor.sources.metadata.store import StoreOptions
 from benchmarks.checked_bookies import ENTRIES, checked_bookies
 from benchmarks.load import (
-    DEFAULT,
+    DEFAULT_LIMITS_NAME,
     PHASE_S,
     RATE,
     UNLIMITED,
     WRITE_EVERY,
     Latencies,
     Work,
-    at_work,
-    in_turn,
+    alternate_works,
+    run_processes,
 )
 from benchmarks.measure import Line
 
@@ -58,14 +58,17 @@ def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE
             return cluster.load(next(open_ledgers), seconds, RATE, WRITE_EVERY)
 
         default = rpc_limits(AuditOptions())
-        options_by_name = {DEFAULT: default, UNLIMITED: replace(default, rate_limit=0, in_flight=1_000)}
+        options_by_name = {
+            DEFAULT_LIMITS_NAME: default,
+            UNLIMITED: replace(default, rate_limit=0, in_flight=1_000),
+        }
         [port] = cluster.ports
         works: dict[str, Work] = {
-            f"{kind}, {limits_name}": partial(at_work, ask, [(kind, port, count, options)])
+            f"{kind}, {limits_name}": partial(run_processes, ask, [(kind, port, count, options)])
             for kind in KINDS
             for limits_name, options in options_by_name.items()
         }
-        yield from in_turn("bookie", phase, works, rounds, phase_s)
+        yield from alternate_works("bookie", phase, works, rounds, phase_s)
 
 
 def ask(kind: str, port: int, ledgers: int, options: StoreOptions) -> Iterator[int]:

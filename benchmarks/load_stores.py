@@ -31,12 +31,22 @@ from auditor.sources.metadata.store import StoreOptions, Tree, Znode
 from auditor.sources.metadata.stores import open_store, store_options
 from benchmarks import ledger_records as made
 from benchmarks.live_stores import SCOPE, etcd_ids
-from benchmarks.load import DEFAULT, PHASE_S, ROUNDS, UNLIMITED, Phase, Work, at_work, in_turn, steady
+from benchmarks.load import (
+    DEFAULT_LIMITS_NAME,
+    PHASE_S,
+    ROUNDS,
+    UNLIMITED,
+    Phase,
+    Work,
+    alternate_works,
+    run_processes,
+    steady_phase,
+)
 from benchmarks.measure import Line
 from tests.servers.etcd import running
 
 LEDGERS = 1_000_000
-VALUES = 10_000
+VALUE_COUNT = 10_000
 CONNECTIONS = 2
 PARTS = 8
 
@@ -47,16 +57,16 @@ def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE
     ``count`` is the number of ledgers. None means ``BENCHMARK_LEDGERS`` in the environment, or `LEDGERS`.
     """
     count = count or int(os.environ.get("BENCHMARK_LEDGERS", LEDGERS))
-    values = [made.binary(message) for message in made.messages(min(count, VALUES))]
+    values = [made.binary(message) for message in made.messages(min(count, VALUE_COUNT))]
     with tempfile.TemporaryDirectory() as folder:
         with EmbeddedZooKeeper(Path(folder, "zookeeper"), heap=f"{512 + count // 700}m") as server:
             paths = [f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}" for ledger in range(count)]
             server.load(Znode(path, data, *[0] * 6) for path, data in zip(paths, cycle(values), strict=False))
             client: Any = KazooClient(hosts=server.hosts)
             client.start()
-            phase = _at_random(client.get, client.set, paths, values)
+            phase = _random_requests(client.get, client.set, paths, values)
             works = _works(f"zk://{server.hosts}{made.ROOT}", made.LAYOUT)
-            yield from in_turn("ZooKeeper", phase, works, rounds, phase_s)
+            yield from alternate_works("ZooKeeper", phase, works, rounds, phase_s)
             client.stop()
             client.close()
         with running(Path(folder, "etcd"), flags=["--quota-backend-bytes", str(8 << 30)]) as member:
@@ -64,19 +74,19 @@ def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE
             member.load([(f"{SCOPE}/layout", b""), *zip(keys, cycle(values), strict=False)])
             host, port = member.host.split(":")
             with closing(etcd3.client(host=host, port=int(port))) as etcd_client:
-                phase = _at_random(etcd_client.get, etcd_client.put, keys, values)
+                phase = _random_requests(etcd_client.get, etcd_client.put, keys, values)
                 works = _works(f"etcd://{member.host}{SCOPE}", LayoutKind.ETCD)
-                yield from in_turn("etcd", phase, works, rounds, phase_s)
+                yield from alternate_works("etcd", phase, works, rounds, phase_s)
 
 
-def _at_random(
+def _random_requests(
     read: Callable[[str], object],
     write: Callable[[str, bytes], object],
     keys: Sequence[str],
     values: Sequence[bytes],
 ) -> Phase:
     return partial(
-        steady,
+        steady_phase,
         lambda: read(random.choice(keys)),
         lambda: write(random.choice(keys), random.choice(values)),
     )
@@ -85,12 +95,12 @@ def _at_random(
 def _works(uri: str, layout: LayoutKind) -> dict[str, Work]:
     default = store_options(AuditOptions())
     options_by_name = {
-        DEFAULT: default,
+        DEFAULT_LIMITS_NAME: default,
         UNLIMITED: replace(default, rate_limit=0, in_flight=1_000, batch=10_000),
     }
     return {
         limits_name: partial(
-            at_work,
+            run_processes,
             scan,
             [
                 (uri, layout, replace(options, rate_limit=options.rate_limit / CONNECTIONS), connection)

@@ -3,7 +3,7 @@
 The benchmark asks three questions: the effect of each possible failure, the effect of losing one rack, and
 the data that is one failure from loss.
 
-The run has a million ledgers. A larger run has ten million, and may take no more time for each ledger. The
+The run has a million ledgers. A larger run has ten million, and must not take more time per ledger. The
 time is this process's processor time, which other work on the machine hardly changes.
 
 The run's tables are computed. The ensembles are random, of three and five bookies. A quarter of the ledgers
@@ -74,12 +74,12 @@ class MadeRun:
         )
 
 
-def made(directory: Path, ledgers: int, bookies: int) -> MadeRun:
+def make_run(directory: Path, ledgers: int, bookies: int) -> MadeRun:
     """Write a run of ``ledgers`` ledgers on ``bookies`` bookies."""
     run = MadeRun(directory, ledgers, bookies)
     made_run(directory)
     _write(run, "ledgers", (_ledgers(run, first) for first in range(0, ledgers, ROWS)))
-    _write(run, "judged", (_judged(run, first) for first in range(0, ledgers, ROWS)))
+    _write(run, "judged", (_judged_rows(run, first) for first in range(0, ledgers, ROWS)))
     rows = [
         {"bookie_id": name, "named": True, "registered": "writable", "read": "read"} for name in run.names
     ]
@@ -90,20 +90,20 @@ def made(directory: Path, ledgers: int, bookies: int) -> MadeRun:
 def lines() -> Iterator[Line]:
     """Yield lines for the rival, and for each question of the large run and of the run with few bookies."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        run = made(Path(folder, "many"), LEDGERS, BOOKIES)
-        few_bookies_run = made(Path(folder, "few"), LEDGERS, BOOKIES // 20)
-        large = made(Path(folder, "large"), LARGE, BOOKIES)
-        small = made(Path(folder, "small"), RIVAL_LEDGERS, BOOKIES)
-        _require_same(small)
+        run = make_run(Path(folder, "many"), LEDGERS, BOOKIES)
+        few_bookies_run = make_run(Path(folder, "few"), LEDGERS, BOOKIES // 20)
+        large_run = make_run(Path(folder, "large"), LARGE, BOOKIES)
+        small_run = make_run(Path(folder, "small"), RIVAL_LEDGERS, BOOKIES)
+        _require_same(small_run)
         questions = [
             partial(ask, ledgers_run)
             for ledgers_run in (run, few_bookies_run)
             for ask in (_ask_near_loss, _ask_every_failure, _ask_rack_failure)
         ]
-        question_seconds = _seconds(*questions, partial(_by_entry, small), rounds=1)
-        run_times, few_times, rival = question_seconds[:3], question_seconds[3:6], question_seconds[6]
+        question_seconds = _seconds(*questions, partial(_ask_by_entry, small_run), rounds=1)
+        run_times, few_bookies_times, rival = question_seconds[:3], question_seconds[3:6], question_seconds[6]
         large_times = _seconds(
-            *(partial(ask, large) for ask in (_ask_near_loss, _ask_every_failure, _ask_rack_failure)),
+            *(partial(ask, large_run) for ask in (_ask_near_loss, _ask_every_failure, _ask_rack_failure)),
             rounds=1,
         )
         rack = run_times[2]
@@ -112,7 +112,7 @@ def lines() -> Iterator[Line]:
             rival, note=f"{rack:.1f} s on {BOOKIES} bookies",
         )  # fmt: skip
         names = ("one failure from loss", "all bookies, racks and pairs", "one rack")
-        for name, run_s, few_s, large_s in zip(names, run_times, few_times, large_times, strict=True):
+        for name, run_s, few_s, large_s in zip(names, run_times, few_bookies_times, large_times, strict=True):
             yield Line(
                 f"  {name}, {LARGE:,} ledgers", LARGE, "ledgers", large_s, f"{LEDGERS:,}", LEDGERS, run_s,
                 most=True, goal=1.2, note=f"{large_s:.1f} and {run_s:.1f} s",
@@ -144,9 +144,9 @@ def _ledgers(run: MadeRun, first: int) -> pa.Table:
     """Return `ROWS` rows of the ledgers table, from the ledger id ``first``."""
     ids = np.arange(first, min(first + ROWS, run.ledgers))
     shape = np.array(SHAPES)[ids % len(SHAPES)]
-    changed = ids % 4 == 0
-    size = np.repeat(shape[:, 0], 1 + changed)
-    owner = np.repeat(np.arange(len(ids)), 1 + changed)
+    has_changed = ids % 4 == 0
+    size = np.repeat(shape[:, 0], 1 + has_changed)
+    owner = np.repeat(np.arange(len(ids)), 1 + has_changed)
     is_second = np.append(False, owner[1:] == owner[:-1])
     members = _members(run, ids, shape[:, 0].max())
     # The second ensemble replaces the first bookie.
@@ -161,7 +161,7 @@ def _ledgers(run: MadeRun, first: int) -> pa.Table:
     segments = pa.StructArray.from_arrays(
         [pa.array(np.where(is_second, ENTRIES // 2, 0)), ensembles], ["first_entry_id", "ensemble"]
     )
-    bounds = np.append(0, np.cumsum(1 + changed)).astype(np.int32)
+    bounds = np.append(0, np.cumsum(1 + has_changed)).astype(np.int32)
     columns = {
         "scope_id": np.zeros(len(ids), np.int64), "ledger_id": ids, "status": ["ok"] * len(ids),
         "undecidable": np.zeros(len(ids), bool), "state": ["CLOSED"] * len(ids),
@@ -171,7 +171,7 @@ def _ledgers(run: MadeRun, first: int) -> pa.Table:
     return _table("ledgers", columns | {"segments": pa.ListArray.from_arrays(bounds, segments)}, len(ids))
 
 
-def _judged(run: MadeRun, first: int) -> pa.Table:
+def _judged_rows(run: MadeRun, first: int) -> pa.Table:
     """Return the rows of the judged table for `ROWS` ledgers, from the ledger id ``first``.
 
     One ledger in a thousand lacks all copies of its first member, if that member was never replaced.
@@ -191,10 +191,12 @@ def _members(run: MadeRun, ids: NDArray[np.int64], width: int) -> NDArray[np.int
     """Return ``width`` different bookies for each ledger, computed from its id by a hash."""
     # Fibonacci hashing: 2**64 divided by the golden ratio spreads consecutive ids over all bits.
     hashes = (ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
-    steps = hashes[:, None] >> np.arange(0, 8 * width, 8, dtype=np.uint64)
+    hash_bytes = hashes[:, None] >> np.arange(0, 8 * width, 8, dtype=np.uint64)
     # Each member has its own range of bookies, so the members of a ledger differ.
     range_size = run.bookies // width
-    return (np.arange(width) * range_size + (steps % np.uint64(range_size)).astype(np.int64)) % run.bookies
+    return (
+        np.arange(width) * range_size + (hash_bytes % np.uint64(range_size)).astype(np.int64)
+    ) % run.bookies
 
 
 def _table(name: str, columns: dict[str, object], rows: int) -> pa.Table:
@@ -215,7 +217,7 @@ def _write(run: MadeRun, name: str, tables: Iterable[pa.Table]) -> None:
         pq.write_table(table, path / f"part-{number:05}.parquet", write_page_checksum=True)
 
 
-def _by_entry(run: MadeRun) -> int:
+def _ask_by_entry(run: MadeRun) -> int:
     """Count the entries that are lost with a rack, one entry of one ledger at a time."""
     lost = {name for number, name in enumerate(run.names) if f"/r{number % RACKS}" == RACK}
     missing = {}
@@ -238,5 +240,5 @@ def _by_entry(run: MadeRun) -> int:
 
 def _require_same(run: MadeRun) -> None:
     failure = _ask_rack_failure(run).failure
-    if failure is None or failure.today.sure.lost.entries != _by_entry(run):
+    if failure is None or failure.today.sure.lost.entries != _ask_by_entry(run):
         sys.exit("loss: not the entries that are lost one by one")

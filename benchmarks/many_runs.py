@@ -29,14 +29,14 @@ def lines() -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         runs = Path(folder)
         size = _write_runs(runs)
-        [by_reports] = alternate(lambda: _summaries(runs), rounds=1)
+        [report_seconds] = alternate(lambda: _summaries(runs), rounds=1)
         index_bytes = (runs / RUN_INDEX).stat().st_size
         note = f"reports of {size / 1e3:.0f} kB, an index of {index_bytes / 1e6:.1f} MB"
-        yield Line("by every report, the index written", COUNT, "runs", by_reports, note=note)
+        yield Line("by every report, the index written", COUNT, "runs", report_seconds, note=note)
         for stage, name in (("by the index", "run-1"), ("by the index, which lacks one run", "another")):
             (runs / "run-1").rename(runs / name)
-            [by_index] = alternate(lambda: _summaries(runs))
-            yield Line(stage, COUNT, "runs", by_index, "every report", COUNT, by_reports, goal=10)
+            [index_seconds] = alternate(lambda: _summaries(runs))
+            yield Line(stage, COUNT, "runs", index_seconds, "every report", COUNT, report_seconds, goal=10)
 
 
 def _summaries(runs: Path) -> list[RunSummary]:

@@ -12,7 +12,7 @@ _PERIOD_S = 0.2
 class PeakMemory:
     """A context manager that watches this process's descendants.
 
-    ``peaks`` maps the program's name to the peak in MiB of its largest process.
+    ``peaks`` maps the name of each program to the peak in MiB of its largest process.
     """
 
     def __init__(self) -> None:

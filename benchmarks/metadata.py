@@ -36,11 +36,11 @@ from benchmarks import metadata_spark
 from benchmarks.measure import Line, alternate
 
 LEDGERS = 60_000
-PASSES = 9
+ROUNDS = 9
 """Number of rounds for work of a few hundredths of a second, because other work disturbs most rounds."""
 
 TEXTS = 20_000
-TEXT_SHARE = 20  # the library's text parser gets one ledger in twenty, because it is far slower
+TEXT_SAMPLE_FRACTION = 20  # the library's text parser gets one ledger in twenty, because it is far slower
 CHECKED_LEDGERS = 200
 """Number of ledgers whose expected entries are compared with the plain formula, entry by entry."""
 
@@ -62,7 +62,7 @@ def lines() -> Iterator[Line]:
 
 def _snapshot(file: Path) -> Iterator[Line]:
     size = file.stat().st_size
-    own_seconds, rival = alternate(lambda: _read_once(file), lambda: _cat(file), rounds=PASSES)
+    own_seconds, rival = alternate(lambda: _read_once(file), lambda: _cat(file), rounds=ROUNDS)
     yield Line(
         "snapshot, boundary pass",
         size,
@@ -137,15 +137,15 @@ def _binary(values: list[bytes]) -> Iterator[Line]:
 
 def _text(messages: list[LedgerMetadataFormat]) -> Iterator[Line]:
     written = [made.text(message) for message in messages]
-    part = [value[HEADER:].decode() for value in written[::TEXT_SHARE]]
+    part = [value[HEADER:].decode() for value in written[::TEXT_SAMPLE_FRACTION]]
     one_line = [
         MAGIC + b"2\n" + text_format.MessageToString(message, as_one_line=True).encode()
-        for message in messages[::TEXT_SHARE]
+        for message in messages[::TEXT_SAMPLE_FRACTION]
     ]
     runs = {
         "format 2 to Arrow": (written, "as the server writes it"),
         "format 1 to Arrow": (
-            lines := [made.lines(message) for message in messages[::TEXT_SHARE]],
+            lines := [made.lines(message) for message in messages[::TEXT_SAMPLE_FRACTION]],
             "the same ledgers without what is attached, read one by one; the rival reads format 2",
         ),
         "format 2 in an odd layout": (one_line, "all in one line, as no server writes it: read one by one"),

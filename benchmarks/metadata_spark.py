@@ -28,7 +28,7 @@ TASKS = 2
 BATCH_ROWS = 65_536
 LEDGERS = 300_000
 ENSEMBLE, WRITE_QUORUM = 3, 2
-SHORTEST, LENGTHS = 10, 50
+MIN_LENGTH, LENGTHS = 10, 50
 """The last entry of ledger i is 10 + i mod 50."""
 
 _SCHEMA = "ledger_id long, bookie int, groups binary"
@@ -48,20 +48,20 @@ def _group_expression(first: str, last: str, size: str, period: str) -> str:
 
 # Bookie b of the ensemble has entry e if (e - o) mod E < Qw, where o = (b - Qw + 1) mod E. Its entries
 # are the rest of a run at the start, then full runs, then a part of a run at the end.
-_PHASE = f"pmod(b - {WRITE_QUORUM - 1}, {ENSEMBLE})"
-_RUN_START = f"({WRITE_QUORUM} - pmod(-{_PHASE}, {ENSEMBLE}))"
-_FULL_STRIPES = f"((last - {_PHASE} - {WRITE_QUORUM - 1}) div {ENSEMBLE})"
-_TAIL = f"({_PHASE} + {_FULL_STRIPES} * {ENSEMBLE} + {ENSEMBLE})"
+_PHASE_SQL = f"pmod(b - {WRITE_QUORUM - 1}, {ENSEMBLE})"
+_RUN_START = f"({WRITE_QUORUM} - pmod(-{_PHASE_SQL}, {ENSEMBLE}))"
+_FULL_STRIPES = f"((last - {_PHASE_SQL} - {WRITE_QUORUM - 1}) div {ENSEMBLE})"
+_TAIL_SQL = f"({_PHASE_SQL} + {_FULL_STRIPES} * {ENSEMBLE} + {ENSEMBLE})"
 _BODY = _group_expression(
-    _PHASE,
-    f"{_PHASE} + {_FULL_STRIPES} * {ENSEMBLE}",
+    _PHASE_SQL,
+    f"{_PHASE_SQL} + {_FULL_STRIPES} * {ENSEMBLE}",
     f"{WRITE_QUORUM}",
     f"if({_FULL_STRIPES} > 0, {ENSEMBLE}, 0)",
 )
 _CLOSED_FORM = f"""concat(
-    if({_PHASE} > 0 AND {_RUN_START} > 0, {_group_expression("0", "0", _RUN_START, "0")}, X''),
+    if({_PHASE_SQL} > 0 AND {_RUN_START} > 0, {_group_expression("0", "0", _RUN_START, "0")}, X''),
     {_BODY},
-    if({_TAIL} <= last, {_group_expression(_TAIL, _TAIL, f"last - {_TAIL} + 1", "0")}, X'')
+    if({_TAIL_SQL} <= last, {_group_expression(_TAIL_SQL, _TAIL_SQL, f"last - {_TAIL_SQL} + 1", "0")}, X'')
 )"""
 
 
@@ -97,15 +97,15 @@ def _measure_handover(spark: SparkSession) -> Line:
 
 def _measure_expected(spark: SparkSession) -> Line:
     ledgers = spark.range(LEDGERS, numPartitions=TASKS)
-    by_arrays = ledgers.mapInArrow(_expected, _SCHEMA)
-    by_sql = ledgers.selectExpr(
+    expected_by_arrays = ledgers.mapInArrow(_expected, _SCHEMA)
+    expected_by_sql = ledgers.selectExpr(
         "id AS ledger_id",
-        f"{SHORTEST} + id % {LENGTHS} AS last",
+        f"{MIN_LENGTH} + id % {LENGTHS} AS last",
         f"explode(sequence(0, {ENSEMBLE - 1})) AS b",
     ).selectExpr("ledger_id", "CAST(b AS int) AS bookie", f"{_CLOSED_FORM} AS groups")
-    if _digest(by_arrays) != _digest(by_sql):
+    if _digest(expected_by_arrays) != _digest(expected_by_sql):
         sys.exit("SQL expects other entries")
-    own_seconds, rival = alternate(lambda: _run(by_arrays), lambda: _run(by_sql))
+    own_seconds, rival = alternate(lambda: _run(expected_by_arrays), lambda: _run(expected_by_sql))
     rows = LEDGERS * ENSEMBLE
     return Line(
         "expected entries by arrays",
@@ -142,7 +142,7 @@ def _expected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 ledger=ledger,
                 member=member_index,
                 first=zeros,
-                last=(SHORTEST + ids % LENGTHS)[ledger],
+                last=(MIN_LENGTH + ids % LENGTHS)[ledger],
                 index=member_index,
                 ensemble_size=zeros + ENSEMBLE,
                 write_quorum=zeros + WRITE_QUORUM,
@@ -179,7 +179,7 @@ def _sources() -> list[type[DataSource]]:
             for first in range(partition.value, end, batch_rows):
                 yield first, min(batch_rows, end - first)
 
-    class ByBatch(Tasks):
+    class BatchTasks(Tasks):
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
             for first, count in self.pieces(partition):
                 ids, bookies, groups = arrays(first, count)
@@ -188,7 +188,7 @@ def _sources() -> list[type[DataSource]]:
                     [pa.array(ids), pa.array(bookies), values], names=["ledger_id", "bookie", "groups"]
                 )
 
-    class ByTuple(Tasks):
+    class TupleTasks(Tasks):
         def read(self, partition: InputPartition) -> Iterator[tuple[int, int, bytes]]:
             for first, count in self.pieces(partition):
                 ids, bookies, groups = arrays(first, count)
@@ -209,4 +209,4 @@ def _sources() -> list[type[DataSource]]:
 
         return Source
 
-    return [source("batches", ByBatch), source("tuples", ByTuple)]
+    return [source("batches", BatchTasks), source("tuples", TupleTasks)]

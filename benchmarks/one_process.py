@@ -23,12 +23,12 @@ def differing_pairs(uri: str, index_directories: Mapping[str, Path]) -> int:
 
     ``index_directories`` maps each bookie id to its only index directory.
     """
-    joined = _expected(uri).join(
+    joined_pairs = _expected(uri).join(
         _read_indexes(index_directories), _KEYS, join_type="full outer", right_suffix="_held"
     )
-    is_equal = pc.fill_null(pc.equal(joined["groups"], joined["groups_held"]), False)
+    is_equal = pc.fill_null(pc.equal(joined_pairs["groups"], joined_pairs["groups_held"]), False)
     equal_pairs: int = pc.sum(is_equal).as_py() or 0
-    rows: int = joined.num_rows
+    rows: int = joined_pairs.num_rows
     return rows - equal_pairs
 
 

@@ -29,7 +29,7 @@ from benchmarks.measure import Line, alternate
 
 ENTRIES = 3_000_000
 LEDGER_ENTRIES = (100_000, 20)
-BATCH = 50_000
+BATCH_KEYS = 50_000
 
 
 def lines() -> Iterator[Line]:
@@ -89,9 +89,11 @@ def generate(root: Path, entries: int, ledger_entries: int) -> IndexDirectory:
         (number // ledger_entries, _entries(ledger_entries)[number % ledger_entries]), axis=1
     ).astype(">i8")
     values = (number * 1000 + 1028).astype(">i8")
-    for start in range(0, entries, BATCH):
+    for start in range(0, entries, BATCH_KEYS):
         batch = WriteBatch(raw_mode=True)
-        for key, value in zip(keys[start : start + BATCH], values[start : start + BATCH], strict=True):
+        for key, value in zip(
+            keys[start : start + BATCH_KEYS], values[start : start + BATCH_KEYS], strict=True
+        ):
             batch.put(key.tobytes(), value.tobytes())
         locations_database.write(batch)
     locations_database.flush()

@@ -37,7 +37,7 @@ from auditor.spark.query_plans import QueryPlans
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.cluster_tables import write_collection
-from benchmarks.join_again import in_blocks
+from benchmarks.join_again import find_unequal_in_blocks
 from benchmarks.measure import Line
 from benchmarks.memory import PeakMemory
 from benchmarks.spark_figures import Stage, Stopwatch, logged_session
@@ -46,11 +46,11 @@ SAMPLE = int(os.environ.get("BKAUDIT_SAMPLE", "30_000_000"))
 BOOKIES = 500
 MEMORY = "2g"
 _TASKS = 8
-LOCAL = fs.LocalFileSystem()
+LOCAL_FILES = fs.LocalFileSystem()
 _TARGET_LEDGERS = 100_000_000
 
 
-class Sampled(NamedTuple):
+class SampledCosts(NamedTuple):
     """The stages of one size, by name, and the peak memory of Java in MiB."""
 
     ledgers: int
@@ -60,22 +60,26 @@ class Sampled(NamedTuple):
 
 def lines() -> Iterator[Line]:
     """Yield a line for each stage: the time per ledger of the large size against that of a third of it."""
-    small, large = (_measure_in_process(Cluster(size, BOOKIES)) for size in (SAMPLE // 3, SAMPLE))
-    for name, stage in large.stages.items():
-        small_seconds = small.stages[name].seconds
-        exponent = math.log(stage.seconds / small_seconds) / math.log(large.ledgers / small.ledgers)
-        projected_seconds = stage.seconds * _TARGET_LEDGERS / large.ledgers
+    small_sample, large_sample = (
+        _measure_in_process(Cluster(size, BOOKIES)) for size in (SAMPLE // 3, SAMPLE)
+    )
+    for name, stage in large_sample.stages.items():
+        small_seconds = small_sample.stages[name].seconds
+        exponent = math.log(stage.seconds / small_seconds) / math.log(
+            large_sample.ledgers / small_sample.ledgers
+        )
+        projected_seconds = stage.seconds * _TARGET_LEDGERS / large_sample.ledgers
         yield Line(
             f"{name} of {SAMPLE:,} ledgers, {MEMORY} driver",
-            large.ledgers,
+            large_sample.ledgers,
             "ledgers",
             stage.seconds,
-            f"{small.ledgers:,}",
-            small.ledgers,
+            f"{small_sample.ledgers:,}",
+            small_sample.ledgers,
             small_seconds,
             most=True,
             goal=1.0,
-            java_mib=large.java_mib,
+            java_mib=large_sample.java_mib,
             shuffle_bytes=stage.shuffle_bytes,
             spill_bytes=stage.spill_bytes,
             note=f"{small_seconds:.1f} and {stage.seconds:.1f} s; time grows as ledgers to the power of "
@@ -83,47 +87,52 @@ def lines() -> Iterator[Line]:
         )
 
 
-def _measure_in_process(cluster: Cluster) -> Sampled:
+def _measure_in_process(cluster: Cluster) -> SampledCosts:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(_measure_stages, cluster).result()
 
 
-def _measure_stages(cluster: Cluster) -> Sampled:
-    work = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
+def _measure_stages(cluster: Cluster) -> SampledCosts:
+    work_directory = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
     try:
-        uri, collection_path = write_snapshot(cluster, work), write_collection(cluster, work)
+        uri, collection_path = (
+            write_snapshot(cluster, work_directory),
+            write_collection(cluster, work_directory),
+        )
         os.sync()  # otherwise these writes would still run during the measurement
         watch = Stopwatch()
         with PeakMemory() as peak_memory:
             watch.stage("spark")
-            logged_session(work / "events", MEMORY)
+            logged_session(work_directory / "events", MEMORY)
             spark = SparkSession.active()
             spark.range(1).count()
             watch.stage("metadata")
             options = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
-            part_table(spark, LedgerSource(options)).write(LOCAL, str(work / "ledgers"))
+            part_table(spark, LedgerSource(options)).write(LOCAL_FILES, str(work_directory / "ledgers"))
             watch.stage("indexes")
-            copied(spark, Collection(str(collection_path)), _TASKS).write(LOCAL, str(work / "availability"))
+            copied_files(spark, Collection(str(collection_path)), _TASKS).write(
+                LOCAL_FILES, str(work_directory / "availability")
+            )
             watch.stage("join")
             replicas = sum(len(group.ids) * len(group.members) for group in cluster.groups_of_ledgers())
-            size = sum(file.stat().st_size for file in work.glob("*/*.parquet"))
+            size = sum(file.stat().st_size for file in work_directory.glob("*/*.parquet"))
             QueryPlans(spark).fit(size, replicas)
-            unequal_pairs = in_blocks(spark, work, replicas).count()
+            unequal_pairs = find_unequal_in_blocks(spark, work_directory, replicas).count()
             watch.stage("end")
         if unequal_pairs != _planted_pairs(cluster):
             sys.exit(
                 f"the join finds {unequal_pairs} pairs that differ; {_planted_pairs(cluster)} were planted"
             )
-        stages = {stage.name: stage for stage in watch.stages(work / "events")}
+        stages = {stage.name: stage for stage in watch.stages(work_directory / "events")}
         stage_names = ("metadata", "indexes", "join")
-        return Sampled(
+        return SampledCosts(
             cluster.ledgers, {name: stages[name] for name in stage_names}, peak_memory.peaks["java"]
         )
     finally:
-        shutil.rmtree(work)
+        shutil.rmtree(work_directory)
 
 
-def copied(spark: SparkSession, collection: Collection, tasks: int) -> PartTable:
+def copied_files(spark: SparkSession, collection: Collection, tasks: int) -> PartTable:
     """Return the availability table of a collection.
 
     The name of each collected directory is its bookie's id (see `write_bookies`).
@@ -141,7 +150,7 @@ def copied(spark: SparkSession, collection: Collection, tasks: int) -> PartTable
 
 def _planted_pairs(cluster: Cluster) -> int:
     """Count the replicas that lack entries and the replicas of deleted ledgers."""
-    lacking = sum(
+    missing_pairs = sum(
         len(group.ids) * len({seat for seat, _ in group.shape.lost}) for group in cluster.groups_of_ledgers()
     )
-    return lacking + sum(len(cluster.orphans(bookie)) for bookie in range(cluster.bookies))
+    return missing_pairs + sum(len(cluster.orphans(bookie)) for bookie in range(cluster.bookies))

@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks.audited import ASKED_BOOKIES, COLLECTED, UNFLUSHED, Audited, apart
+from benchmarks.audited import FORM_ASKED_BOOKIES, FORM_COLLECTED, FORM_UNFLUSHED, Audited, audit_in_process
 from benchmarks.cluster import Cluster
 from benchmarks.join_again import JoinVariant
 from benchmarks.measure import Line
@@ -26,7 +26,7 @@ MEMORY = "2g"
 DEFAULT_DRIVER, LARGE_DRIVER, SPARK_ROWS = (
     JoinVariant(MEMORY),
     JoinVariant("8g"),
-    JoinVariant(MEMORY, in_blocks=False),
+    JoinVariant(MEMORY, joins_blocks=False),
 )
 FIXED_STAGES = ("spark", "starting Spark", "report", "changes")
 """Stages whose cost does not depend on the number of ledgers."""
@@ -38,8 +38,8 @@ def lines() -> Iterator[Line]:
 
     They compare the time per ledger of the large cluster with that of the small one.
     """
-    small = apart(Cluster(LARGE // 10, BOOKIES), memory=MEMORY)
-    large = apart(
+    small = audit_in_process(Cluster(LARGE // 10, BOOKIES), memory=MEMORY)
+    large = audit_in_process(
         Cluster(LARGE, BOOKIES), memory=MEMORY, join_variants=(DEFAULT_DRIVER, LARGE_DRIVER, SPARK_ROWS)
     )
     join = large.stages["unequal"]
@@ -102,11 +102,11 @@ def _measure_other_paths(plain_audit: Audited) -> Iterator[Line]:
     Each should take at most 1.2 times as long as the plain audit.
     """
     cluster, store = Cluster(LARGE, BOOKIES), os.environ.get("BKAUDIT_S3")
-    other_paths = [(UNFLUSHED, ""), (ASKED_BOOKIES, ""), ("the run under file://", "file://")]
+    other_paths = [(FORM_UNFLUSHED, ""), (FORM_ASKED_BOOKIES, ""), ("the run under file://", "file://")]
     other_paths += [("the run under s3a://", store)] if store else []
     for name, location_prefix in other_paths:
-        audited = apart(
-            cluster, COLLECTED if location_prefix else name, MEMORY, location_prefix=location_prefix
+        audited = audit_in_process(
+            cluster, FORM_COLLECTED if location_prefix else name, MEMORY, location_prefix=location_prefix
         )
         yield replace(
             Line(
@@ -122,14 +122,21 @@ def _measure_other_paths(plain_audit: Audited) -> Iterator[Line]:
         print("scale: not measured under s3a://: BKAUDIT_S3 names no bucket")
 
 
-def _compare_audits(name: str, large: Audited, reference: Audited, stage: str | None = None) -> Line:
+def _compare_audits(name: str, large: Audited, reference_audit: Audited, stage: str | None = None) -> Line:
     """Return a line that compares the time per ledger of two audits, or of one stage of both."""
     own_seconds, rival_seconds = (
-        audit.seconds if stage is None else audit.stages[stage].seconds for audit in (large, reference)
+        audit.seconds if stage is None else audit.stages[stage].seconds for audit in (large, reference_audit)
     )
-    rival = f"{reference.ledgers:,}"
+    rival = f"{reference_audit.ledgers:,}"
     return Line(
-        name, large.ledgers, "ledgers", own_seconds, rival, reference.ledgers, rival_seconds, most=True
+        name,
+        large.ledgers,
+        "ledgers",
+        own_seconds,
+        rival,
+        reference_audit.ledgers,
+        rival_seconds,
+        most=True,
     )
 
 

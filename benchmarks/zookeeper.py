@@ -38,14 +38,14 @@ RIVAL = "kazoo, one get after the other"
 
 def lines() -> Iterator[Line]:
     """Yield lines for reading znodes, for decoded ledgers, and for reading with a rate limit."""
-    written = {
+    written_count = {
         f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}": made.binary(message)
         for ledger, message in enumerate(made.messages(LEDGERS))
     }
     with tempfile.TemporaryDirectory() as folder, EmbeddedZooKeeper(Path(folder, "server")) as server:
-        server.load(Znode(path, data, 0, 0, 0, 0, 0, 0) for path, data in written.items())
-        _check(server, written)
-        sample = list(written)[:: LEDGERS // SAMPLE]
+        server.load(Znode(path, data, 0, 0, 0, 0, 0, 0) for path, data in written_count.items())
+        _check(server, written_count)
+        sample = list(written_count)[:: LEDGERS // SAMPLE]
         client = KazooClient(hosts=server.hosts)
         client.start()
         try:
@@ -86,9 +86,9 @@ def _measure_rate_limit(server: EmbeddedZooKeeper) -> Line:
     )
 
 
-def _read(server: EmbeddedZooKeeper, limit: float = 0) -> int:
+def _read(server: EmbeddedZooKeeper, rate_limit: float = 0) -> int:
     """Read every ledger; return the number of znodes read or listed. A limit of 0 is none."""
-    store = open_store(f"zk://{server.hosts}{made.ROOT}", StoreOptions(rate_limit=limit))
+    store = open_store(f"zk://{server.hosts}{made.ROOT}", StoreOptions(rate_limit=rate_limit))
     try:
         for part in store.parts(Tree.LEDGERS, made.LAYOUT, PARTS):
             for _ in store.read(part):
@@ -111,7 +111,7 @@ def _rows(server: EmbeddedZooKeeper) -> int:
         store.close()
 
 
-def _check(server: EmbeddedZooKeeper, written: dict[str, bytes]) -> None:
+def _check(server: EmbeddedZooKeeper, written_count: dict[str, bytes]) -> None:
     store = open_store(f"zk://{server.hosts}{made.ROOT}", StoreOptions(rate_limit=0))
     values = {
         path: data
@@ -121,5 +121,5 @@ def _check(server: EmbeddedZooKeeper, written: dict[str, bytes]) -> None:
         if data
     }
     store.close()
-    if values != written:
+    if values != written_count:
         sys.exit("what was read is not what was written")

@@ -14,7 +14,7 @@ from benchmarks import load
 
 def test_requests_are_sent_when_they_are_due_and_timed_from_then() -> None:
     begun = time.perf_counter()
-    found = load.steady(lambda: time.sleep(0.05), lambda: None, seconds=0.2, rate=100)
+    found = load.steady_phase(lambda: time.sleep(0.05), lambda: None, seconds=0.2, rate=100)
     assert {kind: len(each) for kind, each in found.items()} == {"reads": 15, "writes": 5}
     assert min(found["reads"]) >= 0.05
     # One after the other they would have taken 0.75 s.
@@ -33,13 +33,13 @@ def test_each_way_is_compared_with_none_round_by_round(monkeypatch: pytest.Monke
         at_work.clear()
 
     def phase(seconds: float) -> load.Latencies:
-        order.append(at_work[0] if at_work else load.NO_AUDIT)
+        order.append(at_work[0] if at_work else load.NO_AUDIT_NAME)
         unit = 3.0 if at_work else 1.0
         noise = 100.0 if len(order) == 1 else 0.0  # of another program, in one round
         return {"reads": [unit + noise] * 99 + [10 * unit + noise]}
 
-    median, last = load.in_turn("server", phase, {"slow": slow}, rounds=3, phase_s=1.0)
-    assert order == [load.NO_AUDIT, "slow"] * 3
+    median, last = load.alternate_works("server", phase, {"slow": slow}, rounds=3, phase_s=1.0)
+    assert order == [load.NO_AUDIT_NAME, "slow"] * 3
     assert (median.stage, median.ratio) == ("server, reads, median, slow", 3.0)
     assert last.stage == "server, reads, 99 %, slow"
     assert last.ratio == pytest.approx(3.0)
@@ -57,6 +57,6 @@ def test_no_phase_counts_in_which_nobody_asked() -> None:
 
 
 def _wait_until_it_ends() -> None:
-    with load.at_work(ends, [(1,)]):
+    with load.run_processes(ends, [(1,)]):
         for process in active_children():
             process.join(30)

@@ -17,7 +17,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
-from auditor.demo.sample import INSTANCE_ID, ROOT, owners_run, sample_run, show, unpack
+from auditor.demo.sample import INSTANCE_ID, ROOT, owners_run, sample_run, show, unpack_sample
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from tests.servers.java import SHORT_LIVED
@@ -184,4 +184,4 @@ def test_the_sample_of_owners_is_what_pulsar_wrote() -> None:
 
 
 def test_the_sample_is_known_by_its_instance_id(tmp_path: Path) -> None:
-    assert unpack(tmp_path, 0).znodes[f"{ROOT}/INSTANCEID"].decode() == INSTANCE_ID
+    assert unpack_sample(tmp_path, 0).znodes[f"{ROOT}/INSTANCEID"].decode() == INSTANCE_ID

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from auditor.actions.gate import HeldRun, Refused, permit
 from auditor.actions.objects import bookie
-from auditor.actions.stop_set import DANGERS, NO_COLLECTION, StopSet
-from auditor.checks import BY_ID, Check, place_of_check
+from auditor.actions.stop_set import DANGEROUS_CHECKS, NO_COLLECTION, StopSet
+from auditor.checks import BY_ID, Check, check_order
 from auditor.findings.table import MAX_BOOKIES_NAMED, FindingCount
 from auditor.model.action_facts import Action, ForbiddenAction
 from auditor.model.amounts import first_names
@@ -26,14 +26,14 @@ from auditor.model.finding import Confidence, Severity, Urgency, decimal
 from auditor.model.holds import ActionKind, FactReason, HoldObject, HoldTarget
 from auditor.model.ledger_id import LedgerId
 
-COPY_FIRST = (FactReason.LAST_KNOWN_COPY, FactReason.LAST_SERVED_COPY)
+REASONS_TO_COPY_FIRST = (FactReason.LAST_KNOWN_COPY, FactReason.LAST_SERVED_COPY)
 """Reasons of holds on a stop that end once other bookies serve copies of the entries."""
-ALL_WOULD_STOP = (
+ALL_STOP_REFUSAL = (
     "findings ask to stop every writable bookie: repair the common fault instead, and audit again"
 )
 """Reason, in a refusal, why no entry is copied before a stop: no bookie would remain to take copies."""
 JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
-"""Function from stopping bookies to the sets of them that alone serve an entry together (see `StopSet`)."""
+"""Function of the bookies that stop. Returns their sets that are the only servers of an entry (`StopSet`)."""
 _ACTION_KINDS = list(ActionKind)
 
 
@@ -77,8 +77,8 @@ def build_action_list(
         counts: numbers of findings with the same check, urgency and object.
         ledgers: the ledgers on which a check's action is permitted, by check id. A missing check has none.
         writable: the bookies that take writes; None if that is not known.
-        joint_holders: the function that finds sets of bookies which alone serve an entry together; None if it
-            is not known.
+        joint_holders: the function that finds sets of bookies that are the only servers of an entry; None if
+            these sets are not known.
     """
     groups: dict[tuple[str, str], list[FindingCount]] = {}
     for count in counts:
@@ -86,13 +86,15 @@ def build_action_list(
             groups.setdefault((count.urgency, count.id), []).append(count)
     actions: list[Action] = []
     forbidden: list[ForbiddenAction] = []
-    pressing_groups = [
+    urgent_groups = [
         (check, _sort_counts(group))
         for group in groups.values()
-        if (check := BY_ID.get(group[0].id)) is not None and check.do_now is not None and _is_pressing(group)
+        if (check := BY_ID.get(group[0].id)) is not None
+        and check.do_now is not None
+        and _is_urgent_group(group)
     ]
-    planned_stops = _plan_stops(run, pressing_groups, joint_holders)
-    for check, group in pressing_groups:
+    planned_stops = _plan_stops(run, urgent_groups, joint_holders)
+    for check, group in urgent_groups:
         permitted, refusals = _decide_instructions(run, check, group, ledgers, writable, planned_stops)
         actions += permitted
         forbidden += refusals
@@ -103,7 +105,7 @@ def build_action_list(
 class _PlannedStops:
     """Bookies that the list would stop, and sets of them that must not all stop.
 
-    ``last_holders`` maps a bookie to the set of bookies, including itself, that alone serves some entries.
+    ``last_holders`` maps a bookie to a set of bookies, itself included, that alone serve some entries.
     """
 
     bookies: frozenset[str] = frozenset()
@@ -112,13 +114,13 @@ class _PlannedStops:
 
 def _plan_stops(
     run: HeldRun,
-    pressing_groups: Sequence[tuple[Check, list[FindingCount]]],
+    urgent_groups: Sequence[tuple[Check, list[FindingCount]]],
     joint_holders: JointHolders | None,
 ) -> _PlannedStops:
     """Collect the bookies that the list would stop; confirmed and urgent findings come first."""
     ordered = sorted(
-        (not count.confirmed, place_of_check(count.urgency, count.severity, count.id), name)
-        for check, group in pressing_groups
+        (not count.confirmed, check_order(count.urgency, count.severity, count.id), name)
+        for check, group in urgent_groups
         if "{bookies}" in (check.do_now or "") and _action_kinds(check) == (ActionKind.STOP,)
         for count in group
         for name in _instructed_bookies(run, check, count)
@@ -144,11 +146,11 @@ def _merge_actions(actions: Iterable[Action]) -> list[Action]:
     """Merge equal instructions of several checks; the result has the urgency of the most urgent check."""
     merged: dict[tuple[str | None, str], Action] = {}
     for action in sorted(actions, key=_sort_key):
-        equal_action = merged.setdefault((action["kind"], action["text"]), action)
-        if equal_action is not action:
-            equal_action["checks"] = [*equal_action["checks"], *action["checks"]]
-            equal_action["count"] += action["count"]
-            equal_action["unsure"] += action["unsure"]
+        merged_action = merged.setdefault((action["kind"], action["text"]), action)
+        if merged_action is not action:
+            merged_action["checks"] = [*merged_action["checks"], *action["checks"]]
+            merged_action["count"] += action["count"]
+            merged_action["unsure"] += action["unsure"]
     return list(merged.values())
 
 
@@ -156,17 +158,17 @@ def _merge_refusals(refusals: Iterable[ForbiddenAction]) -> list[ForbiddenAction
     """Merge refusals of one kind on the same objects."""
     merged: dict[tuple[str, str, str], ForbiddenAction] = {}
     for refusal in refusals:
-        equal_refusal = merged.setdefault((refusal["kind"], refusal["objects"], refusal["why"]), refusal)
-        if equal_refusal is not refusal:
-            equal_refusal["checks"] = [*equal_refusal["checks"], *refusal["checks"]]
+        merged_refusal = merged.setdefault((refusal["kind"], refusal["objects"], refusal["why"]), refusal)
+        if merged_refusal is not refusal:
+            merged_refusal["checks"] = [*merged_refusal["checks"], *refusal["checks"]]
     return list(merged.values())
 
 
 def _sort_key(action: Action) -> tuple[int, int, int, str]:
-    return place_of_check(action["urgency"], action["severity"], action["checks"][0])
+    return check_order(action["urgency"], action["severity"], action["checks"][0])
 
 
-def _is_pressing(group: Sequence[FindingCount]) -> bool:
+def _is_urgent_group(group: Sequence[FindingCount]) -> bool:
     worst_count = min(group, key=lambda count: Severity(count.severity).rank)
     return Severity(worst_count.severity).at_least(Severity.WARNING) or worst_count.urgency == Urgency.UNSEEN
 
@@ -176,7 +178,7 @@ def _sort_counts(group: Sequence[FindingCount]) -> list[FindingCount]:
     return sorted(
         group,
         key=lambda count: (
-            place_of_check(count.urgency, count.severity, count.id),
+            check_order(count.urgency, count.severity, count.id),
             not count.confirmed,
             count.bookie_id or "",
             count.scope_id or 0,
@@ -195,13 +197,13 @@ def _decide_instructions(
 ) -> tuple[list[Action], list[ForbiddenAction]]:
     assert check.do_now is not None
     if "{bookies}" in check.do_now:
-        return _instruct_on_bookies(run, check, group, writable, planned_stops)
+        return _make_bookie_actions(run, check, group, writable, planned_stops)
     if "{ledgers}" in check.do_now and check.action is not None:
-        return _instruct_on_ledgers(run, check, group, ledgers.get(check.id))
+        return _make_ledger_actions(run, check, group, ledgers.get(check.id))
     return [_make_action(check, group, {"ledgers": _ledger_names(group[0], _count_findings(group))})], []
 
 
-def _instruct_on_bookies(
+def _make_bookie_actions(
     run: HeldRun,
     check: Check,
     group: list[FindingCount],
@@ -238,11 +240,11 @@ def _instruct_on_bookies(
             and by_bookie.keys() | planned_stops.bookies >= {*writable}
         ):
             start_answer = permit(run, ActionKind.START, [bookie(name)])
-            if not refusals and check.id in DANGERS and not isinstance(start_answer, Refused):
+            if not refusals and check.id in DANGEROUS_CHECKS and not isinstance(start_answer, Refused):
                 actions.append(_restart_without_collection(check, by_bookie[name], name))
                 continue
             # Copying for one stop would move the data to the next bookie that stops, without end.
-            first_refusal = Refused(ActionKind.STOP, (bookie(name),), why=ALL_WOULD_STOP)
+            first_refusal = Refused(ActionKind.STOP, (bookie(name),), why=ALL_STOP_REFUSAL)
         if first_refusal is None:
             holders = planned_stops.last_holders.get(name, (name,))
             actions.append(_copy_then_stop(check, by_bookie[name], name, holders))
@@ -266,7 +268,9 @@ def _ends_when_copied(refusal: Refused) -> bool:
     if refusal.unfit is not None:
         return False
     return (
-        refusal.kind is ActionKind.STOP and bool(reasons) and all(reason in COPY_FIRST for reason in reasons)
+        refusal.kind is ActionKind.STOP
+        and bool(reasons)
+        and all(reason in REASONS_TO_COPY_FIRST for reason in reasons)
     )
 
 
@@ -274,8 +278,8 @@ def _action_kinds(check: Check) -> tuple[ActionKind, ...]:
     """Return the kinds of action of a check's instruction; a restart is a stop and a start."""
     if check.action is None:
         return ()
-    restarts = check.action is ActionKind.STOP and (check.do_now or "").startswith("restart ")
-    return (ActionKind.STOP, ActionKind.START) if restarts else (check.action,)
+    is_restart = check.action is ActionKind.STOP and (check.do_now or "").startswith("restart ")
+    return (ActionKind.STOP, ActionKind.START) if is_restart else (check.action,)
 
 
 def _instructed_bookies(run: HeldRun, check: Check, count: FindingCount) -> list[str]:
@@ -305,7 +309,7 @@ def _copy_then_stop(check: Check, counts: list[FindingCount], name: str, holders
     )
 
 
-def _instruct_on_ledgers(
+def _make_ledger_actions(
     run: HeldRun, check: Check, group: list[FindingCount], permitted: PermittedLedgers | None
 ) -> tuple[list[Action], list[ForbiddenAction]]:
     assert check.action is not None
@@ -317,9 +321,9 @@ def _instruct_on_ledgers(
         why = "each of these ledgers has a hold that forbids it (bkaudit explain ledger ID shows the holds)"
         refusal = Refused(check.action, (), why=why)
         return [], [_forbidden_action(check, _ledger_names(group[0], total), refusal)]
-    first_count = group[0]._replace(scope_id=permitted.scope_id, ledger_id=permitted.ledger_id)
-    names = _ledger_names(first_count, min(permitted.count, total))
-    action = _make_action(check, [first_count, *group[1:]], {"ledgers": names})
+    first_ledger_count = group[0]._replace(scope_id=permitted.scope_id, ledger_id=permitted.ledger_id)
+    names = _ledger_names(first_ledger_count, min(permitted.count, total))
+    action = _make_action(check, [first_ledger_count, *group[1:]], {"ledgers": names})
     action["count"] = total
     return [action], []
 
@@ -327,29 +331,25 @@ def _instruct_on_ledgers(
 def _make_action(
     check: Check, group: Sequence[FindingCount], names: Mapping[str, str], text: str | None = None
 ) -> Action:
-    first_count = group[0]
+    first_ledger_count = group[0]
     return Action(
         kind=None if check.action is None else str(check.action),
         text=text if text is not None else (check.do_now or "").format_map(names),
         checks=[check.id],
-        urgency=first_count.urgency,
-        severity=first_count.severity,
+        urgency=first_ledger_count.urgency,
+        severity=first_ledger_count.severity,
         count=_count_findings(group),
         unsure=sum(count.findings for count in group if count.confidence != Confidence.CONFIRMED),
         bookies=list(dict.fromkeys(count.bookie_id for count in group if count.bookie_id is not None)),
-        bookie_id=first_count.bookie_id,
-        scope_id=decimal(first_count.scope_id),
-        ledger_id=decimal(first_count.ledger_id),
+        bookie_id=first_ledger_count.bookie_id,
+        scope_id=decimal(first_ledger_count.scope_id),
+        ledger_id=decimal(first_ledger_count.ledger_id),
     )
 
 
 def _forbidden_action(check: Check, objects: str, answer: Refused) -> ForbiddenAction:
     return ForbiddenAction(
-        kind=str(answer.kind),
-        objects=objects,
-        why=answer.sentence,
-        way_out=answer.way_out,
-        checks=[check.id],
+        kind=str(answer.kind), objects=objects, why=answer.sentence, way_out=answer.way_out, checks=[check.id]
     )
 
 
@@ -357,11 +357,11 @@ def _count_findings(group: Sequence[FindingCount]) -> int:
     return sum(count.findings for count in group)
 
 
-def _ledger_names(first_count: FindingCount, count: int) -> str:
-    if first_count.ledger_id is None:
+def _ledger_names(first_ledger_count: FindingCount, count: int) -> str:
+    if first_ledger_count.ledger_id is None:
         return f"{count:,} ledgers"
-    suffix = f" and {count - 1:,} more" if count > 1 else ""
-    return LedgerId(first_count.ledger_id, first_count.scope_id or 0).in_words + suffix
+    more_text = f" and {count - 1:,} more" if count > 1 else ""
+    return LedgerId(first_ledger_count.ledger_id, first_ledger_count.scope_id or 0).in_words + more_text
 
 
 def _sort_actions(actions: Sequence[Action]) -> list[Action]:
@@ -376,11 +376,11 @@ def _sort_actions(actions: Sequence[Action]) -> list[Action]:
             _sort_key(action), first_keys.get(object_key(action), _sort_key(action))
         )
     return sorted(
-        actions, key=lambda action: (first_keys[object_key(action)], _phase(action), _sort_key(action))
+        actions, key=lambda action: (first_keys[object_key(action)], _action_phase(action), _sort_key(action))
     )
 
 
-def _phase(action: Action) -> int:
+def _action_phase(action: Action) -> int:
     """Return the position of an action among the actions on one object.
 
     An action that changes nothing (kind None) comes between the stop and the start.

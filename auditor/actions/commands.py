@@ -22,7 +22,7 @@ Blanks = Mapping[str, str]
 """Values for the blanks of a command (words in capitals), by word."""
 
 _SHELL_PREFIX = "bookkeeper shell "
-_BOOKIE_WORD, _LEDGER_WORD = "BOOKIE", "ID"
+_BOOKIE_PLACEHOLDER, _LEDGER_PLACEHOLDER = "BOOKIE", "ID"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class _WritingCommand:
     """Commands of BookKeeper's shell with the same beginning: their kind, and the objects that they change.
 
     ``changes_bookie`` commands change the bookie of the finding although their text does not name it.
-    ``is_cluster_wide`` commands make AutoRecovery work on every ledger and bookie, or on none. Commands that
-    ``closes_ledger`` marks fence the writer of a ledger before they close it.
+    ``is_cluster_wide`` commands make AutoRecovery work on every ledger and bookie, or on none.
+    ``closes_ledger`` commands fence the writer of a ledger before they close the ledger.
     """
 
     beginning: str
@@ -75,7 +75,7 @@ _FENCE_REASON = (
     "close it first"
 )
 _READ_ONLY_FLAG = re.compile(r"(?i) -dryRun\b")
-_LEDGER_BLANK = re.compile(r"\bID\b")
+_LEDGER_PLACEHOLDER_PATTERN = re.compile(r"\bID\b")
 
 
 def _find_rule(command: str) -> _WritingCommand | None:
@@ -117,9 +117,8 @@ def permit_command(run: HeldRun, command: str, blanks: Blanks, scope_id: int = 0
         scope_id: the scope of the ledger in ``blanks``.
 
     Returns:
-        The gate's answer. None if the command changes nothing, or if none of its objects is known, so that
-            its
-        blanks stay empty.
+        The gate's answer. None if the command changes nothing. Also None if none of its objects is
+            known, because its blanks then stay empty.
 
     Raises:
         RunError: the table holds is broken.
@@ -137,7 +136,7 @@ def permit_command(run: HeldRun, command: str, blanks: Blanks, scope_id: int = 0
     answer = permit(run, rule.kind, objects)
     if isinstance(answer, Allowed) and rule.closes_ledger and run.holds.has_open_ledger(objects):
         return Refused(rule.kind, tuple(objects), why=_FENCE_REASON)
-    copies_any_ledger = rule.kind is ActionKind.RECOVER and not _LEDGER_BLANK.search(command)
+    copies_any_ledger = rule.kind is ActionKind.RECOVER and not _LEDGER_PLACEHOLDER_PATTERN.search(command)
     # The command copies ledgers that it does not name, and so held ledgers too.
     if (
         isinstance(answer, Allowed)
@@ -151,11 +150,11 @@ def permit_command(run: HeldRun, command: str, blanks: Blanks, scope_id: int = 0
 def _changed_objects(
     rule: _WritingCommand, command: str, blanks: Blanks, scope_id: int
 ) -> Iterator[ActionObject]:
-    names_bookie = rule.changes_bookie or _BOOKIE_WORD in command.split()
-    if names_bookie and (name := blanks.get(_BOOKIE_WORD)) is not None:
+    names_bookie = rule.changes_bookie or _BOOKIE_PLACEHOLDER in command.split()
+    if names_bookie and (name := blanks.get(_BOOKIE_PLACEHOLDER)) is not None:
         yield bookie(name)
-    ledger_text = blanks.get(_LEDGER_WORD)
-    if ledger_text is not None and _LEDGER_BLANK.search(command):
+    ledger_text = blanks.get(_LEDGER_PLACEHOLDER)
+    if ledger_text is not None and _LEDGER_PLACEHOLDER_PATTERN.search(command):
         yield ledger(int(ledger_text), scope_id)
 
 
@@ -181,9 +180,14 @@ def fill_command(command: str, blanks: Blanks, permission: Allowed | None = None
         if not isinstance(permission, Allowed) or permission.kind is not kind:
             raise TypeError(f"{command}: the gate did not permit to {kind}")
         permitted_keys = {object.key.rpartition("/")[2] for object in permission.objects}
-        blank_words = {*command.split()} & {_BOOKIE_WORD, _LEDGER_WORD}
+        placeholders = {*command.split()} & {_BOOKIE_PLACEHOLDER, _LEDGER_PLACEHOLDER}
         # The shell takes several bookies with commas between them.
-        named_objects = {name for word in blank_words if word in blanks for name in blanks[word].split(",")}
+        named_objects = {
+            name
+            for placeholder in placeholders
+            if placeholder in blanks
+            for name in blanks[placeholder].split(",")
+        }
         if named_objects - permitted_keys:
             refused = ", ".join(sorted(named_objects - permitted_keys))
             raise TypeError(f"{command}: the gate did not permit to {kind} {refused}")
@@ -193,9 +197,11 @@ def fill_command(command: str, blanks: Blanks, permission: Allowed | None = None
 def fill_words(command: str, blanks: Blanks) -> str:
     """Fill known values into a command, as `fill_command` does, but without the check of a permission."""
     filled_words = []
-    for word in command.split():
-        value = blanks.get(word)
-        filled_words.append(word if value is None or not value.isprintable() else shlex.quote(value))
+    for placeholder in command.split():
+        blank_value = blanks.get(placeholder)
+        filled_words.append(
+            placeholder if blank_value is None or not blank_value.isprintable() else shlex.quote(blank_value)
+        )
     return " ".join(filled_words)
 
 
@@ -205,7 +211,7 @@ def decommission_command(permission: Allowed, bookie_id: str) -> str:
     Without ``-bookieid`` the command takes the local bookie, and ignores an id in its place (pulsar #21607).
     """
     return fill_command(
-        f"{_SHELL_PREFIX}decommissionbookie -bookieid BOOKIE", {_BOOKIE_WORD: bookie_id}, permission
+        f"{_SHELL_PREFIX}decommissionbookie -bookieid BOOKIE", {_BOOKIE_PLACEHOLDER: bookie_id}, permission
     )
 
 

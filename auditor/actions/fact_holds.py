@@ -111,8 +111,8 @@ def exposure_rows(exposures: Sequence[BookieExposure]) -> Iterator[Row]:
             yield _hold_row(name, FactReason.OPEN_LEDGERS, kinds, message, count=count)
 
 
-def _forbidden_kinds(degraded: int) -> tuple[ActionKind, ...]:
-    return (*_REMOVALS, *_INTERRUPTIONS) if degraded else _REMOVALS
+def _forbidden_kinds(degraded_count: int) -> tuple[ActionKind, ...]:
+    return (*_REMOVALS, *_INTERRUPTIONS) if degraded_count else _REMOVALS
 
 
 def unread_disk_rows(tables: Tables, has_missing: bool) -> Iterator[Row]:
@@ -194,9 +194,11 @@ def foreign_copies(tables: Tables) -> DataFrame:
     Columns: bookie_id, count (ledgers), certain (number of proved ones), first (the lowest ledger id).
     """
     rows = tables.gc_foresight.where(F.col("reason").isin(*_POSSIBLY_LAST_REASONS))
-    is_wrong = F.col("verdict") == GcVerdict.WRONG
+    is_wrong_verdict = F.col("verdict") == GcVerdict.WRONG
     return rows.groupBy("bookie_id").agg(
-        F.count("*").alias("count"), F.count_if(is_wrong).alias("certain"), F.min("ledger_id").alias("first")
+        F.count("*").alias("count"),
+        F.count_if(is_wrong_verdict).alias("certain"),
+        F.min("ledger_id").alias("first"),
     )
 
 
@@ -232,7 +234,7 @@ def copies_past_end(tables: Tables) -> DataFrame:
     return copies.groupBy("bookie_id").count()
 
 
-def past_end_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+def rows_past_end(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield holds on bookies with entries behind the end of a ledger, from rows of `copies_past_end`."""
     for bookie in counts:
         ledgers = plural(bookie["count"], "ledger")
@@ -270,10 +272,10 @@ def unindexed_byte_rows(logs: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     for log in logs:
         name, number, is_certain = log["bookie_id"], log["log_id"], log["certain"]
         ledgers = plural(log["ledgers"], "ledger")
-        verb, suffix = ("has", "") if is_certain else ("may have", " yet")
+        verb, not_yet_text = ("has", "") if is_certain else ("may have", " yet")
         message = (
             f"entry log {number} of {name} {verb} bytes of {ledgers} that the bookie's index "
-            f"does not list{suffix}"
+            f"does not list{not_yet_text}"
         )
         kinds = (ActionKind.COLLECT, ActionKind.COMPACT)
         yield _hold_row(
@@ -281,13 +283,15 @@ def unindexed_byte_rows(logs: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
             is_certain=is_certain, count=log["ledgers"], object=HoldObject.ENTRY_LOG,
         )  # fmt: skip
         certainties_by_bookie.setdefault(name, []).append(is_certain)
-    for name, certainties in certainties_by_bookie.items():
-        is_certain = any(certainties)
-        verb, suffix = ("has", "") if is_certain else ("may have", " yet")
-        entry_logs = plural(len(certainties), "entry log")
-        message = f"{name} {verb} needed bytes that the bookie's index does not list{suffix}, in {entry_logs}"
+    for name, certain_flags in certainties_by_bookie.items():
+        is_certain = any(certain_flags)
+        verb, not_yet_text = ("has", "") if is_certain else ("may have", " yet")
+        entry_logs = plural(len(certain_flags), "entry log")
+        message = (
+            f"{name} {verb} needed bytes that the bookie's index does not list{not_yet_text}, in {entry_logs}"
+        )
         yield _hold_row(
-            name, FactReason.UNINDEXED_BYTES, ERASES, message, is_certain=is_certain, count=len(certainties)
+            name, FactReason.UNINDEXED_BYTES, ERASES, message, is_certain=is_certain, count=len(certain_flags)
         )
 
 
@@ -314,7 +318,7 @@ class OldSource:
     message: str
 
 
-def old_source_rows(sources: Iterable[OldSource]) -> Iterator[Row]:
+def rows_of_old_sources(sources: Iterable[OldSource]) -> Iterator[Row]:
     """Yield holds on sources that are older than the metadata; they forbid every dangerous action."""
     for source in sources:
         kinds = [kind for kind in ActionKind if kind in DANGEROUS or kind is ActionKind.STOP]
@@ -351,9 +355,11 @@ def unreachable_ledgers(tables: Tables) -> DataFrame | None:
     rows = rows.where((F.size("up") < F.col("members")) & (F.col("members") > 0))
     lacking_bookies = tables.judged.select(*LEDGER, F.col("missing.bookie_id").alias("lacking"))
     rows = rows.join(lacking_bookies, [*LEDGER], "left")
-    all_lack = F.size(F.array_except("up", F.coalesce("lacking", F.array().cast("array<string>")))) == 0
+    all_up_members_lack = (
+        F.size(F.array_except("up", F.coalesce("lacking", F.array().cast("array<string>")))) == 0
+    )
     reason = F.when(F.size("up") == 0, str(FactReason.NO_MEMBER_REGISTERED)).when(
-        all_lack, str(FactReason.COPIES_ON_DOWN_BOOKIES)
+        all_up_members_lack, str(FactReason.COPIES_ON_DOWN_BOOKIES)
     )
     held_ledgers = rows.select(*LEDGER, reason.alias("reason")).where("reason is not null")
     forbids = F.coalesce(

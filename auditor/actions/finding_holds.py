@@ -1,7 +1,8 @@
 """Holds that come from findings, as their checks declare them (`auditor.model.holds.HoldRule`).
 
-Unconfirmed findings hold too. A finding that is milder than its check's severity places no hold, because it
-reports no danger to data. There is one hold for each pair of object (bookie, ledger or source) and check.
+Unconfirmed findings place holds too. A finding that is milder than its check's severity places no hold,
+because it reports no danger to data. There is one hold for each pair of object (bookie, ledger or source)
+and check.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,11 +42,11 @@ def holds_of_findings(
     ids = sorted({check.id for check, _ in declared_rules})
     rows = _findings_with_acceptance(findings.where(F.col("id").isin(*ids)), changes)
     hold_frames = []
-    for target, select_target in _TARGETS.items():
-        rules = {check.id: (check, rule) for check, rule in declared_rules if rule.on is target}
+    for hold_target, select_target in _SELECTION_BY_TARGET.items():
+        rules = {check.id: (check, rule) for check, rule in declared_rules if rule.on is hold_target}
         if rules:
             severe_rows = rows.where(_is_severe(rules))
-            hold_frames.append(_to_holds(select_target(severe_rows, tables), target, rules))
+            hold_frames.append(_to_holds(select_target(severe_rows, tables), hold_target, rules))
     return hold_frames
 
 
@@ -84,8 +85,8 @@ def _target_holders(rows: DataFrame, tables: Tables) -> DataFrame:
     )
 
 
-def _target_evidence(target: HoldTarget) -> Callable[[DataFrame, Tables], DataFrame]:
-    names = F.from_json(F.get_json_object("evidence", _EVIDENCE_PATHS[target]), "array<string>")
+def _target_evidence(hold_target: HoldTarget) -> Callable[[DataFrame, Tables], DataFrame]:
+    names = F.from_json(F.get_json_object("evidence", _EVIDENCE_PATHS[hold_target]), "array<string>")
     return lambda rows, tables: rows.withColumn("key", F.explode(names))
 
 
@@ -93,7 +94,7 @@ def _target_source(key: str) -> Callable[[DataFrame, Tables], DataFrame]:
     return lambda rows, tables: rows.withColumn("key", F.lit(key))
 
 
-_TARGETS: Mapping[HoldTarget, Callable[[DataFrame, Tables], DataFrame]] = {
+_SELECTION_BY_TARGET: Mapping[HoldTarget, Callable[[DataFrame, Tables], DataFrame]] = {
     HoldTarget.BOOKIE: _target_bookie,
     HoldTarget.LEDGER: _target_ledger,
     HoldTarget.LACKING: _target_lacking_bookies,
@@ -111,13 +112,15 @@ _OBJECTS = {
 """Kind of object of each target; targets that are not in it are bookies."""
 
 
-def _to_holds(rows: DataFrame, target: HoldTarget, rules: Mapping[str, tuple[Check, HoldRule]]) -> DataFrame:
+def _to_holds(
+    rows: DataFrame, hold_target: HoldTarget, rules: Mapping[str, tuple[Check, HoldRule]]
+) -> DataFrame:
     """Aggregate findings to one hold for each key and check."""
     # All findings of one key are about the same ledger, where they are about ledgers at all.
     ledger_columns = [F.first(name).alias(name) for name in LEDGER]
     null_columns = [F.lit(None).cast("bigint").alias(name) for name in LEDGER]
     grouped_rows = rows.groupBy("key", "id").agg(
-        *(ledger_columns if target is HoldTarget.LEDGER else null_columns),
+        *(ledger_columns if hold_target is HoldTarget.LEDGER else null_columns),
         F.max(F.col("confidence") == Confidence.CONFIRMED).alias("certain"),
         F.min(_rank_of_urgency()).alias("rank"),
         F.count("*").alias("count"),
@@ -126,9 +129,9 @@ def _to_holds(rows: DataFrame, target: HoldTarget, rules: Mapping[str, tuple[Che
     )
     forbids = _case_by_check(rules, lambda rule: F.array(*(F.lit(str(kind)) for kind in rule.forbids)))
     urgencies = F.array(*(F.lit(str(urgency)) for urgency in Urgency))
-    lift = _case_by_check(rules, lambda rule: F.lit(str(rule.lift)))
+    lift_column = _case_by_check(rules, lambda rule: F.lit(str(rule.lift)))
     return grouped_rows.select(
-        F.lit(str(_OBJECTS.get(target, HoldObject.BOOKIE))).alias("object"),
+        F.lit(str(_OBJECTS.get(hold_target, HoldObject.BOOKIE))).alias("object"),
         "key",
         "scope_id",
         "ledger_id",
@@ -138,23 +141,23 @@ def _to_holds(rows: DataFrame, target: HoldTarget, rules: Mapping[str, tuple[Che
         F.element_at(urgencies, F.col("rank") + 1).alias("urgency"),
         "count",
         "accepted",
-        lift.alias("lift"),
+        lift_column.alias("lift"),
         "message",
     )
 
 
 def _rank_of_urgency() -> Column:
-    names = [F.lit(part) for urgency in Urgency for part in (str(urgency), urgency.rank)]
+    names = [F.lit(urgency_part) for urgency in Urgency for urgency_part in (str(urgency), urgency.rank)]
     return F.create_map(*names)[F.col("urgency")]
 
 
 def _case_by_check(
     rules: Mapping[str, tuple[Check, HoldRule]], rule_column: Callable[[HoldRule], Column]
 ) -> Column:
-    cases = [F.when(F.col("id") == id, rule_column(rule)) for id, (_, rule) in rules.items()]
-    return F.coalesce(*cases)
+    rule_cases = [F.when(F.col("id") == id, rule_column(rule)) for id, (_, rule) in rules.items()]
+    return F.coalesce(*rule_cases)
 
 
-def union_of(frames: Sequence[DataFrame]) -> DataFrame:
+def union_frames(part_frames: Sequence[DataFrame]) -> DataFrame:
     """Return the union of DataFrames of one schema; there must be at least one."""
-    return reduce(lambda union, frame: union.unionByName(frame), frames)
+    return reduce(lambda merged_frame, part_frame: merged_frame.unionByName(part_frame), part_frames)

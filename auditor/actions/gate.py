@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Protocol
 
-from auditor.actions.objects import rests_on
+from auditor.actions.objects import objects_with_needed_data
 from auditor.model.amounts import first_names
 from auditor.model.arrow import ds, pa, pc
 from auditor.model.finding import Confidence, Urgency
@@ -46,7 +46,7 @@ MAX_CHECKS_NAMED = 3
 """Largest number of checks with missing holds that a refusal names."""
 
 _REASONS_CURED_BY_REBUILD = frozenset({"ledger-not-indexed", str(FactReason.INDEX_DAMAGED)})
-CURES: Mapping[ActionKind, frozenset[str]] = {ActionKind.REBUILD_INDEX: _REASONS_CURED_BY_REBUILD}
+CURED_REASONS: Mapping[ActionKind, frozenset[str]] = {ActionKind.REBUILD_INDEX: _REASONS_CURED_BY_REBUILD}
 """Reasons of holds that an action removes for the next action of the same procedure.
 
 After its index is rebuilt, a bookie can open its databases, and its collector knows the ledgers.
@@ -89,7 +89,7 @@ class HoldBook:
         logs_read: whether the bookies' entry logs were read.
         unheld: checks whose holds may be missing, by kind of action (`kinds_without_holds`).
         now: the current time, ms.
-        newest: the time of the newest data of the run, ms; None: that of the oldest.
+        newest: the time of the newest data of the run, ms; None if it equals ``as_of``.
     """
 
     def __init__(
@@ -135,10 +135,10 @@ class HoldBook:
         """Return the holds on these ledgers, by key, in one pass over the holds on ledgers."""
         holds_by_ledger: dict[str, list[Hold]] = {}
         if keys and self.exists:
-            wanted_keys = pa.array(sorted(keys), pa.string())
+            key_array = pa.array(sorted(keys), pa.string())
             is_ledger = ds.field("object") == HoldObject.LEDGER.value
             for batch in self._batches(HOLDS_PART, _COLUMNS, is_ledger):
-                for row in batch.filter(pc.is_in(batch["key"], wanted_keys)).to_pylist():
+                for row in batch.filter(pc.is_in(batch["key"], key_array)).to_pylist():
                     holds_by_ledger.setdefault(row["key"], []).append(_parse_hold(row))
         return holds_by_ledger
 
@@ -244,7 +244,7 @@ def _parse_hold(row: dict[str, Any]) -> Hold:
     return Hold(
         HoldObject(row["object"]),
         row["key"],
-        tuple(ActionKind(word) for word in row["forbids"] if word in known_kinds),
+        tuple(ActionKind(kind_name) for kind_name in row["forbids"] if kind_name in known_kinds),
         row["reason"],
         row["certain"],
         row["first_seen"],
@@ -256,14 +256,14 @@ def _parse_hold(row: dict[str, Any]) -> Hold:
     )
 
 
-_FACT_RANK = {str(reason): rank for rank, reason in enumerate(FactReason)}
+_RANK_BY_REASON = {str(reason): rank for rank, reason in enumerate(FactReason)}
 
 
 def by_importance(holds: Iterable[Hold]) -> tuple[Hold, ...]:
     """Sort holds: the most urgent first, certain before uncertain ones, findings before facts."""
 
     def importance(hold: Hold) -> tuple[object, ...]:
-        rank = _FACT_RANK.get(hold.reason, -1)
+        rank = _RANK_BY_REASON.get(hold.reason, -1)
         return Urgency(hold.urgency).rank, not hold.certain, rank, hold.object, hold.key, hold.reason
 
     return tuple(sorted(holds, key=importance))
@@ -279,7 +279,7 @@ def permit(
         kind: the kind of action.
         objects: the objects of the action; the gate adds the sources that it rests on.
         previous_action: the previous action of the same procedure, on the same objects; it removes some
-            holds (`CURES`). None if there is none.
+            holds (`CURED_REASONS`). None if there is none.
 
     Returns:
         Allowed, or Refused with every hold that forbids it.
@@ -329,7 +329,7 @@ def permit_ledgers(
     book = run.holds
     cured_reasons = _find_cured_reasons(previous_action, objects)
     all_objects = (*objects, *ledgers)
-    held_objects = (*objects, *rests_on(kind, objects))
+    held_objects = (*objects, *objects_with_needed_data(kind, objects))
     unfitness = _find_unfitness(book, kind)
     object_holds = by_importance(
         hold for hold in book.of(held_objects) if kind in hold.forbids and hold.reason not in cured_reasons
@@ -355,7 +355,7 @@ def _find_cured_reasons(previous_action: Allowed | None, objects: Sequence[Actio
     """Return the reasons of holds that the previous action removes; none if it was not on all the objects."""
     if previous_action is None or not {*objects} <= {*previous_action.objects}:
         return frozenset()
-    return CURES.get(previous_action.kind, frozenset())
+    return CURED_REASONS.get(previous_action.kind, frozenset())
 
 
 def _find_unproved(

@@ -29,7 +29,7 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
 from auditor.tables.holds import HOLDS
 
-_KEY = ["object", "key", "reason"]
+_HOLD_KEY = ["object", "key", "reason"]
 _REGISTRATION_REASONS = (
     FactReason.LAST_SERVED_COPY,
     FactReason.NO_MEMBER_REGISTERED,
@@ -73,7 +73,7 @@ class Seen:
 
 
 def unseen_findings(changes: DataFrame) -> DataFrame:
-    """Return check, bookie and ledger of earlier findings that this run could not have seen as well.
+    """Return check, bookie and ledger of earlier findings that this run was not able to find.
 
     A finding may turn into a milder stage of the same trouble only because less was read. Example: entry-lost
     becomes below-ack-quorum if a bookie that lacks the entry cannot be read. The result then has one row for
@@ -98,16 +98,16 @@ def read_bookies(tables: Tables) -> frozenset[str]:
     return frozenset(row["bookie_id"] for row in rows)
 
 
-def needed_bookies(facts: Collection[Mapping[str, object]]) -> frozenset[str]:
-    """Return the bookies with holds that show that their data is needed; ``facts`` are rows of holds."""
-    return frozenset(str(row["key"]) for row in facts if row["reason"] in _NEEDED_DATA_REASONS)
+def needed_bookies(fact_rows: Collection[Mapping[str, object]]) -> frozenset[str]:
+    """Return the bookies with holds that show that their data is needed; ``fact_rows`` are rows of holds."""
+    return frozenset(str(row["key"]) for row in fact_rows if row["reason"] in _NEEDED_DATA_REASONS)
 
 
 @asks_tables("over_replicated")
 def holders_of_weak_ledgers(tables: Tables) -> DataFrame:
-    """Return the bookies with copies of ledgers that do not name them and may lack other copies: bookie_id.
+    """Return the bookies with a copy that no ensemble names, of a ledger that may lack other copies.
 
-    The data of these bookies is needed even if it is not the last copy.
+    The only column is bookie_id. The data of these bookies is needed even if it is not the last copy.
     """
     weak_ledgers = tables.verdicts.where(F.col("potential_class") != LedgerClass.HEALTHY).select(*LEDGER)
     return tables.over_replicated.join(weak_ledgers, [*LEDGER], "left_semi").select("bookie_id").distinct()
@@ -159,7 +159,7 @@ def with_memory(
     holds: DataFrame,
     earlier_holds: DataFrame | None,
     changes: DataFrame,
-    seen: Seen,
+    seen_data: Seen,
     now: int,
     undecided: DataFrame | None = None,
 ) -> DataFrame:
@@ -169,18 +169,18 @@ def with_memory(
         holds: rows in `auditor.actions.finding_holds.NEW_COLUMNS`.
         earlier_holds: the table holds of the earlier run; None if no earlier run has one.
         changes: the table changes of this run.
-        seen: the parts of the cluster that this run read.
+        seen_data: the parts of the cluster that this run read.
         now: the time at which the findings of this run were complete, ms.
         undecided: ledgers with an unknown copy in this run (`undecided_ledgers`); None: none.
     """
     if earlier_holds is None:
         rows = holds.withColumn("first_seen", F.lit(now).cast("bigint")).withColumn("carried", F.lit(False))
         return rows.select(*HOLDS.names)
-    earlier_times = earlier_holds.select(*_KEY, F.col("first_seen").alias("was_first_seen"))
-    repeated_holds = holds.join(earlier_times, _KEY, "left").withColumns(
+    earlier_times = earlier_holds.select(*_HOLD_KEY, F.col("first_seen").alias("was_first_seen"))
+    repeated_holds = holds.join(earlier_times, _HOLD_KEY, "left").withColumns(
         {"first_seen": F.coalesce("was_first_seen", F.lit(now)).cast("bigint"), "carried": F.lit(False)}
     )
-    unrepeated_holds = earlier_holds.join(holds.select(*_KEY), _KEY, "left_anti")
+    unrepeated_holds = earlier_holds.join(holds.select(*_HOLD_KEY), _HOLD_KEY, "left_anti")
     ledger_findings = unseen_findings(changes).where("ledger_id is not null")
     unseen_ledgers = ledger_findings.select(
         *LEDGER, F.col("id").alias("reason"), F.lit(True).alias("unseen")
@@ -190,60 +190,64 @@ def with_memory(
         unrepeated_holds = unrepeated_holds.withColumn("unread_record", F.lit(None).cast("boolean"))
     else:
         unrepeated_holds = unrepeated_holds.join(undecided, [*LEDGER], "left")
-    unrepeated_holds = unrepeated_holds.where(~_is_lifted(seen))
+    unrepeated_holds = unrepeated_holds.where(~_is_lifted(seen_data))
     # An acceptance ends if the finding was not looked for again: it may have become worse.
     carried_holds = unrepeated_holds.withColumns({"carried": F.lit(True), "accepted": F.lit(False)})
     return repeated_holds.select(*HOLDS.names).unionByName(carried_holds.select(*HOLDS.names))
 
 
-def _is_lifted(seen: Seen) -> Column:
+def _is_lifted(seen_data: Seen) -> Column:
     is_bookie = F.col("object") == HoldObject.BOOKIE
     is_ledger = F.col("object") == HoldObject.LEDGER
-    bookie_read = _is_among(seen.bookies_read)
-    finding_gone = (
-        F.when(is_ledger, F.col("unseen").isNull() & F.lit(seen.metadata_whole))
-        .when(_is_of_unread_copy(seen), False)
-        .otherwise(~_is_finding_unseen(seen))
+    is_bookie_read = _is_among(seen_data.bookies_read)
+    is_finding_gone = (
+        F.when(is_ledger, F.col("unseen").isNull() & F.lit(seen_data.metadata_whole))
+        .when(_is_of_unread_copy(seen_data), False)
+        .otherwise(~_is_finding_unseen(seen_data))
     )
     is_on_registrations = F.col("reason").isin(*_REGISTRATION_REASONS)
     # A bookie that was not read may have copies of them too.
     may_have_unread_record = (
-        F.lit(False) if seen.unread_records is None else _is_among(seen.unread_records) | ~bookie_read
+        F.lit(False)
+        if seen_data.unread_records is None
+        else _is_among(seen_data.unread_records) | ~is_bookie_read
     )
     is_on_bytes = F.col("reason") == FactReason.UNINDEXED_BYTES
     is_on_unread_disk = F.col("reason") == FactReason.UNREAD_DISK
-    nothing_missing = F.lit(seen.metadata_whole and not seen.anything_missing)
-    fact_gone = (
-        F.when(is_on_bytes & _is_among(seen.unread_logs), False)
+    is_nothing_missing = F.lit(seen_data.metadata_whole and not seen_data.anything_missing)
+    is_fact_gone = (
+        F.when(is_on_bytes & _is_among(seen_data.unread_logs), False)
         # As long as a copy is unknown, a registered member may still lack the entries.
         .when(
             (F.col("reason") == FactReason.COPIES_ON_DOWN_BOOKIES) & F.col("unread_record").isNotNull(), False
         )
         .when((F.col("reason") == FactReason.NO_MEMBER_REGISTERED) & F.col("unread_record"), False)
-        .when(is_on_unread_disk, bookie_read | nothing_missing)
+        .when(is_on_unread_disk, is_bookie_read | is_nothing_missing)
         .when(is_on_registrations & is_bookie & may_have_unread_record, False)
-        .when(is_on_registrations, F.lit(seen.registrations_whole and seen.metadata_whole))
+        .when(is_on_registrations, F.lit(seen_data.registrations_whole and seen_data.metadata_whole))
         .when(
             F.col("object") == HoldObject.ENTRY_LOG,
-            _is_among(seen.bookies_read, F.split("key", " ")[0]) & F.lit(seen.metadata_whole),
+            _is_among(seen_data.bookies_read, F.split("key", " ")[0]) & F.lit(seen_data.metadata_whole),
         )
         # A record that could not be decoded may be that of an open ledger, with the bookie in its ensemble.
-        .when(F.lit(seen.unread_records is not None) & (F.col("reason") == FactReason.OPEN_LEDGERS), False)
+        .when(
+            F.lit(seen_data.unread_records is not None) & (F.col("reason") == FactReason.OPEN_LEDGERS), False
+        )
         # The metadata decides which copies are the last, and which ledgers are open.
-        .when(is_bookie, bookie_read & ~may_have_unread_record & F.lit(seen.metadata_whole))
+        .when(is_bookie, is_bookie_read & ~may_have_unread_record & F.lit(seen_data.metadata_whole))
         # The data of a bookie stays old until the whole bookie is read again.
         .when(
             F.col("reason") == FactReason.SOURCE_TOO_OLD,
-            _is_among([bookie_source(name) for name in seen.bookies_read]),
+            _is_among([bookie_source(name) for name in seen_data.bookies_read]),
         )
-        .otherwise(F.lit(seen.metadata_whole))
+        .otherwise(F.lit(seen_data.metadata_whole))
     )
-    is_elsewhere = bookie_read & ~_is_among(seen.needed) & F.lit(seen.metadata_whole)
+    is_data_elsewhere = is_bookie_read & ~_is_among(seen_data.needed) & F.lit(seen_data.metadata_whole)
     return (
-        F.when(_is_lost(seen), False)
-        .when(F.col("lift") == Lift.FINDING_GONE, finding_gone)
-        .when(F.col("lift") == Lift.FACT_GONE, fact_gone)
-        .when(F.col("lift") == Lift.DATA_ELSEWHERE, is_elsewhere)
+        F.when(_is_lost(seen_data), False)
+        .when(F.col("lift") == Lift.FINDING_GONE, is_finding_gone)
+        .when(F.col("lift") == Lift.FACT_GONE, is_fact_gone)
+        .when(F.col("lift") == Lift.DATA_ELSEWHERE, is_data_elsewhere)
         .otherwise(F.lit(False))  # a condition of a later version of the program
     )
 
@@ -257,20 +261,20 @@ _COPY_CHECKS = frozenset(
 """Checks that place holds on bookies because of their copies of a finding's ledger, present or lacking."""
 
 
-def _is_of_unread_copy(seen: Seen) -> Column:
+def _is_of_unread_copy(seen_data: Seen) -> Column:
     """Return whether a hold is on a bookie for its copy of a ledger, and this run did not read the bookie.
 
     Holds of checks without findings in this run are left out.
     """
-    is_on_copies = _is_among(_COPY_CHECKS & seen.found, F.col("reason"))
-    return (F.col("object") == HoldObject.BOOKIE) & is_on_copies & ~_is_among(seen.bookies_read)
+    is_on_copies = _is_among(_COPY_CHECKS & seen_data.found, F.col("reason"))
+    return (F.col("object") == HoldObject.BOOKIE) & is_on_copies & ~_is_among(seen_data.bookies_read)
 
 
-def _is_lost(seen: Seen) -> Column:
+def _is_lost(seen_data: Seen) -> Column:
     """Return whether this run could not see the reason of a hold, because it had fewer inputs."""
     reason = F.col("reason")
-    is_lost_carried = F.col("carried") & _is_among(seen.lost_carried, reason)
-    return _is_among(seen.lost_reasons, reason) | is_lost_carried
+    is_lost_carried = F.col("carried") & _is_among(seen_data.lost_carried, reason)
+    return _is_among(seen_data.lost_reasons, reason) | is_lost_carried
 
 
 def _is_among(names: Collection[str], column: Column | None = None) -> Column:
@@ -278,14 +282,16 @@ def _is_among(names: Collection[str], column: Column | None = None) -> Column:
     return tested_column.isin(*sorted(names)) if names else F.lit(False)
 
 
-def _is_finding_unseen(seen: Seen) -> Column:
+def _is_finding_unseen(seen_data: Seen) -> Column:
     """Return whether this run did not look again for the finding behind a hold, on its bookie or on any."""
-    unseen_checks = {id for id, bookie in seen.unseen if bookie is None}
-    pairs = {f"{id}\0{bookie}" for id, bookie in seen.unseen if bookie is not None}
-    is_unseen_pair = F.concat_ws("\0", "reason", "key").isin(*sorted(pairs)) if pairs else F.lit(False)
+    unseen_checks = {id for id, bookie in seen_data.unseen if bookie is None}
+    unseen_pairs = {f"{id}\0{bookie}" for id, bookie in seen_data.unseen if bookie is not None}
+    is_unseen_pair = (
+        F.concat_ws("\0", "reason", "key").isin(*sorted(unseen_pairs)) if unseen_pairs else F.lit(False)
+    )
     is_unseen_check = F.col("reason").isin(*sorted(unseen_checks)) if unseen_checks else F.lit(False)
     # A source is held for a finding on any bookie.
-    ids = {id for id, _ in seen.unseen}
+    ids = {id for id, _ in seen_data.unseen}
     is_unseen_source = F.col("reason").isin(*sorted(ids)) if ids else F.lit(False)
     return F.when(F.col("object") == HoldObject.SOURCE, is_unseen_source).otherwise(
         is_unseen_pair | is_unseen_check

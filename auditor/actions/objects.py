@@ -12,7 +12,7 @@ from auditor.model.holds import (
 )
 from auditor.model.permission import ActionObject
 
-__all__ = ["ActionObject", "bookie", "ledger", "rests_on", "source"]
+__all__ = ["ActionObject", "bookie", "ledger", "objects_with_needed_data", "source"]
 
 
 def bookie(bookie_id: str) -> ActionObject:
@@ -47,7 +47,7 @@ _SOURCES_BY_KIND = {
 """Sources, other than bookies, that must be complete for a kind of action."""
 
 
-def rests_on(kind: ActionKind, objects: Sequence[ActionObject]) -> Iterator[ActionObject]:
+def objects_with_needed_data(kind: ActionKind, objects: Sequence[ActionObject]) -> Iterator[ActionObject]:
     """Yield the sources that an action on these objects rests on."""
     for key in _SOURCES_BY_KIND.get(kind, ()):
         yield source(key)

@@ -19,7 +19,7 @@ from auditor.model.holds import ActionKind
 from auditor.model.permission import ActionObject, Allowed
 from auditor.model.plan import CommandRole, PlanCommand
 
-LOOK, SAVE, HAND, DO, UNDO = CommandRole
+LOOK_ROLE, SAVE_ROLE, MANUAL_ROLE, DO_ROLE, UNDO_ROLE = CommandRole
 _SHELL_PREFIX = "bookkeeper shell "
 MAX_PATHS_SHOWN = 20
 """Largest number of damaged index files that one step names."""
@@ -62,50 +62,54 @@ def _procedure(kind: ActionKind, *lines: tuple[CommandRole, str]) -> Procedure:
 
 RESTORE_METADATA = _procedure(
     ActionKind.RESTORE_METADATA,
-    (LOOK, "ledgermetadata -l ID"),
-    (DO, "ledgermetadata -l ID -restorefromfile FILE"),
+    (LOOK_ROLE, "ledgermetadata -l ID"),
+    (DO_ROLE, "ledgermetadata -l ID -restorefromfile FILE"),
 )
 MAKE_COOKIE = _procedure(
     ActionKind.MAKE_COOKIE,
-    (LOOK, "cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE"),
-    (DO, "cookie_create -cf FILE BOOKIE"),
+    (LOOK_ROLE, "cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE"),
+    (DO_ROLE, "cookie_create -cf FILE BOOKIE"),
 )
 MAKE_COOKIE_WITH_INDEXES = Procedure(
     ActionKind.MAKE_COOKIE,
     (
-        CommandLine(LOOK, MAKE_COOKIE.lines[0].text, " -ix INDEXES"),
+        CommandLine(LOOK_ROLE, MAKE_COOKIE.lines[0].text, " -ix INDEXES"),
         *MAKE_COOKIE.lines[1:],
     ),
 )
-"""Procedure that makes the cookie of a bookie with indexDirectories (the others: `MAKE_COOKIE`)."""
+"""Procedure that makes the cookie of a bookie with indexDirectories. Other bookies need `MAKE_COOKIE`."""
 DELETE_COOKIE = _procedure(
     ActionKind.DELETE_COOKIE,
-    (SAVE, "cookie_get BOOKIE"),
-    (DO, "cookie_delete BOOKIE"),
-    (UNDO, "cookie_create -cf FILE BOOKIE"),
+    (SAVE_ROLE, "cookie_get BOOKIE"),
+    (DO_ROLE, "cookie_delete BOOKIE"),
+    (UNDO_ROLE, "cookie_create -cf FILE BOOKIE"),
 )
 DELETE_LEDGER = _procedure(
     ActionKind.DELETE_LEDGER,
-    (LOOK, "ledgermetadata -l ID"),
-    (SAVE, "ledgermetadata -l ID -dumptofile FILE"),
-    (DO, "deleteledger -l ID"),
-    (UNDO, "ledgermetadata -l ID -restorefromfile FILE"),
+    (LOOK_ROLE, "ledgermetadata -l ID"),
+    (SAVE_ROLE, "ledgermetadata -l ID -dumptofile FILE"),
+    (DO_ROLE, "deleteledger -l ID"),
+    (UNDO_ROLE, "ledgermetadata -l ID -restorefromfile FILE"),
 )
-COPY_LEDGER = _procedure(ActionKind.RECOVER, (LOOK, "recover -dr -l ID BOOKIE"), (DO, "recover -l ID BOOKIE"))
+COPY_LEDGER = _procedure(
+    ActionKind.RECOVER, (LOOK_ROLE, "recover -dr -l ID BOOKIE"), (DO_ROLE, "recover -l ID BOOKIE")
+)
 COPY_ALL_LEDGERS = _procedure(
-    ActionKind.RECOVER, (LOOK, "recover -dr -sk -sku BOOKIE"), (DO, "recover -sk -sku BOOKIE")
+    ActionKind.RECOVER, (LOOK_ROLE, "recover -dr -sk -sku BOOKIE"), (DO_ROLE, "recover -sk -sku BOOKIE")
 )
-MARK_LEDGERS = _procedure(ActionKind.RECOVER, (LOOK, "lostbookierecoverydelay -g"), (DO, "triggeraudit"))
-LIST_MARKED = _procedure(ActionKind.WAIT, (LOOK, "listunderreplicated -pmr -prw"))
+MARK_LEDGERS = _procedure(
+    ActionKind.RECOVER, (LOOK_ROLE, "lostbookierecoverydelay -g"), (DO_ROLE, "triggeraudit")
+)
+LIST_MARKED = _procedure(ActionKind.WAIT, (LOOK_ROLE, "listunderreplicated -pmr -prw"))
 REGENERATE_INDEX_FILE = _procedure(
     ActionKind.REBUILD_INDEX,
-    (LOOK, "regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun"),
-    (DO, "regenerate-interleaved-storage-index-file -l ID -password PASSWORD"),
+    (LOOK_ROLE, "regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun"),
+    (DO_ROLE, "regenerate-interleaved-storage-index-file -l ID -password PASSWORD"),
 )
 REBUILD_LEDGERS_INDEX = _procedure(
-    ActionKind.REBUILD_INDEX, (LOOK, "check-db-ledgers-index"), (DO, "rebuild-db-ledgers-index")
+    ActionKind.REBUILD_INDEX, (LOOK_ROLE, "check-db-ledgers-index"), (DO_ROLE, "rebuild-db-ledgers-index")
 )
-REBUILD_LOCATIONS_INDEX = _procedure(ActionKind.REBUILD_INDEX, (DO, "rebuild-db-ledger-locations-index"))
+REBUILD_LOCATIONS_INDEX = _procedure(ActionKind.REBUILD_INDEX, (DO_ROLE, "rebuild-db-ledger-locations-index"))
 
 REPLICATION_STOPS = "switch replication off to stop the workers (bkaudit explain check mark-unreadable)"
 """Advice on stopping copies that were already requested."""
@@ -122,7 +126,9 @@ def kind_by_hand(text: str) -> tuple[ActionKind, str] | None:
     (<ActionKind.START: 'start'>, 'bk1:3181')
     """
     hand_actions = (
-        (kind, text.removeprefix(words)) for kind, words in _HAND_PREFIXES.items() if text.startswith(words)
+        (kind, text.removeprefix(prefix))
+        for kind, prefix in _HAND_PREFIXES.items()
+        if text.startswith(prefix)
     )
     return next(hand_actions, None)
 
@@ -130,29 +136,29 @@ def kind_by_hand(text: str) -> tuple[ActionKind, str] | None:
 def stop_bookie(allowed: Allowed, bookie_id: str, why: str) -> PlanCommand:
     """Return the instruction to stop a bookie."""
     require_permission(allowed, ActionKind.STOP, bookie(bookie_id))
-    return PlanCommand(HAND, f"{_HAND_PREFIXES[ActionKind.STOP]}{bookie_id}", why, "load")
+    return PlanCommand(MANUAL_ROLE, f"{_HAND_PREFIXES[ActionKind.STOP]}{bookie_id}", why, "load")
 
 
 def start_bookie(allowed: Allowed, bookie_id: str) -> PlanCommand:
     """Return the instruction to start a bookie."""
     require_permission(allowed, ActionKind.START, bookie(bookie_id))
     return PlanCommand(
-        HAND, f"{_HAND_PREFIXES[ActionKind.START]}{bookie_id}", "serves its copies again", "none"
+        MANUAL_ROLE, f"{_HAND_PREFIXES[ActionKind.START]}{bookie_id}", "serves its copies again", "none"
     )
 
 
 def set_settings(allowed: Allowed, bookie_id: str, settings: Sequence[str]) -> PlanCommand:
     """Return the instruction to set lines in a bookie's configuration while it is stopped."""
     require_permission(allowed, ActionKind.STOP, bookie(bookie_id))
-    words = f"set {' and '.join(settings)} in its configuration"
-    return PlanCommand(HAND, words, "garbage collection then deletes none of its data", "writes")
+    prefix = f"set {' and '.join(settings)} in its configuration"
+    return PlanCommand(MANUAL_ROLE, prefix, "garbage collection then deletes none of its data", "writes")
 
 
 def exchange_disks(allowed: Allowed, bookies: Sequence[str], paths: Sequence[str]) -> PlanCommand:
     """Return the instruction to put exchanged directories back while the bookies are stopped."""
     require_permission(allowed, ActionKind.STOP, *map(bookie, bookies))
-    words = f"put back, each in its own place: {', '.join(shlex.quote(path) for path in paths)}"
-    return PlanCommand(HAND, words, "each bookie has its own data again", "writes")
+    prefix = f"put back, each in its own place: {', '.join(shlex.quote(path) for path in paths)}"
+    return PlanCommand(MANUAL_ROLE, prefix, "each bookie has its own data again", "writes")
 
 
 def move_index_files_away(allowed: Allowed, bookie_id: str, paths: Sequence[str]) -> PlanCommand:
@@ -164,8 +170,10 @@ def move_index_files_away(allowed: Allowed, bookie_id: str, paths: Sequence[str]
     names = ", ".join(shlex.quote(path) for path in paths[:MAX_PATHS_SHOWN])
     hidden_count = len(paths) - MAX_PATHS_SHOWN
     suffix = f" and {hidden_count:,} more in the findings of index-unreadable" if hidden_count > 0 else ""
-    words = f"move to a directory that no bookie uses: {names}{suffix}"
-    return PlanCommand(HAND, words, "the shell refuses an index file whose header is damaged", "writes")
+    prefix = f"move to a directory that no bookie uses: {names}{suffix}"
+    return PlanCommand(
+        MANUAL_ROLE, prefix, "the shell refuses an index file whose header is damaged", "writes"
+    )
 
 
 def require_permission(allowed: Allowed, kind: ActionKind, *objects: ActionObject) -> None:

@@ -63,4 +63,4 @@ class RunInputs:
 UNNAMED = ""
 """Identity of each store of owners in a run of an earlier version, which only kept the number of stores."""
 _ENTRY_LOG_REASONS = frozenset({"gc-would-delete-live", str(FactReason.UNINDEXED_BYTES)})
-"""Reasons of holds that only entry logs show; checks that need logs are left out, as they become unseen."""
+"""Reasons of holds that only entry logs show, without checks that do not run at all if there are no logs."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from auditor.model.amounts import first_names
 
-DANGERS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
+DANGEROUS_CHECKS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
 """Checks on bookies whose next collection deletes needed data: stop them, or make them collect nothing."""
 NO_COLLECTION = "gcWaitTime=31536000000 and gcInitialWaitTime=31536000000"
 """Settings with which a bookie collects garbage a year (in ms) after its start, and then once a year."""
@@ -30,11 +30,11 @@ def why_last_of_set(holders: Sequence[str]) -> str:
 
 
 class StopSet:
-    """Bookies that stop so far; it tells whether a further stop leaves an entry without a server.
+    """The bookies that stop so far. The set tells whether a further stop leaves an entry without a server.
 
     Args:
-        joint_holders: sets of two or more bookies that alone serve an entry together. None if there are too
-            many to list; then any two bookies count as such a set.
+        joint_holders: sets of two or more bookies that are the only servers of an entry. None if there are
+            too many sets; then any two bookies count as such a set.
     """
 
     def __init__(self, joint_holders: Iterable[Collection[str]] | None = ()) -> None:
@@ -44,7 +44,7 @@ class StopSet:
         self.stopping: set[str] = set()
 
     def last_holders(self, *bookies: str) -> tuple[str, ...]:
-        """Return the bookies that alone serve an entry together and would all stop, if ``bookies`` stop too.
+        """Return the only servers of an entry, if all of them stop once ``bookies`` stop too.
 
         Returns an empty tuple if there are none.
 
@@ -58,12 +58,12 @@ class StopSet:
         stopping_bookies = self.stopping | {*bookies}
         if self._joint_holders is None:
             return tuple(sorted(stopping_bookies)) if len(stopping_bookies) > 1 else ()
-        last_sets = (
+        last_holder_sets = (
             holders
             for holders in self._joint_holders
             if holders <= stopping_bookies and not holders.isdisjoint(bookies)
         )
-        return tuple(sorted({name for holders in last_sets for name in holders}))
+        return tuple(sorted({name for holders in last_holder_sets for name in holders}))
 
     def add(self, *bookies: str) -> None:
         """Add bookies to those that stop."""

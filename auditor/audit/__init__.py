@@ -1,1 +1,1 @@
-"""Stages of an audit. They run Spark actions, as do the packages that tests/test_house.py names."""
+"""Stages of an audit. Only this package and those in tests/test_spark_actions.py run Spark actions."""

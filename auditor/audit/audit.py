@@ -70,7 +70,7 @@ SMALL_LEDGERS = 30_000
 
 
 def is_small(uri: MetadataUri, options: AuditOptions) -> bool:
-    """Return whether the metadata is small by the limits above. False if its size cannot be seen.
+    """Return whether the metadata is within `SMALL_BYTES` or `SMALL_LEDGERS`. False if its size is unknown.
 
     Raises:
         UsageError, StoreError: a running store does not answer, or has another layout than the URI says.
@@ -97,14 +97,14 @@ def _runs_small(uri: MetadataUri, options: AuditOptions) -> bool:
 
 
 FINISHED_STAGE = "finished_stage"
-"""Key of a run's manifest: the last stage that the run has finished. It is only for progress."""
+"""Key in a run's manifest for the last stage that the run has finished."""
 
 
 def stage_named(name: str) -> AuditStage:
     """Return the stage with this name.
 
     Raises:
-        UsageError: there is none.
+        UsageError: no stage has this name.
     """
     try:
         return AuditStage(name)
@@ -119,7 +119,7 @@ def _finished_stage(cache: TableCache) -> AuditStage | None:
 
 @dataclass(frozen=True, slots=True)
 class StoppedRun:
-    """Result of an audit that ended after ``stage``, before its report. ``tables`` are in its directory."""
+    """Result of an audit that stopped after ``stage``, before its report. ``tables`` names its tables."""
 
     stage: AuditStage
     tables: tuple[str, ...]
@@ -176,7 +176,7 @@ class Audit:
 
         Return the report if ``stage`` is the last one. Otherwise the run has tables and no report.
 
-        Raises: the errors of `run`. ``stage`` is invalid too if no stage has this name.
+        Raises: the errors of `run`, and UsageError if there is no stage ``stage``.
         """
         started, last = now_ms(), stage_named(stage)
         uri = self._check_request()
@@ -229,7 +229,7 @@ class Audit:
             return {name: table.count() for name, table in tables.items()}
 
     def _check_request(self) -> MetadataUri:
-        """Check all options before a session costs five seconds. Return the parsed URI."""
+        """Check all options before Spark starts, which takes five seconds. Return the parsed URI."""
         uri = parse_metadata_uri(self.metadata)
         read_access(credentials_file(self.options.credentials))
         check_suppressions(self.options)

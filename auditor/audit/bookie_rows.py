@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> dict[str, BookieState]:
     """Return, for each bookie that holds or should hold an entry, how much of its data was read.
 
-    ``answer_gaps`` has the bookies that were asked over the wire for all their entries. Its value is the
-    reason why a bookie's listing is incomplete, or None if the listing is complete.
+    ``answer_gaps`` has the bookies that were asked over the wire for all their entries. It maps each to the
+    reason why its listing is incomplete, or to None if the listing is complete.
     """
     bookies = indexes.bookies
     names = sorted({*filter(is_accepted, bookies.members), *bookies.attribution.bookies})
@@ -45,7 +45,7 @@ def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> di
 def bookie_rows(
     indexes: Indexes, metadata: ClusterMetadata, marks: DataFrame, answer_gaps: Mapping[str, str | None]
 ) -> list[dict[str, Any]]:
-    """Return the rows of the table ``bookies``: all known ids. ``answer_gaps``: see `bookie_states`."""
+    """Return the table ``bookies``: a row for each known id. `bookie_states` explains ``answer_gaps``."""
     # As many as bookies were ever lost.
     ids = marks.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct()
     marked = {row["bookie_id"] for row in ids.collect()}

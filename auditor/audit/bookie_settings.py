@@ -6,10 +6,10 @@ from auditor.model.bookie_conf import resolves_ids
 
 
 def read_resolver_flag(path: str | None) -> bool:
-    """Return whether clients resolve ids, according to the bookie's configuration file. True without a file.
+    """Return whether clients resolve ids, by the bookie's configuration file. True without such a file.
 
     Raises:
-        UsageError: the file does not exist, is no properties file, or sets neither true nor false.
+        UsageError: the file does not exist, is no properties file, or has a value other than true or false.
     """
     if path is None:
         return True

@@ -40,8 +40,8 @@ class ClusterBookies:
     ``sources`` are the ``--bookies`` sources. ``rpc`` is whether the audit may send requests to bookies.
     ``members`` are the bookies in ensembles: rows of the table ``members`` by bookie id. ``registered`` has
     the mode (writable, readonly or both) of each bookie at the first scan. ``attributed`` has the owner of
-    each directory, and ``settled`` the owners without directories in collections. ``tail_parts`` are the
-    parts of journals to read. They begin at the marks that were read with the directories.
+    each directory. ``settled`` has the owners of directories on disk and of collected pieces of indexes.
+    ``tail_parts`` are the parts of journals to read, each from the journal's last mark (lastMark) on.
     """
 
     sources: tuple[str, ...]
@@ -79,7 +79,7 @@ class ClusterBookies:
         return bookie is not None and bookie.read == BookieRead.READ
 
     def without(self, damaged: Mapping[str, str]) -> ClusterBookies:
-        """Return these bookies without ``damaged`` collections, a mapping from path to reason."""
+        """Return a copy without the collections at the paths that are keys of ``damaged``."""
         collected = without_collections(self.collected, damaged)
         return replace(self, collected=collected, settled=settle_places(self.attributed, collected))
 
@@ -87,8 +87,8 @@ class ClusterBookies:
 def find_bookies(cache: TableCache, first: FirstScan, sources: Sequence[str]) -> ClusterBookies:
     """Find the places of the bookies' data, and the owner of each place.
 
-    Directories are listed after M0, the first scan of the metadata. The marks of journals are read before the
-    indexes.
+    Directories are listed after M0, the first scan of the metadata. The last mark (lastMark) of each journal
+    is read before the indexes.
     """
     cache.progress.table("directories")
     kinds = split_sources(sources)

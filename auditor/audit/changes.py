@@ -1,10 +1,10 @@
 """Comparison of an audit with earlier runs, and with the suppressions file.
 
-    previous   the newest earlier run. Changes are relative to it. A finding that it has too is confirmed.
-    hour_ago   the newest run that ended an hour or more before the first scan: garbage was collected since
+    previous   the newest earlier run. Changes are relative to this run. Findings of both runs are confirmed.
+    hour_ago   the newest run that ended an hour or more before the first scan; garbage was collected since
 
-Both are chosen once. A resumed run keeps the choice. Replicas stay undecided in the report if suppressed
-findings explain why, but they do not make the exit code 3.
+Both are chosen once. A resumed run keeps the choice. If suppressed findings explain why replicas are
+undecided, these stay undecided in the report, but do not make the exit code 3.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from auditor.actions.run_inputs import RunInputs
 from auditor.audit.run_store import RunStore
 from auditor.audit.table_cache import TableCache
 from auditor.audit.unread_parts import bookies_with_unread_logs, holders_of_unread_records
-from auditor.checks import GROUP_OF, Basis, place_of_check
+from auditor.checks import GROUP_OF, Basis, check_order
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
 from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, healing_suspects
@@ -116,7 +116,7 @@ class RunChanges:
                 tally["new"] += count.findings
             elif self.previous is not None and count.change == Change.WORSE:
                 tally["worse"] += count.findings
-        ordered = sorted(tallies, key=lambda key: (place_of_check(*key[:3]), key[3]))
+        ordered = sorted(tallies, key=lambda key: (check_order(*key[:3]), key[3]))
         return [tallies[key] for key in ordered]
 
     def found(self) -> list[FindingCount]:
@@ -166,7 +166,7 @@ def compare_with_previous(
         holes: Whether some metadata could not be read, or leaves ledger ids in doubt.
         finish_time: The time when the findings were complete, in ms.
         not_run: Ids of the checks that did not run or had no input.
-        inputs: The inputs of this run. None means that no earlier run had more.
+        inputs: The inputs of this run. None means that no earlier run had further inputs.
 
     Raises:
         UsageError: the suppressions file, or a baseline that it names, is invalid.
@@ -209,19 +209,19 @@ def compare_with_previous(
 
 
 def check_suppressions(options: AuditOptions) -> None:
-    """Raise `UsageError` if the suppressions file or a baseline in it is invalid. Call it first."""
+    """Raise `UsageError` if the suppressions file or a baseline in it is invalid."""
     if options.suppressions:
         for path in _baselines(read_suppressions(options.suppressions), datetime.now(UTC).date()):
             _open_baseline(path, options, None)
 
 
 def _baselines(entries: Sequence[Suppress], today: date) -> list[str]:
-    """Return the baseline runs that unexpired entries name."""
+    """Return the paths of the baseline runs in unexpired suppressions."""
     return [entry.baseline for entry in entries if entry.baseline is not None and not entry.expired(today)]
 
 
 def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) -> RunReader:
-    """Open the run of a baseline. Raise `UsageError` if the run is not of ``cluster``."""
+    """Open the run of a baseline. Raise `UsageError` if the run is of another cluster."""
     where = f"{options.suppressions}: baseline: run"
     try:
         run = comparable_run(path if "://" in path else str(Path(path).absolute()))
@@ -271,18 +271,18 @@ class RunsBefore:
         return cache.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
 
     def ledgers_listed(self, cache: TableCache, since: int, scan_time: int) -> DataFrame | None:
-        """Return ids of the newest run scanned from ``since`` to ``scan_time``, in ms. None without a run."""
+        """Return the ledgers of the newest run scanned from ``since`` to ``scan_time`` (ms), or None."""
         newest_run = self._newest_with("tables/ledgers", scan_time)
         is_recent = newest_run is not None and newest_run.scan_time >= since
         run = _first_choice(cache.run_store, "ledgers_before", newest_run if is_recent else None)
         return None if run is None else scan_ids(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run with the table ``ledgers`` scanned by ``scan_time``, in ms, or None."""
+        """Return the newest run with the table ``ledgers``, scanned until ``scan_time`` (ms), or None."""
         return _first_choice(run_store, "ledgers_of", self._newest_with("tables/ledgers", scan_time))
 
     def with_table(self, run_store: RunStore, name: str, scan_time: int) -> RunSummary | None:
-        """Return the newest run with the table ``name`` scanned by ``scan_time``, in ms, or None."""
+        """Return the newest run with the table ``name``, scanned until ``scan_time`` (ms), or None."""
         return _first_choice(run_store, f"{name}_before", self._newest_with(f"tables/{name}", scan_time))
 
     def table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
@@ -291,7 +291,7 @@ class RunsBefore:
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/{name}")
 
     def with_owners(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run that read owners and was scanned by ``scan_time``, in ms, or None."""
+        """Return the newest run that read owners, scanned until ``scan_time`` (ms), or None."""
         return _first_choice(run_store, "owners_before", self._newest_with("tables/ownership", scan_time))
 
     def of_future(self, time: int) -> bool:
@@ -303,7 +303,7 @@ class RunsBefore:
         return max(candidates, key=lambda run: (run.scan_time, run.path), default=None)
 
     def confirm(self, cache: TableCache, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
-        """Return the findings. Those that the previous run also has become confirmed."""
+        """Return the findings. Findings that are also in the previous run become confirmed."""
         run = self.previous.run
         if (
             run is None
@@ -328,7 +328,7 @@ def find_runs_before(run_store: RunStore, cluster: Cluster, live: bool, scan_tim
 
 
 def _first_choice(run_store: RunStore, key: str, run: RunSummary | None) -> RunSummary | None:
-    """Return ``run``. A resumed run returns the run that was chosen before it was interrupted."""
+    """Return ``run``, or in a resumed run the earlier run that its first attempt chose."""
     path = run_store.pin_fact(key, run.path if run else None)
     if path is None:
         return None
@@ -352,7 +352,7 @@ EXPLAINING = frozenset(
     }
     | {id for id, group in GROUP_OF.items() if group == "metadata"}
 )
-"""Checks that explain why something is undecided. Suppressing a finding of another check accepts no gap."""
+"""Checks that explain why replicas or ledgers are undecided. Only their suppressed findings accept that."""
 
 NOTHING_ACCEPTED: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 
@@ -360,9 +360,9 @@ NOTHING_ACCEPTED: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
     """Return the undecided bookies, ledgers and replicas that suppressed findings explain.
 
-    A finding about a ledger explains its replicas, or only the one on a bookie that it names too. A finding
-    about only a bookie explains all replicas on it. A ledger counts if all its unknown replicas are
-    explained.
+    A finding about a ledger explains all replicas of the ledger. A finding about a ledger and a bookie
+    explains the ledger's replica on that bookie. A finding about a bookie alone explains all replicas on the
+    bookie. A ledger counts if all its unknown replicas are explained.
     """
     if not any(count.id in EXPLAINING and count.suppression is not None for count in compared.counts):
         return NOTHING_ACCEPTED

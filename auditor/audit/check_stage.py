@@ -11,10 +11,10 @@ from functools import reduce
 from auditor import checks
 from auditor.audit.changes import RunsBefore
 from auditor.audit.table_cache import TableCache
-from auditor.checks import TableCheck, place_of_check
+from auditor.checks import TableCheck, check_order
 from auditor.findings.causes import COPIES, PROVING, Claim, find_claims, uneven_directories
 from auditor.findings.confirm import confirm, doubt_unproved, with_owners
-from auditor.findings.table import FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
+from auditor.findings.table import FOUND_SCHEMA, add_fingerprints, ask_roster_checks, ask_table_checks
 from auditor.model.finding import Confidence
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import CauseCount, CauseEvidence, FindingCause
@@ -25,7 +25,7 @@ from auditor.tables import Tables
 
 
 def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
-    """Return the causes that findings about bookies prove. It collects at most a few rows per bookie.
+    """Return the causes that findings about bookies prove. Collects at most a few rows per bookie.
 
     ``findings`` are all findings of the run, without the columns ``cause`` and ``fingerprint``.
     """
@@ -35,7 +35,7 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
 
 
 def _lacking(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
-    """Count findings of missing copies by bookie, and by the directory of the bookie that has the ledger."""
+    """Count findings of missing copies by bookie, and by the position of the ledger's directory there."""
 
     @asks_tables(*(id.replace("-", "_") for id in COPIES))
     def counts(tables: Tables) -> DataFrame:
@@ -83,7 +83,7 @@ def _cause(number: int, claim: Claim, counts: list[CauseCount]) -> FindingCause:
 
 
 def _sort_key(count: CauseCount) -> tuple[int, int, int, str]:
-    return place_of_check(count["urgency"], count["severity"], count["id"])
+    return check_order(count["urgency"], count["severity"], count["id"])
 
 
 def run_checks(
@@ -102,7 +102,7 @@ def confirm_findings(
     before: RunsBefore,
     options: AuditOptions,
 ) -> DataFrame:
-    """Write the table ``findings``: the rows of all checks, with what earlier runs confirm."""
+    """Write the table ``findings``: the rows of all checks. Earlier runs confirm rows that they also have."""
 
     def findings() -> DataFrame:
         confirmed_rows = before.confirm(cache, unconfirmed, tables, options.grace)
@@ -118,7 +118,7 @@ def confirm_findings(
 def _rows_of_checks(cache: TableCache, tables: Tables, not_run: Collection[str]) -> DataFrame:
     """Write the rows of all checks unsorted, because a sort reads its input twice."""
     groups: dict[str, list[TableCheck]] = {}
-    for check in due_queries(checks.OF_TABLES, tables):
+    for check in due_queries(checks.TABLE_CHECKS, tables):
         if check.id not in not_run:
             groups.setdefault(checks.GROUP_OF[check.id], []).append(check)
     parts = cache.execution.write_groups(
@@ -126,8 +126,8 @@ def _rows_of_checks(cache: TableCache, tables: Tables, not_run: Collection[str])
         lambda table_checks: confirm(ask_table_checks(table_checks, tables), tables.moved),
         lambda group, make: cache.write_table(group, make, "tables/checks"),
     )
-    of_bookies = [check for check in checks.OF_BOOKIES if check.id not in not_run]
+    of_bookies = [check for check in checks.ROSTER_CHECKS if check.id not in not_run]
     rows = ask_roster_checks(of_bookies, tables.roster)
-    parts.append(cache.write_rows("roster", rows, FOUND, "tables/checks"))
+    parts.append(cache.write_rows("roster", rows, FOUND_SCHEMA, "tables/checks"))
     all_rows = reduce(lambda rows, part: rows.unionByName(part), parts)
     return doubt_unproved(all_rows, tables.cluster.unproved_bookies)

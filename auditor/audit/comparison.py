@@ -1,16 +1,16 @@
 """Comparison of the metadata with the bookies' indexes and own listings, and the state of each ledger.
 
-It needs only the first scan, and runs before the second one. If a ledger is deleted while bookies are
-asked, the second scan therefore shows the deletion.
+The comparison needs only the first scan, and runs before the second one. If a ledger is deleted while
+bookies are asked, the second scan therefore shows the deletion.
 
 With ``--bookies rpc:`` bookies are first asked for their listings. A bookie without a readable directory or
-collection is asked about every ledger of which it may hold an entry. The other bookies are asked only about
+collection is asked about every ledger that may have entries on it. The other bookies are asked only about
 ledgers where their index differs from the metadata. Their answers include entries that are not yet written
 to the index. No bookie is asked which ledgers it has: the protocol has no such request.
 
 Witness reads come last: on a live cluster, bookies are asked for entries before a report says that these are
 lost. `auditor.tables.rejudgement` chooses the reads and applies the answers. The table ``witness`` has every
-answer. No bookie is asked if no ledger lacks a copy, none is in limbo or misplaced, and no listing has more
+answer. A bookie is asked only if a copy is missing, a ledger is in limbo or misplaced, or a listing has more
 entries than the bookie's disk.
 """
 
@@ -55,7 +55,7 @@ BOOKIES_NAMED = 5
 class Witness:
     """The witness reads: ``rows`` is the table ``witness``, or None if no bookie was asked.
 
-    ``reads`` is the largest number of reads.
+    ``reads`` is the limit on the number of reads (``--witness-reads``).
     """
 
     rows: DataFrame | None
@@ -225,7 +225,7 @@ def _askable(first: FirstScan, bookies: ClusterBookies, options: AuditOptions) -
     """Return the bookies that can be asked: registered in a live store, in an ensemble, of this cluster.
 
     The list is empty with ``--witness no``. It is also empty in an audit of metadata alone, because no copy
-    is missing if no index was read.
+    counts as missing if no index was read.
     """
     if options.witness != "yes" or not first.source.live or not bookies.sources:
         return []
@@ -248,8 +248,8 @@ def query_bookies(
 ) -> BookieAnswers | None:
     """Ask the registered bookies in ensembles for their listings. Return None if no source is ``rpc:``.
 
-    ``indexes`` has the entries that files show. An answer is as new as the time at which it was given,
-    because a bookie also lists entries in its write cache.
+    ``indexes`` has the entries that files show. An answer also lists entries in
+    the bookie's write cache. It shows the bookie's state at the time of the answer.
     """
     bookies, ledgers = indexes.bookies, first.ledgers
     if not bookies.rpc:
@@ -349,9 +349,9 @@ def _compare(
 def bookies_taking_reads(
     witness: DataFrame, bookies: Mapping[str, BookieState], askable_bookies: Sequence[str]
 ) -> list[str]:
-    """Return the askable bookies, except those that refuse reads and whose journals were fully read.
+    """Return the askable bookies, without bookies that refuse reads and had their journals fully read.
 
-    The excepted bookies are judged without a witness. Runs a query.
+    The bookies left out are judged without a witness. Runs a query.
     """
     refusals = witness.where(F.col("answer") == WitnessAnswer.REFUSED).select("bookie_id").distinct()
     refusing = {row["bookie_id"] for row in refusals.collect()}

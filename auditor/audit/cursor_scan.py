@@ -1,4 +1,4 @@
-"""Compacted ledgers of topics that only entries of cursor ledgers name.
+"""Compacted ledgers of topics, if only entries of cursor ledgers contain their ids.
 
 While a topic is loaded, its compaction cursor stores its position and the id of the compacted ledger in
 entries of the cursor's own ledger. The cursor's znode is older than these entries. With saved metadata, whose
@@ -49,7 +49,7 @@ class _Copy:
 
 
 def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) -> list[Compaction]:
-    """Return the compacted ledgers that the newest cursor entries name. Uncertain ones are left out."""
+    """Return the compacted ledgers from the newest cursor entries. Uncertain ledgers are left out."""
     if first.source.live:
         return []  # the cursor may have moved on while it was read
     cursor_ledgers = owners.where("kind = 'cursor' and ledger_id is not null").select("path", "ledger_id")
@@ -114,7 +114,7 @@ def _holders(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]]:
 
 
 def _tails(indexes: Indexes, ids: list[int]) -> dict[int, int]:
-    """Return, for each of these ledgers, the last of its entries in the journals."""
+    """Return the id of the last entry in the journals, by ledger id."""
     if indexes.tails.rows is None:
         return {}
     of_ledgers = indexes.tails.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
@@ -125,7 +125,7 @@ def _tails(indexes: Indexes, ids: list[int]) -> dict[int, int]:
 
 
 def _last_entry(groups: bytes | None) -> int:
-    """Return the last entry of a set. -1 if the set is empty."""
+    """Return the largest entry id of a set. -1 if the set is empty."""
     runs = groups_of(groups)
     return int((runs["last_start"] + runs["size"] - 1).max()) if len(runs) else -1
 
@@ -159,7 +159,7 @@ def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
 def _first_body(
     newest_copies: Iterator[_Copy], id: int, digest_type: str, directories: Mapping[str, list[str]]
 ) -> bytes | None:
-    """Return the body of the last entry from the first bookie from which it can be read, or None."""
+    """Return the body of the last entry from the first readable copy. None if no copy is readable."""
     for copy in newest_copies:
         try:
             location = find_location(copy.index, copy.storage, id, copy.last)

@@ -189,14 +189,14 @@ IN_NEED = frozenset(
         "broken_ledgers",
     }
 )
-"""Table parts whose rows may need bytes from an unread disk. No disk is needed if all of them are empty."""
+"""Table parts whose rows may need bytes from an unread disk. If all parts are empty, no row needs one."""
 
 
 def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
-    """Return ``tables`` with the set of empty parts, and with ``copies_complete``: no unread disk is needed.
+    """Return ``tables`` with the set of empty parts, and with ``copies_complete`` set.
 
-    ``needs_disks`` is whether some metadata could not be read, leaves ledger ids in doubt, or lacks a ledger
-    that a bookie has.
+    ``copies_complete`` is whether no copy on an unread disk is needed. ``needs_disks`` is whether some
+    metadata could not be read, leaves ledger ids in doubt, or lacks a ledger that a bookie has.
     """
     questions = part_questions(tables.frames)
     parts_without_rows = empty_parts(questions, aggregate_many(questions))
@@ -294,7 +294,7 @@ def _write_orphans(
 
 
 def _fewest_orphans(settings: CheckSettings) -> int:
-    """Return the smallest number of orphans for which a guard needs the recently listed ledgers."""
+    """Return the number of orphans from which on a check needs the recently listed ledgers as proof."""
     default = CheckSettings().least_unexplained  # for the proof of the metadata's scope
     return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, default)
 
@@ -328,7 +328,7 @@ def _write_contents(
 
 
 def _by_directories(directories: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """Return the bookies with one directory that may have an index, and those with another number."""
+    """Return the bookies with exactly one possible index directory, and those with none or several."""
     number = Counter(row["owner"] for row in directories if row["role"] != "journal")
     owners = sorted(name for name in {row["owner"] for row in directories} if name is not None)
     with_one = [name for name in owners if number[name] == 1]
@@ -372,7 +372,7 @@ def _cluster_facts(
 def _tables_without_rows(
     cache: TableCache, frames: Mapping[str, DataFrame], bookies: list[dict[str, Any]]
 ) -> frozenset[str]:
-    """Return the names of tables and properties without rows. ``bookies`` are the rows of that table."""
+    """Return the names of tables and properties without rows. ``bookies`` is the table bookies."""
     unread_tables = OPTIONAL - cache.frames.keys()
     empty = {*cache.known_empty, *names_without_rows(frames), *unread_tables}
     if not any(row["named"] and not row["registered"] for row in bookies):

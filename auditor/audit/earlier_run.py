@@ -140,7 +140,7 @@ class _File(NamedTuple):
 
 
 class IndexPlan(NamedTuple):
-    """The parts of the indexes to read from the disk, and those with rows of the earlier run.
+    """The parts of the indexes to read from the disk, and the parts whose rows the earlier run has.
 
     ``notes`` say why bookies have no reusable parts.
     """
@@ -169,7 +169,7 @@ class EarlierRun:
         return (self.path or "").rstrip("/").rpartition("/")[2]
 
     def plan(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> IndexPlan:
-        """Return these parts of the indexes, divided by whether the earlier run's rows may be reused."""
+        """Divide parts of the indexes into parts to read, and parts with reusable earlier rows."""
         if not self.usable:
             return IndexPlan(parts)
         table = f"{self.path}/tables/availability"
@@ -309,7 +309,7 @@ def _newest_run(out: str, cluster: Cluster) -> str | None:
 
 
 def _tables_whole(path: str) -> bool:
-    """Return whether this version wrote the run, and its reusable tables are unchanged."""
+    """Return whether this version of the program wrote the run, and the reusable tables are unchanged."""
     try:
         facts = RunDirectory(path).read_manifest().get(REUSABLE, {})
         if {name: facts.get(name) for name in writer()} != writer():
@@ -354,8 +354,9 @@ def _check_files(table: str, noted_files: Mapping[str, int]) -> None:
 
 
 def _file(table: str, name: str) -> _File:
-    """Find the lowest and the highest bookie id of a file. It reads the column, because Arrow aborts if the
-    statistics are damaged.
+    """Find the lowest and the highest bookie id of a file.
+
+    The function reads the column, because Arrow aborts on damaged column statistics.
     """
     lowest: list[str] = []
     highest: list[str] = []

@@ -84,9 +84,9 @@ def entries_whole(tables: Tables) -> dict[str, int]:
 
 
 def digest_remarks(digests: DataFrame, collected: Sequence[str] = ()) -> list[Remark]:
-    """Return remarks on the number of sampled entries that were checked, and of those that were not, and why.
+    """Return remarks with the numbers of checked and unchecked sampled entries, and the reasons.
 
-    ``collected`` are bookies whose index is in a collection, which has no entries.
+    ``collected`` are bookies whose index is in a collection. A collection has no entries to check.
     """
     counts = {
         (row["state"], row["reason"]): row["entries"]
@@ -208,14 +208,14 @@ class _Directories:
         self._ids = {collection.path: manifest.id for collection, manifest in self.collections}
 
     def _logger(self, row: AttributedDirectory) -> int | None:
-        """Return the number of the logger of a directory's logs, for ``entry_logs``. None if unknown."""
+        """Return the number of the entry logger that writes to a directory. None if it is unknown."""
         if row.owner is not None and not self._in_rocksdb.get(row.owner):
             return 0
         homes = self._bookies.attributed.ledger_directories(row.owner) if row.owner else []
         return homes.index(row.path) if row.path in homes else None
 
     def _cache(self, row: AttributedDirectory) -> str | None:
-        """Return the directory of the collector's metadata cache: the bookie's first. None with RocksDB."""
+        """Return the directory with the garbage collector's metadata cache. None with RocksDB."""
         if row.owner is None or self._in_rocksdb.get(row.owner):
             return None
         return next(iter(self._bookies.attributed.ledger_directories(row.owner)), None) or None

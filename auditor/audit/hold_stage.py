@@ -20,8 +20,8 @@ from auditor.actions.fact_holds import (
     exposure_rows,
     foreign_copies,
     foreign_copy_rows,
-    old_source_rows,
-    past_end_rows,
+    rows_of_old_sources,
+    rows_past_end,
     unindexed_byte_rows,
     unindexed_bytes,
     unlocated_ledgers,
@@ -30,7 +30,7 @@ from auditor.actions.fact_holds import (
     unread_log_rows,
     unread_owner_rows,
 )
-from auditor.actions.finding_holds import NEW_COLUMNS, holds_of_findings, union_of
+from auditor.actions.finding_holds import NEW_COLUMNS, holds_of_findings, union_frames
 from auditor.actions.gate import HoldBook, HoldsOfRun
 from auditor.actions.memory import (
     Seen,
@@ -148,7 +148,7 @@ def write_holds(
         )
         undecided = None if earlier_holds is None else undecided_ledgers(tables)
         rows = with_memory(
-            union_of(parts), earlier_holds, changes.changes, sight, changes.finished, undecided
+            union_frames(parts), earlier_holds, changes.changes, sight, changes.finished, undecided
         )
         return rows.orderBy("object", "key", "reason")
 
@@ -168,7 +168,7 @@ def write_holds(
 def _rows_of_facts(
     cache: TableCache, tables: Tables, missing: bool, owners_read: bool, unlocated: int
 ) -> list[dict[str, Any]]:
-    """Return the holds from facts on bookies, entry logs and sources. There are at most a few per object."""
+    """Return the holds from facts on bookies, entry logs and sources. An object has at most a few holds."""
 
     def rows_of(query: TableQuery[Tables]) -> list[Any]:
         in_order = TableQuery[Tables](
@@ -187,9 +187,9 @@ def _rows_of_facts(
         *unread_log_rows(tables, unlocated, bookies_with_unread_logs(tables) if unlocated else ()),
         *damaged_database_rows(rows_of(damaged_databases)),
         *foreign_copy_rows(rows_of(foreign_copies)),
-        *past_end_rows(rows_of(copies_past_end)),
+        *rows_past_end(rows_of(copies_past_end)),
         *unindexed_byte_rows(rows_of(unindexed_bytes)),
-        *old_source_rows(old_sources),
+        *rows_of_old_sources(old_sources),
         *unread_owner_rows(owners_read),
     ]
 
@@ -197,7 +197,7 @@ def _rows_of_facts(
 def permitted_ledgers(
     findings: DataFrame, changes: RunChanges, holds: DataFrame
 ) -> dict[str, PermittedLedgers]:
-    """Return, by check id, the ledgers on which the action of the check is not forbidden by a hold.
+    """Return the ledgers on which no hold forbids the action of a check, by check id.
 
     Args:
         findings: The table ``findings``.
@@ -263,7 +263,7 @@ def _writable(tables: Tables) -> frozenset[str] | None:
 def _is_anything_missing(counts: Counter[str], tables: Tables, unheld: Collection[str]) -> bool:
     """Return whether an entry, or the metadata record of a ledger with an owner, is or may be missing.
 
-    ``unheld`` are checks without complete input. If owner-dangling is one, any record may be missing.
+    ``unheld`` are checks without complete input. If owner-dangling is one of them, any record may be missing.
     """
     if "owner-dangling" in unheld or counts["entry-lost"] or counts["owner-dangling"]:
         return True

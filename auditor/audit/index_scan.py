@@ -62,7 +62,7 @@ class Indexes:
 
     ``gaps`` are the bookies with data that could not be listed, and the reasons. ``old`` are the bookies
     whose data is older than the metadata (`auditor.audit.source_age`). ``reused`` counts the indexes taken
-    from an earlier run. ``earlier_notes`` say why not more were taken. ``index_option`` is the time that
+    from an earlier run. ``earlier_notes`` say why others were not. ``index_option`` is the time that
     ``--index-time`` gives to all indexes, in ms. ``read_at`` is when reading ended, in ms.
     """
 
@@ -149,10 +149,10 @@ class Indexes:
         return max(bookie.journals.marked, (tail.modified if tail else None) or 0)
 
     def dated_replicas(self) -> DataFrame:
-        """Return one row for each replica. Rows keep file times only if these show the age of an orphan.
+        """Return one row for each replica, with file times only on rows whose time can date an orphan.
 
-        These are all rows of a saved store if an index may be newer than its scan, and the rows of
-        collections.
+        Rows of collections keep their times. If the store is saved and an index may be newer than its
+        scan, all rows keep their times.
         """
         replicas = self.rows.where(F.col("state").isin(*OF_REPLICAS))
         if self.pieces is not None:
@@ -203,7 +203,7 @@ class Indexes:
 def read_indexes(
     cache: TableCache, first: FirstScan, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
 ) -> Indexes:
-    """Read all indexes, then the journals from their marks on, and write both.
+    """Read all indexes, then the journals from their marks on. Write the tables of both.
 
     Indexes that have not changed since the run ``earlier`` are taken from that run.
     """
@@ -235,7 +235,7 @@ def read_indexes(
 
 
 def gap_reasons(availability: DataFrame) -> dict[str, str]:
-    """Return the bookies with a part that could not be listed or was not answered, with one reason each."""
+    """Return the bookies with an index part that could not be listed or is damaged, each with one reason."""
     gaps = availability.where("state in ('gap', 'damaged')").groupBy("bookie_id")
     rows = gaps.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
     return {row["bookie_id"]: row["reason"] for row in rows}

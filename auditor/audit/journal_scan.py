@@ -43,7 +43,7 @@ BROADCAST_BYTES = 32 << 20
 
 
 class LostJournal(NamedTuple):
-    """A journal directory without the file that its mark names. It counts the older and the newer files."""
+    """A journal directory that lacks the file of its mark, with the numbers of older and newer files."""
 
     path: str
     file_id: int
@@ -54,9 +54,9 @@ class LostJournal(NamedTuple):
 class Tail(NamedTuple):
     """Facts about one bookie's journal after its mark. Times are in ms.
 
-    ``reason`` says why the journal was not read completely, or is None. ``modified`` is the last write to it.
-    ``files`` is the number of journal files. ``lost`` are the directories without the file of their mark.
-    ``failed`` are the places where the bookie's own replay would fail.
+    ``reason`` says why the journal was not read completely, or is None. ``modified`` is the time of the
+    last write to the journal. ``files`` is the number of journal files. ``lost`` are the directories without
+    the file of their mark. ``failed`` are the places at which the bookie's own replay would fail.
     """
 
     reason: str | None
@@ -296,10 +296,10 @@ def _first_names(names: Sequence[str]) -> list[str]:
 
 
 def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:
-    """Return the index rows, without ledgers that the bookie's list of ledgers lacks only for now.
+    """Return the index rows, without not-indexed ledgers that a replay of the journal will add.
 
-    A ledger enters the list with its first entry. If that entry is still in the journal, the bookie adds the
-    ledger when it replays the journal.
+    A bookie adds a ledger to its list of ledgers with the ledger's first entry. If that entry is still in the
+    journal, the list lacks the ledger until the bookie replays the journal.
     """
     if tails.rows is None:
         return indexes

@@ -6,8 +6,8 @@ file per cluster. The kernel releases the lock when the process ends, also after
 process that holds the lock, and is deleted when the lock is released. After a kill the file stays for the
 next run, or for `bkaudit prune`.
 
-Only local paths can be locked (NFS is one). On a URI of another file system, or where the kernel has no
-locks, runs may overlap. The scheduler must prevent that (``concurrencyPolicy: Forbid``, or
+Only local paths, including NFS mounts, can be locked. On a URI of another file system, or if the kernel has
+no locks, runs can overlap. The scheduler must prevent that (``concurrencyPolicy: Forbid``, or
 ``max_active_runs=1``).
 """
 
@@ -95,7 +95,7 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
 
 
 def holder(metadata: str | MetadataUri, out: str) -> Holder | None:
-    """Return the current holder of the lock. None if there is none or it cannot be seen. It makes no file.
+    """Return the current holder of the lock. None if no run holds it, or the lock file is unreadable.
 
     >>> holder("zk://h1:2181/ledgers", "/no/such/place/today") is None
     True

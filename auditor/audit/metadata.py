@@ -8,8 +8,8 @@ first scan. etcd tells which keys have a newer revision, and how many keys there
 beginning before the first scan. Oxia keeps its changes for some time. If the store cannot list changes, all
 ledgers are read again, and the report says why.
 
-An object seen in either scan exists. An object is absent only if both scans lack it. A source that was cut,
-or has a gap where the object would be, proves no absence.
+An object seen in either scan exists. An object is absent only if both scans lack it. A truncated source, or
+one with a gap at the object's place, does not prove that the object is absent.
 """
 
 from dataclasses import dataclass
@@ -130,10 +130,10 @@ class _Rescan:
 
 
 def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
-    """Return the facts with which the store lists changes since the first scan, as `StoreSource` takes them.
+    """Return facts of the first scan from which the store can list later changes, for `StoreSource`.
 
     Raises:
-        RunError, StoreError: the first scan cannot be used for that. The message says why.
+        RunError, StoreError: the first scan has no such facts. The message says why.
     """
     table, facts = source.cache.where("tables/ledgers"), reusable_facts(source.cache.run_store, "ledgers")
     return earlier_ledgers(table, facts, source.store.root, store.history()).to_json()
@@ -222,7 +222,7 @@ class ClusterMetadata:
         return self.first.cut is None and all(map(instance_id_missing, both_scans))
 
     def bookies_listed(self) -> bool:
-        """Return whether all cookies and registrations were read. If not, an absent one is unknown."""
+        """Return whether all cookies and registrations were read. If not, their absence proves nothing."""
         return self._hidden_bookies() is None
 
     def bookies_seen(self) -> BookiesListed:
@@ -237,7 +237,7 @@ class ClusterMetadata:
         return {name: path for name, path in unclear_bookies if name is not None}
 
     def ids_drawn(self) -> tuple[Ids, ...]:
-        """Return the id ranges of the ledger id generators, each with its next id, by the last scan."""
+        """Return the id range and the next id of each ledger id generator, as of the last scan."""
         return ids_drawn(self.second.nodes, self.source.layout)
 
     def bare(self) -> bool:

@@ -1,4 +1,4 @@
-"""The first scan of a cluster's metadata, M0, before the bookies are read, and the ids it may have missed.
+"""The first scan of a cluster's metadata (M0), before bookies are read, and the ids that it may miss.
 
 `auditor.audit.metadata` has the second scan, M1.
 """
@@ -211,16 +211,16 @@ REASONS = 5
 """Largest number of reasons that a report gives for ledger ids in doubt."""
 
 MOST_ELSEWHERE = 10_000
-"""Number of ledgers at paths of another layout above which they count as a whole ledger tree.
+"""Number of ledgers at paths of another layout above which these always count as a whole ledger tree.
 
-If they did not, each ledger would make a range of ids in doubt.
+If they did not, each of these ledgers would add a range of ids in doubt.
 """
 
 _LAYOUT = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
 
 
 def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
-    """Return the number of ids of ledgers that may exist unseen, and why. None if there are none.
+    """Return the number of ledger ids in doubt, which the scan may have missed, and the reasons. None if 0.
 
     Runs up to two queries.
     """

@@ -4,8 +4,8 @@
     "bucket","pulsar/UUID-ledger-7","1048576"     CSV without a header, as S3 Inventory writes it
     Parquet with these columns
 
-Other columns are ignored. The program does not access the bucket: somebody who may list it makes the
-inventory.
+Other columns are ignored. The program does not access the bucket. Somebody with permission to list the
+bucket makes the inventory.
 """
 
 from pathlib import Path
@@ -31,7 +31,7 @@ _INVENTORY = 3
 
 
 def check_listing(path: str | None) -> None:
-    """Check the path of ``--offload-listing`` before anything is read. It is None without the option.
+    """Check the path of ``--offload-listing`` before anything is read. None means no such option.
 
     Raises:
         UsageError: there is no such file or directory.

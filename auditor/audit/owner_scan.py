@@ -59,7 +59,7 @@ _OPEN = {
     "foreign": "of other applications, or of namespaces that no store has",
     "unnamed": "without custom metadata",
 }
-"""Standings of ledgers that no owner names and that do not count as unowned, with words for the report."""
+"""Standings of ledgers without an owner that still do not count as unowned, with words for the report."""
 
 NOTHING_MATCHED = StoreMatches({}, {}, {})
 
@@ -136,7 +136,7 @@ def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri]) -> None
 
 
 def resolve_cursors(owners: Owners, first: FirstScan, indexes: Indexes) -> Owners:
-    """Add the ledgers that only entries of cursor ledgers name (`auditor.audit.cursor_scan`)."""
+    """Add compacted ledgers whose ids only cursor ledgers contain (`auditor.audit.cursor_scan`)."""
     run = first.source.cache.run
     if owners.rows is None or run.exists(f"tables/ownership/{WHOLE}"):
         return owners

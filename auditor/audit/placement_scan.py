@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.audit.table_cache import TableCache
-from auditor.checks.ledger_queries import rule_of
+from auditor.checks.ledger_queries import rule_sentence
 from auditor.codecs.bookie import java_properties
 from auditor.codecs.pulsar import bookie_racks
 from auditor.codecs.pulsar.placement_config import KEY
@@ -200,7 +200,7 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
 
 
 def _hidden_mapping(where: str) -> Remark:
-    """Return the remark for a store below a chroot without a rack mapping. ``where`` names the path."""
+    """Return the remark for a missing rack mapping below a chroot. ``where`` is its path and store."""
     advice = "if the brokers use another root, save its value and pass it with --racks FILE.json"
     return remark(RemarkKind.PLACEMENT, "no racks were found", f"none are at {where}", advice)
 
@@ -267,7 +267,7 @@ def write_locations(
 
 
 def with_placement(cache: TableCache, tables: Tables) -> Tables:
-    """Return ``tables`` with the table ``placement``. Return them unchanged without a policy to judge by.
+    """Return ``tables`` with the table ``placement``, or unchanged if there is no policy to judge by.
 
     The table is also left out if no bookie has a location, because every ledger would break the policy. The
     check bookie-without-location reports that once.
@@ -289,7 +289,7 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
         return list(placement.remarks)
     number = facts["located"] + facts["unlocated"]
     located_text = f"locations of {facts['located']} of {number} bookies are from {facts['mapping_origin']}"
-    policy = f"policy {rule_of(placement.settings)}, from {facts['policy_origin']}"
+    policy = f"policy {rule_sentence(placement.settings)}, from {facts['policy_origin']}"
     mapping = located_text if facts["mapping_origin"] else "no mapping was found"
     policy_remark = remark(RemarkKind.PLACEMENT, "placement is judged", policy, mapping)
     return [*placement.remarks, policy_remark, *_groups_remarks(placement.settings, facts)]

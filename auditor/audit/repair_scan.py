@@ -1,7 +1,7 @@
 """State of AutoRecovery: its processes, the waiting ledgers, and the ledgers that can be read now.
 
-All of it is of the time of the metadata scans. A table is queried only if it can contain an answer. A cluster
-with all bookies registered and no under-replication marks therefore costs no query here.
+The state is that of the metadata scans. A table is queried only if it can contain an answer. A cluster with
+all bookies registered and no under-replication marks therefore costs no query here.
 """
 
 from collections.abc import Collection
@@ -52,7 +52,7 @@ def _knows_registrations(roster: Roster) -> bool:
 
 
 class QueueTables(NamedTuple):
-    """The tables for counts of waiting ledgers. Under-replication marks are those of the first scan."""
+    """Tables to count ledgers that wait for re-replication. ``marks`` are those of the first scan."""
 
     ledgers: DataFrame
     marks: DataFrame
@@ -67,7 +67,7 @@ def with_repair_state(
     tables: QueueTables,
     previous: RunSummary | None,
 ) -> Roster:
-    """Return the roster with the state of AutoRecovery, and the number of waiting ledgers.
+    """Return the roster with the state of AutoRecovery, and the number of ledgers that wait for it.
 
     ``previous`` is the run before. Marks made since that run are counted. None if there is no earlier run.
     """

@@ -124,7 +124,7 @@ def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | 
     """
     live = is_live(identity["metadata"])
     unfinished: list[tuple[int, str]] = []
-    for path in directories_with(MANIFEST, runs, missing=True):
+    for path in directories_with(MANIFEST, runs, may_be_missing=True):
         run = RunDirectory(path)
         try:
             if run.exists(REPORT):

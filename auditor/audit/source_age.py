@@ -71,11 +71,11 @@ def collection_times(bookies: ClusterBookies) -> dict[str, int]:
 
 
 def find_foreign_sources(first: FirstScan, bookies: ClusterBookies) -> dict[str, str]:
-    """Return a reason for each bookie if the directories of all bookies are another cluster's. Else none.
+    """Return a reason for each bookie if all directories are of another cluster. Else an empty dict.
 
     If only some bookies' directories are foreign, their disks were exchanged. That is a fault of the bookies,
-    not of the source. Nothing is returned either if a bookie has no cookie with the store's own instance id.
-    The store may then have been formatted while the bookies ran.
+    not of the source. The dict is also empty if a bookie has no cookie with the store's own instance id: the
+    store may have been formatted while the bookies ran.
     """
     bookie_ids = [name for name, bookie in bookies.attribution.bookies.items() if bookie.found]
     own_instance_bookies = {

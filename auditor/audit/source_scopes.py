@@ -3,7 +3,7 @@
 An object that a source lacks counts as absent only within the proved scope. The metadata covers every ledger
 of its cluster if four conditions hold. It was listed without a gap. Bookies carry its instance id. Its id
 generator is beyond every id in use. No bookie and no part of the ledger tree lost more than a fifth of its
-ledgers unexplained. Cookies, registrations and ensembles together show which bookies exist.
+ledgers without explanation. Cookies, registrations and ensembles together show which bookies exist.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -256,7 +256,7 @@ def make_holds(
     configuration: CheckConfiguration,
     options: AuditOptions,
 ) -> HoldsMade:
-    """Derive holds and actions, and count what the report has of large tables."""
+    """Derive holds and actions, and query large tables for the numbers of the report."""
     as_of = oldest_as_of(sources) or source.scan_time
     newest = newest_as_of(sources, source.scan_time)
     scope = RunScope(not any(holes), owners.rows is not None, as_of, newest, configuration.unheld)

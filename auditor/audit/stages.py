@@ -104,7 +104,8 @@ def with_stages(page: str, stages: Sequence[Stage]) -> str:
 def modules_of(stage: Stage) -> list[str]:
     """Return the modules of auditor/audit that do the work of a stage.
 
-    They are the module of its function, or those from which a function of `STAGE_FUNCTIONS` calls functions.
+    For a function of `STAGE_FUNCTIONS`, these are the modules of the functions that it calls. For any other
+    function, it is the function's own module.
     """
     home = stage.function.__module__
     if home != STAGE_FUNCTIONS:

@@ -20,7 +20,7 @@ from auditor.audit.offload_scan import offload_remarks
 from auditor.audit.owner_scan import Owners, owner_remarks
 from auditor.audit.placement_scan import Placement, placement_facts, placement_remarks
 from auditor.audit.space_scan import foresight_remarks, space_remarks
-from auditor.checks import ALL, OF_TABLES
+from auditor.checks import ALL, TABLE_CHECKS
 from auditor.checks.check import Need
 from auditor.checks.configuration import CheckConfiguration
 from auditor.checks.needs import Sight
@@ -48,8 +48,8 @@ from auditor.model.run_facts import (
     remark_with_reason,
 )
 from auditor.model.states import BookieRead, LedgerStatus, MarkRow
-from auditor.reports.blind_spots import saw_nothing
-from auditor.reports.simulation import near_words, possible_loss_words
+from auditor.reports.blind_spots import checks_without_input
+from auditor.reports.simulation import near_loss_sentences, possible_loss_words
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.run_inputs import owner_identities
@@ -64,7 +64,7 @@ from auditor.tables.verdicts import NOTHING_JUDGED
 
 ON_ABSENCE = frozenset(
     {check.id for check in ALL if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
-    | {check.id for check in OF_TABLES if check.asks in ("orphans", "ownership", "offload_objects")}
+    | {check.id for check in TABLE_CHECKS if check.asks in ("orphans", "ownership", "offload_objects")}
 )
 """Checks whose findings say that the metadata lacks an object."""
 
@@ -177,7 +177,7 @@ def summarise(audited: Audited) -> Report:
         checks=audited.configuration.facts(),
     )
     report = Report.make(run, source.cluster, audited.numbers.coverage, audited.numbers.samples)
-    return replace(report, run=replace(run, blind=list(saw_nothing(report))))
+    return replace(report, run=replace(run, blind=list(checks_without_input(report))))
 
 
 def _near_loss(
@@ -189,7 +189,7 @@ def _near_loss(
     would be a possible loss. Possible losses are then left out.
     """
     levels = near_loss(run, locations, repair.down)
-    words = [*near_words(levels), *(possible_loss_words(levels) if has_sources else [])]
+    words = [*near_loss_sentences(levels), *(possible_loss_words(levels) if has_sources else [])]
     remarks = [remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *words)] if words else []
     if repair.single_copy:
         remarks.append(remark(RemarkKind.ONE_REACHABLE, single_copy_words(repair)))

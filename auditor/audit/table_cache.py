@@ -1,4 +1,4 @@
-"""The tables of a run: which ones it has written or found, and their files.
+"""The tables that a run has written or found, and their files.
 
 A table is written once. If its files are complete, it is not made again. Some steps need only a few rows of a
 large table. These rows are written to scratch tables, which are deleted after the checks.
@@ -154,7 +154,7 @@ class TableCache:
 
 
 def count_values(files: TableFiles, column: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Count the values of a column of text in some files of a table: rows of ``schema``."""
+    """Yield the number of rows for each value of a text column. The result has the columns of ``schema``."""
     for rows in files.row_groups((column,), (column,), _ROWS_AT_ONCE):
         counts = rows[column].cast(pa.string()).value_counts()
         yield pa.RecordBatch.from_arrays([counts.field(0), counts.field(1)], schema=schema)

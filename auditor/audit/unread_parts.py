@@ -55,7 +55,7 @@ def bookies_with_unread_logs(tables: Tables) -> frozenset[str]:
 
 
 def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
-    """Return the keys of the earlier run's holds on entry logs with unread bytes, and of their bookies."""
+    """Return the keys of earlier holds on entry logs that now have unread bytes, and of their bookies."""
     unread_parts = logs_with_unknown_bytes(tables)
     if unread_parts is None:
         return frozenset()
@@ -76,9 +76,10 @@ _ON_ANSWERS = "index-incomplete"
 
 
 def doubted_by_answers(tables: Tables, earlier: DataFrame) -> frozenset[tuple[str, str | None]]:
-    """Return pairs of check and bookie: `_ON_ANSWERS` with each bookie that has an unknown copy.
+    """Return pairs of `_ON_ANSWERS` and each bookie with a copy that may be present or missing.
 
-    An answer of the bookie might show the copy. Empty if the earlier run has no hold of this check.
+    Earlier holds of these pairs stay, because an answer of the bookie might show the copy. Empty if the
+    earlier run has no hold of this check.
     """
     if earlier.where(F.col("reason") == _ON_ANSWERS).isEmpty():
         return frozenset()
@@ -89,7 +90,7 @@ def doubted_by_answers(tables: Tables, earlier: DataFrame) -> frozenset[tuple[st
 def doubted_by_foresight(
     tables: Tables, unread_records: Collection[str]
 ) -> frozenset[tuple[str, str | None]]:
-    """Return pairs of check and bookie: gc-would-delete-live with bookies that may delete a needed copy.
+    """Return gc-would-delete-live paired with each bookie whose garbage collection may delete a needed copy.
 
     ``unread_records`` are bookies with copies of ledgers whose metadata records could not be decoded. Such a
     record says neither whether an ensemble names the bookie, nor how many other copies there should be.
@@ -122,9 +123,9 @@ def _bookies_of(query: TableQuery[Tables], tables: Tables) -> frozenset[str]:
 
 
 def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
-    """Return bookies with copies of ledgers whose metadata records could not be decoded, or None.
+    """Return bookies with copies of ledgers whose metadata records could not be decoded.
 
-    None means that all records could be decoded. Any of these copies may be the last one.
+    Any of these copies may be the last one. Returns None if all records could be decoded.
     """
     unread_parts = ledgers_with_unread_record(tables)
     if unread_parts.isEmpty():

@@ -132,20 +132,20 @@ ALL: tuple[Check, ...] = tuple(
 # Former ids too, because scripts may use them.
 BY_ID: dict[str, Check] = {name: check for check in ALL for name in (check.id, *check.aliases)}
 
-_PLACES = {check.id: place for place, check in enumerate(ALL)}
+_POSITIONS = {check.id: position for position, check in enumerate(ALL)}
 
 
-def place_of_check(urgency: str, severity: str, id: str) -> tuple[int, int, int, str]:
+def check_order(urgency: str, severity: str, id: str) -> tuple[int, int, int, str]:
     """Return the sort key of a check's findings in reports: urgency, severity, place in the catalogue, id.
 
-    >>> place_of_check("lost", "critical", "entry-lost") < place_of_check("rest", "critical", "start-refused")
+    >>> check_order("lost", "critical", "entry-lost") < check_order("rest", "critical", "start-refused")
     True
     """
-    return Urgency(urgency).rank, Severity(severity).rank, _PLACES.get(id, len(ALL)), id
+    return Urgency(urgency).rank, Severity(severity).rank, _POSITIONS.get(id, len(ALL)), id
 
 
-OF_TABLES: tuple[TableCheck, ...] = tuple(check for check in ALL if isinstance(check, TableCheck))
-OF_BOOKIES: tuple[RosterCheck, ...] = tuple(check for check in ALL if isinstance(check, RosterCheck))
+TABLE_CHECKS: tuple[TableCheck, ...] = tuple(check for check in ALL if isinstance(check, TableCheck))
+ROSTER_CHECKS: tuple[RosterCheck, ...] = tuple(check for check in ALL if isinstance(check, RosterCheck))
 
 __all__ = [
     "ALL",
@@ -153,8 +153,8 @@ __all__ = [
     "FINDING_COLUMNS",
     "GROUPS",
     "GROUP_OF",
-    "OF_BOOKIES",
-    "OF_TABLES",
+    "ROSTER_CHECKS",
+    "TABLE_CHECKS",
     "SECTIONS",
     "Basis",
     "Check",
@@ -162,5 +162,5 @@ __all__ = [
     "RosterCheck",
     "Severity",
     "TableCheck",
-    "place_of_check",
+    "check_order",
 ]

@@ -15,7 +15,7 @@ from auditor.checks.check import (
     check,
 )
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers
-from auditor.model.alias_evidence import LEAST_LEDGERS
+from auditor.model.alias_evidence import MIN_COMPARED_LEDGERS
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
 
@@ -72,7 +72,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     bookie_rows = alias_rows.groupBy("bookie_id").agg(
         F.sum("ledgers").alias("ledgers"),
         F.sum("closed").alias("closed"),
-        F.max((F.col("ledgers") >= LEAST_LEDGERS) | F.col("same_bookie")).alias("sure"),
+        F.max((F.col("ledgers") >= MIN_COMPARED_LEDGERS) | F.col("same_bookie")).alias("sure"),
         F.array_join(F.array_sort(F.collect_set("alias")), ", ").alias("ids"),
         F.array_sort(
             F.collect_list(F.struct("alias", "has_cookie", "ledgers", "closed", "sample", "same_bookie"))
@@ -91,7 +91,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
 
 def _copies_of_unregistered(tables: Tables) -> DataFrame:
-    """Return surplus copies on live bookies with the vanished id (``alias``) that should hold the same."""
+    """Return surplus copies on live bookies, each with the vanished id (``alias``) whose entries it has."""
 
     from auditor.tables.gc_foresight import other_ids
 

@@ -1,4 +1,4 @@
-"""Ledgers with an entry on fewer bookies than acknowledged it."""
+"""Ledgers with an entry on fewer bookies than their ack quorum."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, Severity, Tables, Urgency, check
 from auditor.checks.ledger_queries import ledgers_of_class

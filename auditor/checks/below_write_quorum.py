@@ -1,4 +1,4 @@
-"""Ledgers with an entry on fewer bookies than its write quorum."""
+"""Ledgers with an entry on fewer bookies than their write quorum."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, Severity, Tables, check
 from auditor.checks.ledger_queries import ledgers_of_class

@@ -1,6 +1,6 @@
 """Bookies with several ids."""
 
-from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts, suspect_where
+from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts, suspect_where
 from auditor.checks.check import (
     ERASES,
     ActionKind,
@@ -87,24 +87,24 @@ def bookie_alias(roster: Roster) -> Findings:
 
 
 def _finding(members: list[Row], edges: list[Row]) -> Row:
-    stranded = [row for row in members if row["named"] and row["registered"] is None]
-    bookie_id = min(row["bookie_id"] for row in stranded)
-    depending = sum(row["depending"] for row in stranded)
+    stranded_ids = [row for row in members if row["named"] and row["registered"] is None]
+    bookie_id = min(row["bookie_id"] for row in stranded_ids)
+    dependent_rows = sum(row["depending"] for row in stranded_ids)
     look_alikes = sorted({row["bookie_id"] for row in members} - {bookie_id})
     rules = sorted({row["rule"] for row in edges})
     # After two disks were swapped, one bookie's ledgers look like another's.
-    suspect = any(row["suspect"] for row in members)
+    is_suspect = any(row["suspect"] for row in members)
     return bookie_finding(
         bookie_id,
         f"{bookie_id} is not registered and looks like one bookie with {', '.join(look_alikes)} "
-        f"({', '.join(rules)}); {number_of(depending, 'ledger depends', 'ledgers depend')} on it",
+        f"({', '.join(rules)}); {count_text(dependent_rows, 'ledger depends', 'ledgers depend')} on it",
         {
             "ids": sorted_facts(members, *_MEMBER),
             "edges": sorted_facts(edges, "one", "other", "rule", "joins", "evidence", "against"),
-            "attribution_suspect": suspect,
+            "attribution_suspect": is_suspect,
         },
-        severity=Severity.NOTE if depending == 0 else None,
-        confidence=suspect_where(Rule.SAME_LEDGERS.value not in rules or suspect),
+        severity=Severity.NOTE if dependent_rows == 0 else None,
+        confidence=suspect_where(Rule.SAME_LEDGERS.value not in rules or is_suspect),
     )
 
 

@@ -1,6 +1,6 @@
-"""Bookies with a cookie and ledgers that are not registered."""
+"""Unregistered bookies that have a cookie and ledgers."""
 
-from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import ActionKind, Basis, Findings, Need, Roster, Severity, roster_check
 
 
@@ -40,6 +40,6 @@ def bookie_down(roster: Roster) -> Findings:
             yield bookie_finding(
                 row["bookie_id"],
                 f"{row['bookie_id']} is not registered; "
-                f"{number_of(row['ledgers'], 'ledger names it', 'ledgers name it')}",
+                f"{count_text(row['ledgers'], 'ledger names it', 'ledgers name it')}",
                 {name: row[name] for name in ("ledgers", "depending", "replicas", "read")},
             )

@@ -69,13 +69,13 @@ def suspect_where(condition: bool) -> Confidence:
     return Confidence.SUSPECT if condition else Confidence.CONFIRMED
 
 
-def number_of(number: int, singular: str, many: str) -> str:
+def count_text(number: int, singular_form: str, plural_form: str) -> str:
     """Return a number with its noun, as `auditor.checks.finding_rows.words` writes it.
 
-    >>> number_of(1, "ledger names", "ledgers name"), number_of(0, "ledger names", "ledgers name")
+    >>> count_text(1, "ledger names", "ledgers name"), count_text(0, "ledger names", "ledgers name")
     ('1 ledger names', '0 ledgers name')
     """
-    return f"{number} {singular if number == 1 else many}"
+    return f"{number} {singular_form if number == 1 else plural_form}"
 
 
 def sorted_facts(rows: Iterable[Mapping[str, Any]], *fields: str) -> list[Row]:
@@ -88,15 +88,15 @@ def sorted_facts(rows: Iterable[Mapping[str, Any]], *fields: str) -> list[Row]:
     return sorted(facts, key=lambda row: [(value is not None, value) for value in row.values()])
 
 
-def group_rows(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> dict[Any, list[Row]]:
-    """Return the rows grouped by ``key``, in the order in which each key occurs first.
+def group_rows(rows: Iterable[Row], group_key: Callable[[Row], Hashable]) -> dict[Any, list[Row]]:
+    """Return the rows grouped by ``group_key``, in the order in which each key occurs first.
 
     >>> group_rows([{"n": 1}, {"n": 3}, {"n": 2}], lambda row: row["n"] % 2)
     {1: [{'n': 1}, {'n': 3}], 0: [{'n': 2}]}
     """
     groups: dict[Any, list[Row]] = {}
     for row in rows:
-        groups.setdefault(key(row), []).append(row)
+        groups.setdefault(group_key(row), []).append(row)
     return groups
 
 
@@ -110,12 +110,12 @@ def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
     Returns:
         One row per bookie: ``total`` sure rows, ``doubted`` rows, and a ``sample`` of ledgers, sure ones if
         there are any. Each column of ``sums`` has the sum of the sure rows. A column with the prefix
-        ``doubted_`` has that of the doubtful rows.
+        ``doubted_`` has the sum of the doubtful rows.
     """
     kinds = with_ledgers(rows, ["bookie_id", "doubtful"], *(F.sum(name).alias(name) for name in sums))
 
-    def total(name: str, condition: str, called: str) -> Column:
-        return F.expr(f"coalesce(sum(CASE WHEN {condition} THEN {name} END), 0) AS {called}")
+    def total(name: str, condition: str, column_name: str) -> Column:
+        return F.expr(f"coalesce(sum(CASE WHEN {condition} THEN {name} END), 0) AS {column_name}")
 
     totals = kinds.groupBy("bookie_id").agg(
         total("total", "NOT doubtful", "sure"),
@@ -127,7 +127,7 @@ def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
     return totals.withColumnRenamed("sure", "total")
 
 
-def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
+def other_entries_findings(tables: Tables, column: str, purpose_words: str) -> DataFrame:
     """Return one finding per bookie that holds entries which a column of ``judged`` lists.
 
     A ledger is doubtful if it is not closed, changed between the two metadata scans, or may belong to another
@@ -136,7 +136,7 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
     Args:
         tables: the tables of the run.
         column: the column of ``judged``.
-        what: the words after "entries of 5 ledgers" in the message.
+        purpose_words: the words after "entries of 5 ledgers" in the message.
     """
 
     from auditor.tables.scans import doubtful
@@ -167,7 +167,7 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
             "{bookie_id} holds {entries + doubted_entries:entry|entries} of {total + "
             "doubted:ledger|ledgers} {what}: about {bytes + doubted_bytes:byte|bytes} by the ledgers' "
             "lengths, for example ledger {sample:,}{doubts}",
-            what=what,
+            what=purpose_words,
             doubts=doubts(),
         ),
         evidence="total AS ledgers, entries, bytes AS bytes_estimate, doubted AS doubted_ledgers, "
@@ -178,8 +178,8 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
 
 def doubts() -> Column:
     """Return the end of a sentence about a row of `count_per_bookie`: the number of its doubtful ledgers."""
-    clause = words("; {doubted} of these ledgers are unconfirmed: not closed, or changing")
-    return F.when(F.col("doubted") > 0, clause).otherwise("")
+    doubt_clause = words("; {doubted} of these ledgers are unconfirmed: not closed, or changing")
+    return F.when(F.col("doubted") > 0, doubt_clause).otherwise("")
 
 
 SHOWN = 10
@@ -204,8 +204,8 @@ def logs(tables: Tables) -> DataFrame:
         and ``keeps``: the ledgers that keep the log, the largest first.
     """
     name = F.expr(LEDGER_NAME)
-    has_ledger = F.col("ledger_id").isNotNull()
-    kept_ledger = has_ledger & F.col("remains")
+    has_ledger_id = F.col("ledger_id").isNotNull()
+    is_kept_ledger = has_ledger_id & F.col("remains")
     # A ledger with surplus entries has two rows in a log; add them up.
     ledger_parts = (
         tables.space.where("kind = 'log' and not current and bookie_id is not null")
@@ -217,13 +217,15 @@ def logs(tables: Tables) -> DataFrame:
             F.max(F.col("class").isin(*_UNCLEAR_CLASSES)).alias("unclear"),
         )
     )
-    largest = F.when(kept_ledger, F.struct((-F.col("bytes")).alias("order"), name.alias("ledger"), "bytes"))
+    largest = F.when(
+        is_kept_ledger, F.struct((-F.col("bytes")).alias("order"), name.alias("ledger"), "bytes")
+    )
     return (
         ledger_parts.groupBy("bookie_id", "directory", "path")
         .agg(
             F.sum("bytes").alias("bytes"),
-            F.coalesce(F.sum(F.when(has_ledger, F.col("bytes"))), F.lit(0)).alias("entries"),
-            F.coalesce(F.sum(F.when(kept_ledger, F.col("bytes"))), F.lit(0)).alias("remain"),
+            F.coalesce(F.sum(F.when(has_ledger_id, F.col("bytes"))), F.lit(0)).alias("entries"),
+            F.coalesce(F.sum(F.when(is_kept_ledger, F.col("bytes"))), F.lit(0)).alias("remain"),
             F.max("unclear").alias("unclear"),
             F.max("unflushed").alias("unflushed"),
             F.slice(F.array_sort(F.collect_list(largest)), 1, LEDGERS_SHOWN).alias("keeps"),
@@ -235,10 +237,10 @@ def logs(tables: Tables) -> DataFrame:
 
 def logs_per_bookie(rows: DataFrame, *aggregates: Column) -> DataFrame:
     """Return one row per bookie: ``logs``, their ``bytes``, the largest as ``sample``, and ``aggregates``."""
-    place = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
+    bookie_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
     log_struct = F.struct("place", "path", "bytes", "entries", "remain", "keeps")
     bookie_rows = (
-        rows.withColumn("place", place)
+        rows.withColumn("place", bookie_rank)
         .groupBy("bookie_id")
         .agg(
             F.count("*").alias("logs"),

@@ -1,4 +1,4 @@
-"""Bookie ids that no server accepts, or that only an error in its pattern accepts."""
+"""Bookie ids that no server accepts, or that it accepts only because of an error in its pattern."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows
@@ -36,9 +36,9 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
     """
     id = F.col("bookie_id")
     is_accepted = id.rlike(rf"\A{ACCEPTED}\z") & ~id.rlike(rf"\A{RESERVED}\z")
-    stored = tables.bookies.where(F.col("has_cookie") | F.col("registered").isNotNull())
-    refused = finding_rows(
-        stored.where(~is_accepted),
+    stored_ids = tables.bookies.where(F.col("has_cookie") | F.col("registered").isNotNull())
+    refused_findings = finding_rows(
+        stored_ids.where(~is_accepted),
         bookie_id="bookie_id",
         message="a cookie or registration has the name '{bookie_id}', which is not a bookie id",
         evidence="has_cookie, registered",
@@ -53,4 +53,8 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         message="'{bookie_id}' is a bookie id that BookKeeper takes and BP-41 does not allow",
         evidence="named, has_cookie, registered",
     )
-    return ledgers_breaking(tables, "bookie-id-invalid").unionByName(refused).unionByName(unportable_ids)
+    return (
+        ledgers_breaking(tables, "bookie-id-invalid")
+        .unionByName(refused_findings)
+        .unionByName(unportable_ids)
+    )

@@ -1,6 +1,6 @@
 """Ids in ensembles that stand for no bookie."""
 
-from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
@@ -37,7 +37,7 @@ def bookie_id_reserved(roster: Roster) -> Findings:
             yield bookie_finding(
                 row["bookie_id"],
                 f"{row['bookie_id']} means no bookie; "
-                f"{number_of(row['ledgers'], 'ledger names', 'ledgers name')} it, "
-                f"{number_of(row['depending'], 'ledger depends', 'ledgers depend')} on it",
+                f"{count_text(row['ledgers'], 'ledger names', 'ledgers name')} it, "
+                f"{count_text(row['depending'], 'ledger depends', 'ledgers depend')} on it",
                 {name: row[name] for name in ("ledgers", "depending", "registered")},
             )

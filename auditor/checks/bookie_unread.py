@@ -1,6 +1,6 @@
 """Bookies whose indexes the audit could not read completely."""
 
-from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import Basis, Confidence, Findings, Roster, Row, Severity, Urgency, roster_check
 from auditor.model.cookie import Source
 from auditor.model.states import BookieRead
@@ -50,8 +50,8 @@ def bookie_unread(roster: Roster) -> Findings:
             name,
             f"{name} was {'read in part' if row['read'] == BookieRead.PARTIAL else 'not read'}: "
             f"{row['reason'] or 'no reason is known'}; "
-            f"{number_of(row['ledgers'], 'ledger names it', 'ledgers name it')}, "
-            f"{number_of(row['replicas'], 'replica', 'replicas')} undecided at most",
+            f"{count_text(row['ledgers'], 'ledger names it', 'ledgers name it')}, "
+            f"{count_text(row['replicas'], 'replica', 'replicas')} undecided at most",
             {field: row[field] for field in ("read", "reason", "ledgers", "replicas")},
             confidence=Confidence.UNKNOWN,
             unknown=[name],
@@ -64,8 +64,8 @@ def _none_read(unread: list[Row]) -> Row:
     replicas = sum(row["replicas"] for row in unread)
     return bookie_finding(
         None,
-        f"no bookie was read: {reason}; {number_of(replicas, 'replica', 'replicas')} on "
-        f"{number_of(len(unread), 'bookie', 'bookies')} were not checked",
+        f"no bookie was read: {reason}; {count_text(replicas, 'replica', 'replicas')} on "
+        f"{count_text(len(unread), 'bookie', 'bookies')} were not checked",
         {"read": BookieRead.UNREAD, "reason": reason, "bookies": len(unread), "replicas": replicas},
         confidence=Confidence.UNKNOWN,
         unknown=sorted(row["bookie_id"] for row in unread),

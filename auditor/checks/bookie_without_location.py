@@ -1,6 +1,6 @@
 """Bookies without a location in the mapping."""
 
-from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 from auditor.model.amounts import first_names
 from auditor.model.placement import Policy
@@ -33,7 +33,7 @@ def bookie_without_location(roster: Roster) -> Findings:
         Not reported if the policy is none. If no bookie has a location, `placement-violated` is not
         reported.
     """
-    from auditor.model.adherence import DEFAULTS  # imports NumPy, too slow for bkaudit explain check
+    from auditor.model.adherence import DEFAULT_PATHS  # imports NumPy, too slow for bkaudit explain check
 
     settings = roster.cluster.placement
     if settings is None or settings.policy is Policy.NONE:
@@ -41,11 +41,11 @@ def bookie_without_location(roster: Roster) -> Findings:
     named_ids = {row["bookie_id"] for row in roster.bookies if row["named"] or row["registered"]}
     unlocated = sorted(named_ids - {name for name in named_ids if roster.locations.path(name) is not None})
     if unlocated:
-        place = DEFAULTS[settings.policy]
+        default_location = DEFAULT_PATHS[settings.policy]
         names = first_names(unlocated, SHOWN)
         yield bookie_finding(
             None,
-            f"{number_of(len(unlocated), 'bookie has', 'bookies have')} no location, of {len(named_ids)}, "
-            f"and servers take them to be in {place}: {names}",
-            {"bookies": unlocated, "of": len(named_ids), "default": place},
+            f"{count_text(len(unlocated), 'bookie has', 'bookies have')} no location, of {len(named_ids)}, "
+            f"and servers take them to be in {default_location}: {names}",
+            {"bookies": unlocated, "of": len(named_ids), "default": default_location},
         )

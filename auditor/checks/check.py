@@ -41,8 +41,9 @@ Way = Literal["records", "copies", "disks", "owners"]
 class Basis(StrEnum):
     """What the absence of a finding rests on. A finding counts as fixed only if a run looked at its basis.
 
-    A member has a word, its ``way``, its ``table`` and its ``needs``. Without the table the run did not look
-    at the basis; None if no table decides. Checks have these needs unless they declare others.
+    A member has a word, its ``way``, its ``table`` and its ``needs``. A run that lacks the table did not look
+    at the basis. ``table`` is None if no table decides that. A check has the ``needs`` of its basis unless it
+    declares others.
     """
 
     METADATA = "metadata", "records"
@@ -89,7 +90,7 @@ FINDING_COLUMNS = {
 
 
 MUST_HOLD = DATA_LOSS
-"""Urgencies whose checks must declare holds: actions that their findings forbid."""
+"""Urgencies that require a check to declare its holds. A hold is an action that its findings forbid."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,8 @@ class Check:
     def __post_init__(self) -> None:
         if missing := [name for name in SECTIONS if not self.sections.get(name)]:
             raise TypeError(f"{self.id} does not document: {', '.join(missing)}")
-        if repeated := manual.repeated_headings(self._manual):
-            raise TypeError(f"{self.id} documents more than once: {', '.join(repeated)}")
+        if repeated_headings := manual.repeated_headings(self._manual_page):
+            raise TypeError(f"{self.id} documents more than once: {', '.join(repeated_headings)}")
         try:
             manual.commands(self.sections["Commands"])
         except ValueError as error:
@@ -145,12 +146,12 @@ class Check:
     @property
     def title(self) -> str:
         """Return the first line of the manual page, one sentence."""
-        return self._manual.partition("\n")[0]
+        return self._manual_page.partition("\n")[0]
 
     @property
     def sections(self) -> dict[str, str]:
         """Return the sections of the manual page: text by heading, in order."""
-        return manual.sections(self._manual)
+        return manual.sections(self._manual_page)
 
     @property
     def commands(self) -> tuple[Command, ...]:
@@ -160,11 +161,11 @@ class Check:
     @property
     def all_needs(self) -> frozenset[Need]:
         """Return the declared needs, and the metadata if the basis is metadata or owners."""
-        of_records = self.rests_on.way in ("records", "owners")
-        return self.needs | {Need.METADATA} if of_records else self.needs
+        is_of_records = self.rests_on.way in ("records", "owners")
+        return self.needs | {Need.METADATA} if is_of_records else self.needs
 
     @property
-    def _manual(self) -> str:
+    def _manual_page(self) -> str:
         return inspect.getdoc(self.find) or ""
 
 
@@ -186,12 +187,14 @@ class TableCheck(Check):
     @property
     def columns(self) -> tuple[str, ...]:
         """Return FINDING_COLUMNS as SQL over the rows of ``find``; the check's values replace nulls."""
-        milder = ", ".join(f"'{severity}'" for severity in Severity if not severity.at_least(self.severity))
-        own = f"'{self.urgency}'"
-        if milder:
-            own = f"IF(severity IN ({milder}), '{Urgency.REST}', {own})"
+        milder_severities = ", ".join(
+            f"'{severity}'" for severity in Severity if not severity.at_least(self.severity)
+        )
+        urgency_sql = f"'{self.urgency}'"
+        if milder_severities:
+            urgency_sql = f"IF(severity IN ({milder_severities}), '{Urgency.REST}', {urgency_sql})"
         expressions = {
-            "urgency": f"coalesce(urgency, {own}) AS urgency",
+            "urgency": f"coalesce(urgency, {urgency_sql}) AS urgency",
             "severity": f"coalesce(severity, '{self.severity}') AS severity",
         }
         return tuple(expressions.get(name, name) for name in FINDING_COLUMNS)

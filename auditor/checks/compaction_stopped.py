@@ -42,20 +42,22 @@ def compaction_stopped(tables: Tables) -> DataFrame:
     """
     scan_time, settings = tables.cluster.scan_time, tables.collector
     intervals = tables.cluster.settings.compaction_intervals
-    late = {
+    late_rows = {
         kind: F.coalesce(F.col(f"{kind}_since") < scan_time - intervals * interval * 1000, F.lit(False))
         for kind, interval in (("minor", settings.minor_interval), ("major", settings.major_interval))
     }
-    earliest_time = F.least(*(F.when(is_late, F.col(f"{kind}_since")) for kind, is_late in late.items()))
+    earliest_time = F.least(*(F.when(is_late, F.col(f"{kind}_since")) for kind, is_late in late_rows.items()))
     registered_bookies = tables.bookies.where("registered is not null").select("bookie_id")
     bookie_rows = with_samples(
-        tables.log_foresight.where((late["minor"] | late["major"]) & (F.coalesce("needed", F.lit(0)) == 0)),
+        tables.log_foresight.where(
+            (late_rows["minor"] | late_rows["major"]) & (F.coalesce("needed", F.lit(0)) == 0)
+        ),
         "bookie_id",
         "path",
         F.sum(F.col("bytes") - F.col("remain")).alias("frees"),
         F.count_if(suspended()).alias("suspended"),
         F.min(earliest_time).alias("since"),
-        F.count_if(late["minor"]).alias("minor"),
+        F.count_if(late_rows["minor"]).alias("minor"),
     ).join(F.broadcast(registered_bookies), "bookie_id")
     return finding_rows(
         with_attribution(bookie_rows, tables),

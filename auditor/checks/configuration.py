@@ -6,9 +6,9 @@
     stuck_hours = 48
 
 ``--checks`` replaces ``checks`` of the file, and ``--skip-checks`` replaces ``skip_checks``. A run without
-some checks is incomplete: their silence means nothing. The gate therefore refuses actions that the holds of
-these checks could forbid (`kinds_without_holds`). It treats a check with a less careful constant than the
-default in the same way.
+some checks is incomplete: it proves nothing about their faults. The gate therefore refuses actions that the
+holds of these checks could forbid (`kinds_without_holds`). It treats a check with a less careful constant
+than the default in the same way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from auditor.model.check_settings import (
     ChecksChosen,
     CheckSettings,
     constants,
-    default_of,
+    default_value,
     suggestion,
 )
 from auditor.model.holds import ActionKind
@@ -47,7 +47,7 @@ class CheckConfiguration:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return the JSON object that must be equal in a resumed run and the run that broke off."""
+        """Return the JSON object that must be equal in an interrupted run and the run that resumes it."""
         return {"not_run": list(self.not_run), "constants": asdict(self.settings)}
 
     @property
@@ -64,7 +64,7 @@ class CheckConfiguration:
             CheckConstant(
                 name=name,
                 value=getattr(self.settings, name),
-                default=default_of(name),
+                default=default_value(name),
                 unit=constant.unit,
                 reason=constant.reason,
             )
@@ -89,9 +89,11 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
     if not isinstance(table, dict):
         raise UsageError(f"{path}: constants: {table!r} is no TOML table")
     settings = CheckSettings.from_values(table, f"{path}: constants")
-    chosen = {*_ids(options.checks, "--checks")} or _of_file(values, "checks", path)
-    skipped = {*_ids(options.skip_checks, "--skip-checks")} or _of_file(values, "skip_checks", path)
-    not_run = tuple(check.id for check in ALL if (chosen and check.id not in chosen) or check.id in skipped)
+    chosen_ids = {*_ids(options.checks, "--checks")} or _ids_of_file(values, "checks", path)
+    skipped_ids = {*_ids(options.skip_checks, "--skip-checks")} or _ids_of_file(values, "skip_checks", path)
+    not_run = tuple(
+        check.id for check in ALL if (chosen_ids and check.id not in chosen_ids) or check.id in skipped_ids
+    )
     if len(not_run) == len(ALL):
         raise UsageError("checks: every check that was chosen is skipped too, so that none is left")
     return CheckConfiguration(settings, not_run)
@@ -122,7 +124,7 @@ def unknown_check(name: str) -> UsageError:
     return UsageError(f"{name!r} is not a check; {hint}")
 
 
-def _of_file(values: Mapping[str, Any], key: str, path: str | None) -> set[str]:
+def _ids_of_file(values: Mapping[str, Any], key: str, path: str | None) -> set[str]:
     """Return the ids of a key of the settings file: a string or a list of strings."""
     texts = values.get(key, [])
     texts = [texts] if isinstance(texts, str) else texts

@@ -51,11 +51,11 @@ def cookie_missing(roster: Roster) -> Findings:
     for row in roster.clear_bookies:
         if row["registered"] is not None and not row["has_cookie"]:
             is_known = row["named"] or row["found"]
-            means = (
+            consequence = (
                 "it cannot restart" if is_known else "no ledger names it, and no directory of it was found"
             )
             yield bookie_finding(
                 row["bookie_id"],
-                f"{row['bookie_id']} is registered ({row['registered']}) and has no cookie: {means}",
+                f"{row['bookie_id']} is registered ({row['registered']}) and has no cookie: {consequence}",
                 {name: row[name] for name in ("registered", "ledgers", "found")},
             )

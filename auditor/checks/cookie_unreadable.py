@@ -1,6 +1,6 @@
 """Cookies that cannot be read, in the store or on disk."""
 
-from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
+from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
     ActionKind,
     Basis,
@@ -51,7 +51,7 @@ def cookie_unreadable(roster: Roster) -> Findings:
     ]
     for bookie_id, rows in group_rows(unreadable_cookies, lambda row: row["bookie_id"]).items():
         cookies = sorted_facts(rows, "place", "damage")
-        number = number_of(len(cookies), "cookie", "cookies")
+        number = count_text(len(cookies), "cookie", "cookies")
         first_reason = f"{cookies[0]['place']}: {cookies[0]['damage']}"
         # A directory outside of all bookies' places has no bookie id, only its path.
         prefix = "" if bookie_id is None else f"{bookie_id}: "

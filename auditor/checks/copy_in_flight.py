@@ -30,23 +30,25 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         A mark does not prove that a replication worker made these copies.
     """
     repair = tables.cluster.repair
-    works = bool(repair.votes or repair.locked) and not repair.disabled
+    is_replicating = bool(repair.votes or repair.locked) and not repair.disabled
     copies = with_attribution(tables.over_replicated, tables).where("marked or locked")
     rows = copies.groupBy(*LEDGER, "state", "marked", "locked").agg(
         F.expr("array_sort(collect_list(struct(bookie_id, count)))").alias("copies"),
         F.sum("count").alias("total"),
         F.expr("bool_or(attribution_suspect)").alias("attribution_suspect"),
     )
-    waits = "marked for replication" + ("" if works else ", and no replication worker is known to run")
+    queue_clause = "marked for replication" + (
+        "" if is_replicating else ", and no replication worker is known to run"
+    )
     return finding_rows(
         rows,
         ledger_id="ledger_id",
-        confidence=suspect_if(F.col("attribution_suspect") | ~(F.col("locked") | F.lit(works))),
+        confidence=suspect_if(F.col("attribution_suspect") | ~(F.col("locked") | F.lit(is_replicating))),
         message=words(
             "ledger {ledger}: {bookies:,} {if(size(copies) = 1, 'holds', 'hold')} {total:entry|entries} of "
             "it and {if(size(copies) = 1, 'is', 'are')} in none of its ensembles; the ledger is {waits}",
             bookies=F.col("copies.bookie_id"),
-            waits=F.when(F.col("locked"), "locked by a worker").otherwise(waits),
+            waits=F.when(F.col("locked"), "locked by a worker").otherwise(queue_clause),
         ),
         evidence="copies, state, marked, locked",
     )

@@ -50,16 +50,16 @@ def dirset_mismatch(roster: Roster) -> Findings:
     Limits:
         If some VERSION agrees with the store, only `disk-dirs-disagree` is reported.
     """
-    stored = {row["bookie_id"]: row for row in roster.cookies}
+    cookies_by_id = {row["bookie_id"]: row for row in roster.cookies}
     for row in roster.starts:
-        bookie_id, fields = row["bookie_id"], row["store_differs"]
-        if fields and bookie_id in stored:
+        bookie_id, differing_fields = row["bookie_id"], row["store_differs"]
+        if differing_fields and bookie_id in cookies_by_id:
             yield bookie_finding(
                 bookie_id,
-                f"{bookie_id}: the store's cookie and its disks differ in {', '.join(fields)}",
+                f"{bookie_id}: the store's cookie and its disks differ in {', '.join(differing_fields)}",
                 {
-                    "fields": fields,
-                    "stored": {name: stored[bookie_id][name] for name in _LISTS},
+                    "fields": differing_fields,
+                    "stored": {name: cookies_by_id[bookie_id][name] for name in _LISTS},
                     "on_disk": {name: row[name] for name in _LISTS},
                     "expansion_takes_it": row["store_grows"],
                 },

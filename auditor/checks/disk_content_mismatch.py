@@ -1,6 +1,6 @@
 """Directories whose ledgers belong to another bookie, whatever their cookies say."""
 
-from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
+from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
     ERASES,
     ActionKind,
@@ -15,15 +15,15 @@ from auditor.checks.check import (
     Urgency,
     roster_check,
 )
-from auditor.model.alias_evidence import LEAST_LEDGERS
+from auditor.model.alias_evidence import MIN_COMPARED_LEDGERS
 
 
-def points_elsewhere(row: Row, margin: int) -> bool:
+def points_elsewhere(row: Row, match_margin: int) -> bool:
     """Return whether a row of the table contents speaks for the candidate and against the owner.
 
-    At least ``margin`` ledgers must match the candidate for each ledger that matches the owner.
+    At least ``match_margin`` ledgers must match the candidate for each ledger that matches the owner.
     """
-    minimum_ledgers = max(LEAST_LEDGERS, margin * row["worse"])
+    minimum_ledgers = max(MIN_COMPARED_LEDGERS, match_margin * row["worse"])
     return bool(row["candidate"] != row["owner"] and row["better"] >= minimum_ledgers)
 
 
@@ -81,20 +81,20 @@ def disk_content_mismatch(roster: Roster) -> Findings:
     ]
     for owner, rows in group_rows(mismatched_rows, lambda row: row["owner"]).items():
         ids = sorted({row["candidate"] for row in rows})
-        number = len({row["directory"] for row in rows})
+        ledger_count = len({row["directory"] for row in rows})
         better_ledgers = sum(row["better"] for row in rows)
         yield bookie_finding(
             owner,
-            f"{owner}: {number_of(number, 'directory', 'directories')} counted for it "
-            f"{'holds' if number == 1 else 'hold'} what {', '.join(ids)} should hold and lacks: "
-            f"{number_of(better_ledgers, 'ledger', 'ledgers')}, entry for entry",
+            f"{owner}: {count_text(ledger_count, 'directory', 'directories')} counted for it "
+            f"{'holds' if ledger_count == 1 else 'hold'} what {', '.join(ids)} should hold and lacks: "
+            f"{count_text(better_ledgers, 'ledger', 'ledgers')}, entry for entry",
             {"directories": sorted_facts(rows, *_CONTENT)},
             confidence=Confidence.SUSPECT,
         )
 
 
 def _took_new_id(owner: Row, candidate: Row) -> bool:
-    """Return whether the owner is there and the candidate gone, as after a rename, which keeps the data."""
+    """Return whether the owner exists and the candidate is gone, as after a bookie got a new id."""
     return owner["registered"] is not None and candidate["registered"] is None and not candidate["found"]
 
 

@@ -1,6 +1,6 @@
 """Disks of one bookie whose VERSION files differ."""
 
-from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
+from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
     ActionKind,
     Basis,
@@ -52,18 +52,18 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
     Limits:
         Only directories given to the audit are compared. Cookie layouts from 3 on count as equal.
     """
-    own = [
+    own_rows = [
         row
         for row in roster.directories
         if row["cookie_bookie_id"] is not None and row["place"] in (None, row["cookie_bookie_id"])
     ]
-    for bookie_id, rows in group_rows(own, lambda row: row["cookie_bookie_id"]).items():
+    for bookie_id, rows in group_rows(own_rows, lambda row: row["cookie_bookie_id"]).items():
         versions = len({repr([row[name] for name in _LISTS]) for row in rows})
         if versions > 1:
-            number = number_of(versions, "set of directories", "different sets of directories")
+            sets_text = count_text(versions, "set of directories", "different sets of directories")
             yield bookie_finding(
                 bookie_id,
-                f"{bookie_id}: its VERSION files name {number}",
+                f"{bookie_id}: its VERSION files name {sets_text}",
                 {"directories": sorted_facts(rows, "path", "role", *_LISTS)},
             )
 

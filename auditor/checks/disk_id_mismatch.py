@@ -1,6 +1,6 @@
 """Directories whose cookie names another bookie."""
 
-from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
+from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
     ERASES,
     ActionKind,
@@ -70,10 +70,10 @@ def disk_id_mismatch(roster: Roster) -> Findings:
     ]
     for place, rows in group_rows(mismatched_rows, lambda row: row["place"]).items():
         cookie_ids = sorted({row["names"] for row in rows})
-        number = number_of(len(rows), "directory", "directories")
+        directories_text = count_text(len(rows), "directory", "directories")
         verb = "carries" if len(rows) == 1 else "carry"
         yield bookie_finding(
             place,
-            f"{place}: {number} in its place {verb} the cookie of {', '.join(cookie_ids)}",
+            f"{place}: {directories_text} in its place {verb} the cookie of {', '.join(cookie_ids)}",
             {"directories": sorted_facts(rows, "path", "role", "names", "owner")},
         )

@@ -1,6 +1,6 @@
 """Directories that are in the places of two bookies."""
 
-from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
+from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
     ERASES,
     ActionKind,
@@ -64,20 +64,20 @@ def disk_shared(roster: Roster) -> Findings:
     ]
     for bookie_id, rows in group_rows(shared, lambda row: row["bookie_id"]).items():
         sharing_places = sorted({place for row in rows for place in row["places"]})
-        number = number_of(len(rows), "directory", "directories")
-        verb = "is" if len(rows) == 1 else "are"
+        number = count_text(len(rows), "directory", "directories")
+        verb_form = "is" if len(rows) == 1 else "are"
         directories = sorted(
             ({"configured": row["configured"], "found": row["found"]} for row in rows),
             key=lambda row: (row["configured"], repr(row["found"])),
         )
         yield bookie_finding(
             bookie_id,
-            f"{bookie_id}: {number} {verb} in more than one place: {', '.join(sharing_places)}",
+            f"{bookie_id}: {number} {verb_form} in more than one place: {', '.join(sharing_places)}",
             {"directories": directories},
         )
 
 
 def _cookie(row: Row) -> str:
-    """Return the part of two directories' cookies that is equal if one is a copy of the other."""
+    """Return the part of a directory's cookie that is equal in each copy of the directory."""
     names = ("cookie_bookie_id", "instance_id", "journal_dirs", "ledger_dirs", "index_dirs", "configured")
     return repr([row[name] for name in names])

@@ -1,6 +1,6 @@
 """Directories without their cookie."""
 
-from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
+from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
     ActionKind,
     Basis,
@@ -71,7 +71,7 @@ def disk_version_missing(roster: Roster) -> Findings:
     bookies = {row["bookie_id"]: row for row in roster.bookies}
     for place, rows in group_rows(directories_without_version, lambda row: row["place"]).items():
         directories = sorted_facts(rows, "path", "role", "empty")
-        number = number_of(len(rows), "directory", "directories")
+        number = count_text(len(rows), "directory", "directories")
         verb = "has" if len(rows) == 1 else "have"
         paths = ", ".join(row["path"] for row in directories)
         message = f"{place}: {number} {verb} no VERSION: {paths}"
@@ -85,7 +85,7 @@ def disk_version_missing(roster: Roster) -> Findings:
 
 
 def _is_released(bookie: Row | None) -> bool:
-    """Return whether the metadata shows that a bookie, certainly itself, holds nothing that is needed."""
+    """Return whether no ensemble or mark names a bookie whose data is certainly its own."""
     if bookie is None or bookie["suspect"] or bookie["foreign_instance"]:
         return False
     return not (bookie["named"] or bookie["marked"])

@@ -34,7 +34,9 @@ def endpoint_drift(roster: Roster) -> Findings:
     Limits:
         DNS is not asked: an id with a host name and an endpoint with its IP address are reported.
     """
-    unused = "" if roster.cluster.resolves_ids else f"; with {RESOLVER_KEYS[0]}=false clients do not find it"
+    unused_clause = (
+        "" if roster.cluster.resolves_ids else f"; with {RESOLVER_KEYS[0]}=false clients do not find it"
+    )
     for row in roster.registrations:
         name, host, port = row["bookie_id"], row["host"], row["port"]
         if not row["used"] or host is None or row["empty"] or not _ADDRESS.fullmatch(name):
@@ -43,7 +45,7 @@ def endpoint_drift(roster: Roster) -> Findings:
         if name.lower().replace(".:", ":") != f"{host.lower().removesuffix('.')}:{port}":
             yield bookie_finding(
                 name,
-                f"{name} is at {host}:{port}, not at the address in its id{unused}",
+                f"{name} is at {host}:{port}, not at the address in its id{unused_clause}",
                 {"host": host, "port": port, "mode": row["mode"]},
                 severity=None if roster.cluster.resolves_ids else Severity.WARNING,
             )

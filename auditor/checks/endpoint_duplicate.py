@@ -1,6 +1,6 @@
 """Registered bookies with the same address."""
 
-from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of
+from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
@@ -38,7 +38,7 @@ def endpoint_duplicate(roster: Roster) -> Findings:
     for address, rows in rows_by_address.items():
         bookies = sorted({row["bookie_id"] for row in rows})
         if len(bookies) > 1:
-            number = number_of(len(bookies), "bookie", "bookies")
+            number = count_text(len(bookies), "bookie", "bookies")
             yield bookie_finding(
                 bookies[0],
                 f"clients look for {number} at {address}: {', '.join(bookies)}",

@@ -37,13 +37,13 @@ def endpoint_missing(roster: Roster) -> Findings:
         If a bookie is registered twice, the writable registration counts.
     """
     for row in roster.registrations:
-        why = row["unresolved"]
+        reason = row["unresolved"]
         if not roster.cluster.resolves_ids:
             is_address = roster.sought_address(row) is not None
-            why = None if is_address else f"its id is not host:port, and {RESOLVER_KEYS[0]}=false"
-        if row["used"] and why is not None:
+            reason = None if is_address else f"its id is not host:port, and {RESOLVER_KEYS[0]}=false"
+        if row["used"] and reason is not None:
             yield bookie_finding(
                 row["bookie_id"],
-                f"{row['bookie_id']}: clients cannot find it: {why}",
+                f"{row['bookie_id']}: clients cannot find it: {reason}",
                 {name: row[name] for name in ("mode", "empty", "endpoints", "damage")},
             )

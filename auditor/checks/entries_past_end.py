@@ -16,8 +16,8 @@ from auditor.checks.check import (
 from auditor.checks.finding_rows import finding_rows, group_list
 from auditor.tables.parts import filter_part
 
-_DOUBT = "an index does not show whether the writer got an acknowledgement of these entries"
-_TAKEN_OVER = "a fenced writer that closes its ledger itself leaves the same entries"
+_WRITER_DOUBT = "an index does not show whether the writer got an acknowledgement of these entries"
+_TAKEOVER_NOTE = "a fenced writer that closes its ledger itself leaves the same entries"
 
 
 @check(
@@ -66,16 +66,16 @@ def entries_past_end(tables: Tables) -> DataFrame:
             group_list(copy["groups"]).alias("groups"),
         ),
     )
-    taken_over = F.coalesce("past_end_by_takeover", F.lit(False))
+    is_taken_over = F.coalesce("past_end_by_takeover", F.lit(False))
     return finding_rows(
-        rows.withColumn("held", held_entries).withColumn("taken_over", taken_over),
+        rows.withColumn("held", held_entries).withColumn("taken_over", is_taken_over),
         ledger_id="ledger_id",
-        severity=F.when(taken_over, Severity.NOTE.value),
+        severity=F.when(is_taken_over, Severity.NOTE.value),
         confidence=Confidence.SUSPECT,
         message="ledger {ledger} ends at entry {last_entry_id}, and {past_end_last - "
         "last_entry_id:entry|entries} from {last_entry_id + 1} on {if(past_end_last - last_entry_id "
         "= 1, 'is', 'are')} held by an ack quorum ({ack_quorum}): {past_end.bookie_id:,}"
-        f"{{if(taken_over, '; {_TAKEN_OVER}', '')}}",
+        f"{{if(taken_over, '; {_TAKEOVER_NOTE}', '')}}",
         evidence="last_entry_id AS last_entry, past_end_last AS last_held, ack_quorum, write_quorum, held, "
-        f"array('{_DOUBT}') AS doubts, version AS metadata_version, taken_over",
+        f"array('{_WRITER_DOUBT}') AS doubts, version AS metadata_version, taken_over",
     )

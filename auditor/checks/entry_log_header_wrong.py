@@ -66,9 +66,9 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     """
     wrong_logs = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:
-        read_whole = tables.deletion_candidates.where(F.col("state") == EntryLogState.MAP_WRONG.value)
+        was_read_whole = tables.deletion_candidates.where(F.col("state") == EntryLogState.MAP_WRONG.value)
         wrong_logs = wrong_logs.unionByName(
-            read_whole.selectExpr("bookie_id", "path", "0 AS rank", "reason", "bytes", "true AS sure")
+            was_read_whole.selectExpr("bookie_id", "path", "0 AS rank", "reason", "bytes", "true AS sure")
         )
     # If a log has several faults, report that of its map.
     first_reason = F.min(F.struct("rank", "reason"))
@@ -97,13 +97,13 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
 def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame:
     """Return logs whose ledgers map is wrong, or whose header misleads a collector with these settings."""
-    is_astray = F.col("state") == EntryLogState.ASTRAY.value
+    is_misplaced_log = F.col("state") == EntryLogState.ASTRAY.value
     is_collector_misled = settings.source is None or settings.reads_past_header
     wrong_logs = entry_logs.where(
-        (F.col("state") == EntryLogState.MAP_WRONG.value) | (is_astray & F.lit(is_collector_misled))
+        (F.col("state") == EntryLogState.MAP_WRONG.value) | (is_misplaced_log & F.lit(is_collector_misled))
     )
     wrong_logs = wrong_logs.where("ledger_id is null and kind = 'log' and bookie_id is not null")
-    is_certain = ~is_astray | F.lit(settings.source is not None)
+    is_certain = ~is_misplaced_log | F.lit(settings.source is not None)
     return wrong_logs.select(
         "bookie_id", "path", F.lit(0).alias("rank"), "reason", "bytes", is_certain.alias("sure")
     )

@@ -1,4 +1,4 @@
-"""Entries that an index locates where they are not."""
+"""Entries that are missing at the place that an index gives for them."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (

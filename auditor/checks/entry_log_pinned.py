@@ -1,4 +1,4 @@
-"""Entry logs with bytes of deleted ledgers that other ledgers keep."""
+"""Entry logs that other ledgers keep, although they have bytes of deleted ledgers."""
 
 from auditor.checks.bookie_findings import logs, logs_per_bookie
 from auditor.checks.check import Basis, Column, DataFrame, F, Severity, Tables, check
@@ -34,7 +34,7 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
     """
     minor_threshold, major_threshold = tables.collector.minor_threshold, tables.collector.major_threshold
     freed_entries = F.col("entries") - F.col("remain")
-    share = F.col("remain") / F.col("entries")
+    remaining_share = F.col("remain") / F.col("entries")
 
     def of(condition: Column) -> Column:
         return F.coalesce(F.sum(F.when(condition, freed_entries)), F.lit(0))
@@ -43,9 +43,9 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
     rows = logs_per_bookie(
         partly_used_logs,
         F.sum(freed_entries).alias("held_bytes"),
-        of(share < minor_threshold).alias("minor_bytes"),
-        of((share >= minor_threshold) & (share < major_threshold)).alias("major_bytes"),
-        of(share >= major_threshold).alias("stranded_bytes"),
+        of(remaining_share < minor_threshold).alias("minor_bytes"),
+        of((remaining_share >= minor_threshold) & (remaining_share < major_threshold)).alias("major_bytes"),
+        of(remaining_share >= major_threshold).alias("stranded_bytes"),
     )
     return finding_rows(
         with_attribution(rows, tables),

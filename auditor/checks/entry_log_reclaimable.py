@@ -36,16 +36,16 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
         Over-replicated ledgers keep their logs for a day of uptime. Logs with bytes of an unknown owner, or
         of class `not-indexed` or `owner-named` (docs/space.md), do not count.
     """
-    distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
+    distrusted_rows = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
     overdue_logs = tables.log_foresight.where("overdue").select(
         "bookie_id", "path", F.lit(True).alias("overdue")
     )
     reclaimable_logs = logs(tables).where("remain = 0").join(overdue_logs, ["bookie_id", "path"], "left")
-    unflushed = F.col("unflushed") & F.col("overdue").isNull()
+    is_unflushed = F.col("unflushed") & F.col("overdue").isNull()
     bookie_rows = logs_per_bookie(
-        reclaimable_logs, F.count("overdue").alias("overdue"), F.count_if(unflushed).alias("unflushed")
+        reclaimable_logs, F.count("overdue").alias("overdue"), F.count_if(is_unflushed).alias("unflushed")
     )
-    rows = with_attribution(bookie_rows, tables).join(F.broadcast(distrusted), "bookie_id", "left")
+    rows = with_attribution(bookie_rows, tables).join(F.broadcast(distrusted_rows), "bookie_id", "left")
     return finding_rows(
         rows,
         bookie_id="bookie_id",

@@ -87,14 +87,14 @@ def words(template: str, **parts: Column | str | int) -> Column:
     as in `LEDGER_NAME`. ``{total:ledger|ledgers}`` is a number with its noun, and ``{sample:,}`` an array
     joined with commas. Wrap a part that may be null in `if_known`.
     """
-    pieces = []
+    text_columns = []
     for text, name, noun_form, _ in Formatter().parse(template):
         if text:
-            pieces.append(F.lit(text))
+            text_columns.append(F.lit(text))
         if name is not None:
             value = F.lit(parts[name]) if name in parts else F.expr(LEDGER_NAME if name == "ledger" else name)
-            pieces.append(_with_form(value, noun_form or ""))
-    return F.concat(*pieces)
+            text_columns.append(_with_form(value, noun_form or ""))
+    return F.concat(*text_columns)
 
 
 def _with_form(value: Column, noun_form: str) -> Column:
@@ -107,9 +107,9 @@ def _with_form(value: Column, noun_form: str) -> Column:
     return F.when(value == 1, f"1 {singular}").otherwise(F.concat(text, F.lit(f" {plural}")))
 
 
-def if_known(part: Column) -> Column:
+def if_known(template_part: Column) -> Column:
     """Return a part of a sentence, or an empty text if it is null."""
-    return F.coalesce(part, F.lit(""))
+    return F.coalesce(template_part, F.lit(""))
 
 
 def name_of_ledger(scope_id: str, ledger_id: str) -> str:
@@ -122,9 +122,11 @@ LEDGER_NAME = name_of_ledger("scope_id", "ledger_id")
 """SQL for a row's ledger in a sentence."""
 
 
-def in_words(column: str, meanings: Mapping[str, str]) -> Column:
+def words_of_codes(column: str, meaning_by_code: Mapping[str, str]) -> Column:
     """Return an array with each word replaced by its meaning; a word without meaning stays."""
-    map_entries = [F.lit(text) for pair in meanings.items() for text in map(str, pair)]
+    map_entries = [
+        F.lit(text) for word_and_meaning in meaning_by_code.items() for text in map(str, word_and_meaning)
+    ]
     text_by_word = F.create_map(*map_entries)
     return F.transform(F.col(column), lambda word: F.coalesce(F.element_at(text_by_word, word), word))
 

@@ -6,7 +6,7 @@ makes it delete everything. Many orphans at once, or a foreign instance id, are 
 
 from collections.abc import Mapping
 
-from auditor.checks.finding_rows import if_known, in_words, with_attribution, words
+from auditor.checks.finding_rows import if_known, with_attribution, words, words_of_codes
 from auditor.model.check_settings import CheckSettings
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
@@ -23,7 +23,8 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
 
         - ``recent``: orphans that were in the metadata within the collectors' last interval. They do not
           count for `orphan-share` and `vanished-ranges`.
-        - ``lasting``: orphans that an earlier run had already. On a live store these two rules need enough.
+        - ``lasting``: orphans that an earlier run had already. On a live store, `orphan-share` and
+          `vanished-ranges` need enough of these.
         - ``unexplained``: the only orphans that count for `large-orphan-share` and `store-empty`. These two
           rules are never sure.
         - ``vanished``: ranges of ids that are gone as a whole, from ``low`` to ``high``, in the scope with
@@ -78,7 +79,7 @@ def _rule_names(
     settings: CheckSettings,
     orphans: str,
     share_sql: str,
-    vanished: str,
+    vanished_ranges: str,
     is_bare: bool,
     has_no_ledger: bool | None = None,
 ) -> str:
@@ -88,7 +89,7 @@ def _rule_names(
         settings: the constants of the checks.
         orphans: SQL for the number of orphans.
         share_sql: SQL for the number of orphans that count for `orphan-share`.
-        vanished: SQL for the number of vanished ranges.
+        vanished_ranges: SQL for the number of vanished ranges.
         is_bare: whether the store looks bare.
         has_no_ledger: whether the store lists no ledger; None leaves out the rules that are never sure.
     """
@@ -96,7 +97,7 @@ def _rule_names(
     condition_by_rule = {
         "orphan-share": f"{share_sql} >= {least_orphans} AND {share_sql} * 100 > ledgers * {share_percent}",
         "every-ledger": f"{orphans} >= {least_orphans} AND {orphans} >= ledgers",
-        "vanished-ranges": f"{vanished} > 0",
+        "vanished-ranges": f"{vanished_ranges} > 0",
         "foreign-instance": "foreign_instance",
         "store-older": "undrawn > 0",
         "store-bare": f"{is_bare} AND {orphans} > 0",
@@ -128,8 +129,8 @@ def _true_names(condition_by_name: Mapping[str, str]) -> str:
 @cached_query
 def doubted_orphans(tables: Tables) -> DataFrame:
     """Return the rows of ``orphans`` with ``doubts``: reasons why a ledger may not be an orphan."""
-    distrusted = distrusted_bookies(tables).selectExpr("bookie_id", "true AS distrusted")
-    rows = with_attribution(tables.orphans, tables).join(F.broadcast(distrusted), "bookie_id", "left")
+    distrusted_rows = distrusted_bookies(tables).selectExpr("bookie_id", "true AS distrusted")
+    rows = with_attribution(tables.orphans, tables).join(F.broadcast(distrusted_rows), "bookie_id", "left")
     doubts = {
         "newer-than-scan": "newer_than_scan",
         "metadata-suspect": "distrusted",
@@ -140,12 +141,12 @@ def doubted_orphans(tables: Tables) -> DataFrame:
 
 
 def doubt_clause() -> Column:
-    """Return the end of a sentence about a row of `doubted_orphans`: its doubts and the part of the store."""
-    store_part = if_known(words(" ({doubt})"))
+    """Return the end of a sentence about a row of `doubted_orphans`: its doubts, also about its id."""
+    store_clause = if_known(words(" ({doubt})"))
     doubt_sentence = words(
         "; not sure: {doubts}{which}",
-        doubts=F.array_join(in_words("doubts", DOUBT_WORDS), "; "),
-        which=store_part,
+        doubts=F.array_join(words_of_codes("doubts", DOUBT_WORDS), "; "),
+        which=store_clause,
     )
     return F.when(F.size("doubts") > 0, doubt_sentence).otherwise("")
 

@@ -15,11 +15,11 @@ from auditor.checks.check import (
 )
 from auditor.checks.finding_rows import (
     finding_rows,
-    in_words,
     suspect_if,
     with_attribution,
     with_ledgers,
     words,
+    words_of_codes,
 )
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.states import GcAction, GcCause, GcReason, GcVerdict, IndexState, SpaceClass
@@ -80,9 +80,9 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         & (F.col("reason") != GcReason.OTHER_ID.value)
     ).select(*REPLICA, "reason", "cause", F.lit(True).alias("certain"))
     if {"space", "log_foresight", "log_entries"} <= tables.frames.keys():
-        rows = rows.unionByName(_not_indexed(tables))
+        rows = rows.unionByName(_findings_without_index(tables))
     if "unseen_entries" in tables.frames:
-        rows = rows.unionByName(_unseen(tables))
+        rows = rows.unionByName(_unseen_replicas(tables))
     bookie_rows = with_ledgers(
         rows,
         "bookie_id",
@@ -99,7 +99,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
             "ledgers}{bracket}{named:,}), because {causes}",
             bracket=F.when(F.col("total") <= _LEDGERS_NAMED, " (").otherwise(" (such as "),
             named=F.slice("sample", 1, _LEDGERS_NAMED),
-            causes=F.array_join(in_words("causes", _BECAUSE), ", and "),
+            causes=F.array_join(words_of_codes("causes", _CAUSE_TEXTS), ", and "),
         ),
         evidence={
             "ledgers": "total",
@@ -114,7 +114,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
 _LEDGERS_NAMED = 3
 """Number of ledgers that the message names."""
-_BECAUSE = {
+_CAUSE_TEXTS = {
     GcCause.NOT_LISTED: "the server's listing of ledgers leaves them out",
     GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",
     GcCause.OVERFLOWS: "the server's listing of ledger ids overflows",
@@ -133,10 +133,10 @@ _BECAUSE = {
 """End of the message, by cause; other causes stand as they are."""
 
 
-def _not_indexed(tables: Tables) -> DataFrame:
-    """Return ledgers that lose bytes with a log or its compaction, because the index lacks the ledger."""
-    stays = (F.col("action") == GcAction.KEEP.value) | suspended()
-    doomed_logs = tables.log_foresight.where(~stays).select("bookie_id", "path", "action")
+def _findings_without_index(tables: Tables) -> DataFrame:
+    """Return ledgers that lose bytes when a log is deleted or compacted, because the index lacks them."""
+    is_kept = (F.col("action") == GcAction.KEEP.value) | suspended()
+    doomed_logs = tables.log_foresight.where(~is_kept).select("bookie_id", "path", "action")
     rows = tables.space.where(~F.col("remains")).join(doomed_logs, ["bookie_id", "path"])
     cause = F.concat(F.lit("log-"), "action").alias("cause")
     # RocksDB: locations exist, but the collector reads the index of ledgers, which lacks the ledger.
@@ -162,16 +162,16 @@ def _not_indexed(tables: Tables) -> DataFrame:
     return replicas.select(*REPLICA, F.lit(GcReason.NOT_INDEXED.value).alias("reason"), "cause", "certain")
 
 
-def _unseen(tables: Tables) -> DataFrame:
-    """Return ledgers that name the bookie and have entries in a log that its collector does not see."""
-    plans = tables.log_foresight.select("bookie_id", "path", "action", suspended().alias("suspended"))
+def _unseen_replicas(tables: Tables) -> DataFrame:
+    """Return ledgers that name the bookie and have entries in its logs that its collector does not see."""
+    plan_rows = tables.log_foresight.select("bookie_id", "path", "action", suspended().alias("suspended"))
     action = F.when(F.col("suspended"), GcAction.KEEP.value).otherwise(
         F.coalesce("action", F.lit(GcAction.KEEP.value))
     )
     members = tables.ledgers.select(*LEDGER, F.explode("replicas").alias("part"))
     needed_copies = members.select(*LEDGER, "part.bookie_id").distinct()
     rows = tables.unseen_entries.join(needed_copies, [*REPLICA], "left_semi").join(
-        plans, ["bookie_id", "path"], "left"
+        plan_rows, ["bookie_id", "path"], "left"
     )
     if tables.moved is not None:
         rows = rows.join(tables.moved.select(*LEDGER), [*LEDGER], "left_anti")

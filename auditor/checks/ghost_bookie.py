@@ -1,6 +1,6 @@
-"""Bookie ids that only ensembles know."""
+"""Bookie ids that occur only in ensembles."""
 
-from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
@@ -45,8 +45,8 @@ def ghost_bookie(roster: Roster) -> Findings:
         yield bookie_finding(
             name,
             f"{name} has no cookie and is not registered; "
-            f"{number_of(row['ledgers'], 'ledger names', 'ledgers name')} it, "
-            f"{number_of(row['depending'], 'ledger depends', 'ledgers depend')} on it",
+            f"{count_text(row['ledgers'], 'ledger names', 'ledgers name')} it, "
+            f"{count_text(row['depending'], 'ledger depends', 'ledgers depend')} on it",
             {**facts, "aliases": aliases.get(name)},
             severity=Severity.NOTE if row["depending"] == 0 else None,
         )

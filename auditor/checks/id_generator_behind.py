@@ -52,15 +52,16 @@ def id_generator_behind(tables: Tables) -> DataFrame:
         reported if an application surely chooses ids: some ids exceed the generator's range, or from its next
         id on fewer than 1 id in 1,000 is listed.
     """
-    looks_drawn = (F.col("chosen") == 0) & (
+    may_be_drawn = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1
     )
-    by_list = (F.col("drawn") > 0) | ((F.col("listed") > 0) & looks_drawn)
-    rows = tables.id_generators.where(by_list | (F.col("held") > 0))
-    in_use = F.array_compact(
+    highest_listed = (F.col("drawn") > 0) | ((F.col("listed") > 0) & may_be_drawn)
+    rows = tables.id_generators.where(highest_listed | (F.col("held") > 0))
+    is_in_use = F.array_compact(
         F.array(
             F.when(
-                by_list, words("{listed:listed ledger has|listed ledgers have} ids up to {listed_highest}")
+                highest_listed,
+                words("{listed:listed ledger has|listed ledgers have} ids up to {listed_highest}"),
             ),
             F.when(
                 F.col("held") > 0,
@@ -74,7 +75,7 @@ def id_generator_behind(tables: Tables) -> DataFrame:
         message=words(
             "id generator: ledger {next} is given out next, but {in_use}; a reused id mixes entries of two "
             "ledgers",
-            in_use=F.array_join(in_use, "; "),
+            in_use=F.array_join(is_in_use, "; "),
         ),
         evidence="string(low) AS generator_low, string(next) AS next_id, listed, string(listed_highest) AS "
         "listed_highest, drawn, held, string(held_highest) AS held_highest",

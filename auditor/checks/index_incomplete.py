@@ -60,21 +60,21 @@ def index_incomplete(tables: Tables) -> DataFrame:
         nothing is reported.
     """
 
-    def number(served: bool) -> Column:
-        return F.sum(F.when(F.col("served") == served, F.col("count")).otherwise(0))
+    def number(served_rows: bool) -> Column:
+        return F.sum(F.when(F.col("served") == served_rows, F.col("count")).otherwise(0))
 
     totals = (number(True).alias("entries"), number(False).alias("listed"))
     rows = with_ledgers(tables.unindexed, "bookie_id", *totals)
-    only_listed = F.col("entries") == 0
-    verb = F.when(only_listed, " lists ").otherwise(" serves ")
+    is_only_listed = F.col("entries") == 0
+    verb = F.when(is_only_listed, " lists ").otherwise(" serves ")
     return finding_rows(
         rows,
         bookie_id="bookie_id",
-        confidence=suspect_if(only_listed),
+        confidence=suspect_if(is_only_listed),
         message=words(
             "{bookie_id}{verb}{served:entry|entries} of {total:ledger|ledgers} that its index on disk lacks",
             verb=verb,
-            served=F.when(only_listed, F.col("listed")).otherwise(F.col("entries")),
+            served=F.when(is_only_listed, F.col("listed")).otherwise(F.col("entries")),
         ),
         evidence="total AS ledgers, entries AS entries_served, listed AS entries_listed, sample",
     )

@@ -1,6 +1,6 @@
 """Clusters without an instance id."""
 
-from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
@@ -35,14 +35,14 @@ def instance_id_missing(roster: Roster) -> Findings:
     """
     if not roster.cluster.instance_id_missing:
         return
-    stored = [row["instance_id"] for row in roster.cookies if row["instance_id"] is not None]
-    on_disk = [row["instance_id"] for row in roster.directories if row["instance_id"] is not None]
-    ids = sorted({*stored, *on_disk})
+    cookie_ids = [row["instance_id"] for row in roster.cookies if row["instance_id"] is not None]
+    disk_ids = [row["instance_id"] for row in roster.directories if row["instance_id"] is not None]
+    ids = sorted({*cookie_ids, *disk_ids})
     yield bookie_finding(
         None,
         "the cluster has no INSTANCEID; an instance id is carried by "
-        f"{number_of(len(stored), 'cookie', 'cookies')} of its store and "
-        f"{number_of(len(on_disk), 'VERSION file', 'VERSION files')} on disks",
-        {"cookies": len(stored), "versions": len(on_disk), "instance_ids": ids},
+        f"{count_text(len(cookie_ids), 'cookie', 'cookies')} of its store and "
+        f"{count_text(len(disk_ids), 'VERSION file', 'VERSION files')} on disks",
+        {"cookies": len(cookie_ids), "versions": len(disk_ids), "instance_ids": ids},
         severity=None if ids else Severity.NOTE,
     )

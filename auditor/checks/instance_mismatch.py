@@ -53,13 +53,13 @@ def instance_mismatch(roster: Roster) -> Findings:
     cluster = roster.cluster.instance_id
     if cluster is None:
         return
-    foreign_source = roster.cluster.unproved_bookies.keys() & {
+    foreign_sources = roster.cluster.unproved_bookies.keys() & {
         row["bookie_id"] for row in roster.bookies if row["foreign_instance"]
     }
     mismatched_rows = [
         row
         for row in roster.every_cookie
-        if row["damage"] is None and row["instance_id"] != cluster and row["bookie_id"] not in foreign_source
+        if row["damage"] is None and row["instance_id"] != cluster and row["bookie_id"] not in foreign_sources
     ]
     for bookie_id, rows in group_rows(mismatched_rows, lambda row: row["bookie_id"]).items():
         instances = ", ".join(sorted({row["instance_id"] or "none" for row in rows}))

@@ -13,7 +13,7 @@ from auditor.checks.check import (
     check,
 )
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution
-from auditor.checks.ledger_queries import of_members
+from auditor.checks.ledger_queries import rows_of_members
 from auditor.model.columns import REPLICA
 from auditor.tables.parts import filter_part
 
@@ -53,7 +53,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
     """
     rows = filter_part("not_indexed", tables.availability).select(*REPLICA, "path", "reason")
     return finding_rows(
-        with_attribution(of_members(rows, tables), tables),
+        with_attribution(rows_of_members(rows, tables), tables),
         ledger_id="ledger_id",
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),

@@ -46,8 +46,8 @@ def ledger_open_long(tables: Tables) -> DataFrame:
         (etcd) never show it.
     """
     settings, scan_time = tables.cluster.settings, tables.cluster.scan_time
-    age = F.lit(scan_time) - F.col("mtime")
-    is_old = (F.col("state") == LedgerState.OPEN) & (age > settings.open_ms)
+    open_age = F.lit(scan_time) - F.col("mtime")
+    is_old = (F.col("state") == LedgerState.OPEN) & (open_age > settings.open_ms)
     ledgers = tables.ledgers.where(F.col("status").isin(*DECODED) & is_old).select(
         "scope_id", "ledger_id", "mtime", application_of(F.col("custom_metadata")).alias("claimed")
     )

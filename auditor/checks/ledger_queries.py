@@ -33,23 +33,23 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
     locks = tables.locks.groupBy(*LEDGER).agg(
         F.expr("struct(min_by(owner, ctime) AS held_by, min(ctime) AS held_since) AS lock")
     )
-    joined = rows.join(marks, [*LEDGER], "left").join(locks, [*LEDGER], "left")
+    joined_rows = rows.join(marks, [*LEDGER], "left").join(locks, [*LEDGER], "left")
     unmarked = "false" if tables.cluster.has_marks else "null"
     queue = f"struct(coalesce(mark.found, {unmarked}) AS marked, mark.since, mark.replicas, lock.*)"
-    return joined.withColumn("queue", F.expr(queue)).drop("mark", "lock")
+    return joined_rows.withColumn("queue", F.expr(queue)).drop("mark", "lock")
 
 
-def in_queue(tables: Tables) -> Column:
+def queue_clause(tables: Tables) -> Column:
     """Return the end of a sentence about a row of `with_queue`: is the ledger marked, and who holds it."""
     reason = "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
-    holder = words(", held by {queue.held_by}")
+    holder_words = words(", held by {queue.held_by}")
     queue_words = words(
-        "; marked for replication{held}", held=F.coalesce(holder, F.lit(", held by no worker"))
+        "; marked for replication{held}", held=F.coalesce(holder_words, F.lit(", held by no worker"))
     )
     return (
         F.when(F.col("queue.marked").isNull(), f"; whether it waits for replication is not known: {reason}")
         .when(F.col("queue.marked"), queue_words)
-        .otherwise(words("; not marked for replication{held}", held=if_known(holder)))
+        .otherwise(words("; not marked for replication{held}", held=if_known(holder_words)))
     )
 
 
@@ -63,30 +63,30 @@ def waiting_marks(tables: Tables) -> DataFrame:
 
     from auditor.tables.marks import named_marks
 
-    age = F.lit(tables.cluster.scan_time) - F.col("since")
+    mark_age = F.lit(tables.cluster.scan_time) - F.col("since")
     marks = (
         named_marks(tables.marks)
-        .where(age > tables.cluster.settings.stuck_ms)
+        .where(mark_age > tables.cluster.settings.stuck_ms)
         .join(tables.locks.select(*LEDGER), [*LEDGER], "left_anti")
         .join(tables.stale_marks.select(*LEDGER), [*LEDGER], "left_anti")
         .join(deleted_marks(tables).select(*LEDGER), [*LEDGER], "left_anti")
     )
-    empty = (
+    empty_ledgers = (
         tables.ledgers_of_marks.where("status in ('ok', 'broken') and not undecidable")
         .where("state = 'CLOSED' and last_entry_id = -1")
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, F.lit(True).alias("empty"))
     )
-    joined = marks.join(empty, [*LEDGER], "left")
-    return joined.withColumn("empty", F.coalesce("empty", F.lit(False)))
+    joined_rows = marks.join(empty_ledgers, [*LEDGER], "left")
+    return joined_rows.withColumn("empty", F.coalesce("empty", F.lit(False)))
 
 
-def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) -> DataFrame:
+def marks_by_bookie(marks: DataFrame, moved_ledgers: DataFrame | None, *columns: str) -> DataFrame:
     """Return one row per mark and named bookie, as `count_per_bookie` takes them.
 
     Args:
         marks: the marks.
-        moved: ledgers that changed between the two metadata scans; None if there was one scan.
+        moved_ledgers: ledgers that changed between the two metadata scans; None if there was one scan.
         columns: further columns to keep.
 
     Returns:
@@ -95,7 +95,7 @@ def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) ->
 
     from auditor.tables.scans import doubtful
 
-    return doubtful(marks, moved).select(
+    return doubtful(marks, moved_ledgers).select(
         *LEDGER, F.explode("replicas").alias("bookie_id"), F.col("moved").alias("doubtful"), *columns
     )
 
@@ -116,11 +116,11 @@ def deleted_marks(tables: Tables) -> DataFrame:
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
     )
     # Marks have scope 0; a gap without a scope may be in any scope.
-    unclear = tables.ledgers.where(
+    unclear_ranges = tables.ledgers.where(
         "status in ('misplaced', 'gap') and low is not null and coalesce(scope_id, 0) = 0"
     ).select("low", "high")
     return marks.join(listed_ledgers, [*LEDGER], "left_anti").join(
-        F.broadcast(unclear), F.col("ledger_id").between(F.col("low"), F.col("high")), "left_anti"
+        F.broadcast(unclear_ranges), F.col("ledger_id").between(F.col("low"), F.col("high")), "left_anti"
     )
 
 
@@ -130,7 +130,7 @@ def judged_with_class(tables: Tables) -> DataFrame:
     return tables.judged.join(verdicts, [*LEDGER])
 
 
-def of_members(rows: DataFrame, tables: Tables) -> DataFrame:
+def rows_of_members(rows: DataFrame, tables: Tables) -> DataFrame:
     """Return the rows whose bookie the ledger's metadata names."""
     members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))
@@ -156,7 +156,7 @@ def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
             entries=_entries_of_class(ledger_class),
             in_logs=in_entry_logs(F.lit(ledger_class == LedgerClass.ENTRY_LOST)),
             could_become=_potential_classes(),
-            queue=in_queue(tables),
+            queue=queue_clause(tables),
         ),
         evidence="IF(class_entries IS NULL, null, struct(groups, class_entries.count)) AS class_entries, "
         "state, write_quorum, ack_quorum, m AS copies_missing, mu AS copies_missing_or_unknown, "
@@ -187,24 +187,32 @@ def _entries_of_class(ledger_class: str) -> Column:
     If an entry log has lost entries: "no index has 2 of 10 entries (write quorum 3)".
     """
     count_words = words("{class_entries.count} of {last_entry_id + 1} entries")
-    listed = F.when(F.col("state") == LedgerState.CLOSED, count_words).otherwise(
+    entry_count_words = F.when(F.col("state") == LedgerState.CLOSED, count_words).otherwise(
         words("{class_entries.count:entry|entries}")
     )
-    entry_words = words("{listed} {if(class_entries.count = 1, 'has', 'have')}", listed=listed)
+    entry_words = words("{listed} {if(class_entries.count = 1, 'has', 'have')}", listed=entry_count_words)
     if ledger_class == LedgerClass.ENTRY_LOST:
-        left_words = words(" no copy left (write quorum {write_quorum})")
-        in_log = F.coalesce(F.exists("in_entry_logs", lambda log: log["lost_entries"] > 0), F.lit(False))
-        entry_words = F.when(in_log, words("no index has {listed}", listed=listed)).otherwise(entry_words)
-        left_words = F.when(in_log, words(" (write quorum {write_quorum})")).otherwise(left_words)
+        remaining_copies_words = words(" no copy left (write quorum {write_quorum})")
+        is_in_entry_log = F.coalesce(
+            F.exists("in_entry_logs", lambda log: log["lost_entries"] > 0), F.lit(False)
+        )
+        entry_words = F.when(
+            is_in_entry_log, words("no index has {listed}", listed=entry_count_words)
+        ).otherwise(entry_words)
+        remaining_copies_words = F.when(is_in_entry_log, words(" (write quorum {write_quorum})")).otherwise(
+            remaining_copies_words
+        )
     else:
         quorum = "ack" if ledger_class == LedgerClass.BELOW_ACK_QUORUM else "write"
         quorum_words = f" fewer copies than the {quorum} quorum of {{{quorum}_quorum}}"
-        left_words = words(quorum_words + ", at worst {left} of {write_quorum}", left=_copies_left())
+        remaining_copies_words = words(
+            quorum_words + ", at worst {left} of {write_quorum}", left=_copies_left()
+        )
     irregular_words = F.lit("entries too irregular to list have")
     return words(
         "{some}{worst}",
         some=F.when(F.col("class_entries").isNull(), irregular_words).otherwise(entry_words),
-        worst=left_words,
+        worst=remaining_copies_words,
     )
 
 
@@ -227,19 +235,19 @@ def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:
     )
 
 
-_OF_SEGMENT = (
+_SEGMENT_COLUMNS = (
     "first_entry_id, windows, bookies, locations, unwritable, domain, state, write_quorum, ack_quorum"
 )
 
-PLACES = "state, segments, first_entry_id, windows, bookies, locations, write_quorum, ack_quorum"
+PLACEMENT_COLUMNS = "state, segments, first_entry_id, windows, bookies, locations, write_quorum, ack_quorum"
 """Evidence of the checks of placement, as SQL."""
 
 
-def by_ledger(segments: DataFrame) -> DataFrame:
+def group_by_ledger(segments: DataFrame) -> DataFrame:
     """Return one row per ledger of these segments: its first segment, and the number of ``segments``."""
-    first = F.expr(f"min(struct({_OF_SEGMENT})) AS first")
+    first_segment = F.expr(f"min(struct({_SEGMENT_COLUMNS})) AS first")
     rows = segments.groupBy(*LEDGER).agg(
-        F.expr("count(*) AS segments"), F.expr("bool_and(excused) AS excused"), first
+        F.expr("count(*) AS segments"), F.expr("bool_and(excused) AS excused"), first_segment
     )
     return rows.selectExpr(*LEDGER, "segments", "excused", "first.*")
 
@@ -252,17 +260,17 @@ def window_words() -> Column:
     )
 
 
-def rule_of(settings: PlacementSettings | None) -> str:
+def rule_sentence(settings: PlacementSettings | None) -> str:
     """Return the policy and its relevant settings, by the server's names.
 
-    >>> rule_of(PlacementSettings(Policy.RACK, enforce_min_racks=True))
+    >>> rule_sentence(PlacementSettings(Policy.RACK, enforce_min_racks=True))
     'rack, minNumRacksPerWriteQuorum 2, enforced'
     """
     assert settings is not None  # the table placement exists only with settings
     match settings.policy:
         case Policy.RACK:
-            enforced = ", enforced" if settings.enforce_min_racks else ""
-            return f"rack, minNumRacksPerWriteQuorum {settings.min_racks}{enforced}"
+            enforced_clause = ", enforced" if settings.enforce_min_racks else ""
+            return f"rack, minNumRacksPerWriteQuorum {settings.min_racks}{enforced_clause}"
         case Policy.ZONE:
             return f"zone, minNumZonesPerWriteQuorum {settings.min_zones}"
         case Policy.REGION if settings.regions_to_write:

@@ -12,7 +12,7 @@ from auditor.checks.check import (
     check,
 )
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers, words
-from auditor.checks.ledger_queries import of_members
+from auditor.checks.ledger_queries import rows_of_members
 from auditor.model.columns import REPLICA
 from auditor.model.states import IndexState
 from auditor.tables.parts import filter_part
@@ -58,7 +58,7 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         The check covers only DbLedgerStorage.
     """
     rows = filter_part("in_wrong_directory", tables.availability).select(*REPLICA)
-    bookie_rows = with_ledgers(of_members(rows, tables), "bookie_id")
+    bookie_rows = with_ledgers(rows_of_members(rows, tables), "bookie_id")
     is_wrong = F.col("state") == IndexState.WRONG_DIRECTORY
     directories = (
         tables.availability.where("storage = 'rocksdb' and ledger_id is not null")

@@ -39,13 +39,13 @@ def lock_without_mark(tables: Tables) -> DataFrame:
         Bookies lock ledgers that they check for over-replicated copies, but not for so long.
     """
     scan_time = F.lit(tables.cluster.scan_time)
-    old = tables.locks.where(F.lit(tables.cluster.has_marks) & F.col("damage").isNull()).where(
+    old_locks = tables.locks.where(F.lit(tables.cluster.has_marks) & F.col("damage").isNull()).where(
         scan_time - F.col("ctime") > tables.cluster.settings.lock_minutes * _MINUTE_MS
     )
-    marked = tables.marks.where("not misplaced").select(*LEDGER)
+    marked_ledgers = tables.marks.where("not misplaced").select(*LEDGER)
     minutes = ((scan_time - F.col("ctime")) / _MINUTE_MS).cast("bigint")
     return finding_rows(
-        old.join(marked, [*LEDGER], "left_anti"),
+        old_locks.join(marked_ledgers, [*LEDGER], "left_anti"),
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
         message=words(

@@ -34,8 +34,8 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
     Limits:
         Only ZooKeeper's client can remove these directories (`delete PATH`).
     """
-    listed_whole = F.lit(tables.cluster.has_marks)
-    rows = tables.empty_directories.where(listed_whole).withColumn("whole", F.lit(True))
+    is_listed_whole = F.lit(tables.cluster.has_marks)
+    rows = tables.empty_directories.where(is_listed_whole).withColumn("whole", F.lit(True))
     directories = with_samples(rows, "whole", "path", F.min("ctime").alias("oldest"))
     return finding_rows(
         directories.where(F.col("total") >= tables.cluster.settings.empty_directories),

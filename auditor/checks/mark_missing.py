@@ -43,19 +43,21 @@ def mark_missing(tables: Tables) -> DataFrame:
 
     from auditor.tables.scans import doubtful
 
-    unregistered = tables.unregistered.where("depending > 0")
-    depending = (
+    unregistered_bookies = tables.unregistered.where("depending > 0")
+    dependent_ledgers = (
         tables.ledgers.where(F.lit(tables.cluster.has_marks) & F.col("status").isin(*DECODED))
         .select(*LEDGER, F.explode("replicas").alias("replica"))
         .where("replica.depends")
         .select(*LEDGER, "replica.bookie_id")
-        .join(F.broadcast(unregistered.select("bookie_id")), "bookie_id", "left_semi")
+        .join(F.broadcast(unregistered_bookies.select("bookie_id")), "bookie_id", "left_semi")
     )
-    unmarked = depending.join(tables.marks.where("not misplaced").select(*LEDGER), [*LEDGER], "left_anti")
+    unmarked_ledgers = dependent_ledgers.join(
+        tables.marks.where("not misplaced").select(*LEDGER), [*LEDGER], "left_anti"
+    )
     # Marks were listed after the second scan; a ledger deleted by then needs none.
-    rows = doubtful(unmarked, tables.moved).withColumnRenamed("moved", "doubtful")
+    rows = doubtful(unmarked_ledgers, tables.moved).withColumnRenamed("moved", "doubtful")
     bookie_rows = count_per_bookie(rows).join(
-        F.broadcast(unregistered.select("bookie_id", "depending")), "bookie_id"
+        F.broadcast(unregistered_bookies.select("bookie_id", "depending")), "bookie_id"
     )
     return finding_rows(
         bookie_rows,

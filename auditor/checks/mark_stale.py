@@ -30,8 +30,8 @@ def mark_stale(tables: Tables) -> DataFrame:
         Marks without a bookie's id do not count.
     """
     marks = marks_by_bookie(tables.stale_marks, tables.moved, "why")
-    returned = (F.col("why") == "returned").cast("bigint").alias("returned")
-    bookie_rows = count_per_bookie(marks.select("*", returned), "returned")
+    returned_flag = (F.col("why") == "returned").cast("bigint").alias("returned")
+    bookie_rows = count_per_bookie(marks.select("*", returned_flag), "returned")
     return finding_rows(
         bookie_rows,
         bookie_id="bookie_id",

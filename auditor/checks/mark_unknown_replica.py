@@ -1,4 +1,4 @@
-"""Bookie ids that only marks name."""
+"""Bookie ids that occur only in under-replication marks."""
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, with_ledgers

@@ -38,9 +38,9 @@ def mark_unreadable(tables: Tables) -> DataFrame:
     Limits:
         A lock may have been removed since the scan.
     """
-    misplaced = F.when(F.col("misplaced"), "its path does not spell the ledger's id")
+    misplaced_reason = F.when(F.col("misplaced"), "its path does not spell the ledger's id")
     marks = tables.marks.where("damage is not null or misplaced").select(
-        *LEDGER, "path", F.coalesce("damage", misplaced).alias("reason")
+        *LEDGER, "path", F.coalesce("damage", misplaced_reason).alias("reason")
     )
     locks = tables.locks.where("damage is not null").select(*LEDGER, "path", F.col("damage").alias("reason"))
     rows = with_samples(marks.unionByName(locks), LEDGER, "path", F.min_by("reason", "path").alias("reason"))

@@ -41,22 +41,22 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
         Not compared: absent keys (rebuilt indexes), ledgers without a password in the metadata, ledgers
         outside of the sample. The audit writes no key anywhere.
     """
-    wrong = tables.digests.where(F.col("master_key") == "wrong").select("bookie_id", *LEDGER).distinct()
-    differ = tables.digests.where(F.col("master_key") == "differs").groupBy(*LEDGER)
-    of_bookies = finding_rows(
-        with_attribution(with_ledgers(wrong, "bookie_id"), tables),
+    wrong_keys = tables.digests.where(F.col("master_key") == "wrong").select("bookie_id", *LEDGER).distinct()
+    differing_ledgers = tables.digests.where(F.col("master_key") == "differs").groupBy(*LEDGER)
+    bookie_findings = finding_rows(
+        with_attribution(with_ledgers(wrong_keys, "bookie_id"), tables),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         message="{bookie_id} has another master key than the right one for {total:ledger|ledgers}; such "
         "as ledger {sample:,}",
         evidence="total AS ledgers, sample, 'tables/digests' AS rows",
     )
-    of_ledgers = finding_rows(
-        differ.agg(F.array_sort(F.collect_set("bookie_id")).alias("bookies")),
+    ledger_findings = finding_rows(
+        differing_ledgers.agg(F.array_sort(F.collect_set("bookie_id")).alias("bookies")),
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
         message="ledger {ledger}: the master keys in the indexes of {bookies:,} differ, and nothing says "
         "which is right",
         evidence="bookies, 'tables/digests' AS rows",
     )
-    return of_bookies.unionByName(of_ledgers)
+    return bookie_findings.unionByName(ledger_findings)

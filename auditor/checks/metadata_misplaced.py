@@ -59,15 +59,15 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         disagree. If the layout was changed, ledgers that were deleted later are still in the old tree and
         look like ledgers.
     """
-    elsewhere = F.col("damage").isNotNull()  # where another layout keeps ledgers
+    is_unparsable = F.col("damage").isNotNull()  # where another layout keeps ledgers
     tree_elsewhere = tables.cluster.tree_elsewhere
     listed = F.col("ledger_id").isNotNull()
-    has_id = listed if tree_elsewhere is None else listed & ~elsewhere
+    has_id = listed if tree_elsewhere is None else listed & ~is_unparsable
     misplaced = filter_part("misplaced_ledgers", tables.ledgers).select(
         F.when(has_id, F.col("scope_id")).alias("scope_id"),
         F.when(has_id, F.col("ledger_id")).alias("ledger_id"),
         *("path", "low", "high", "damage"),
-        (elsewhere & ~listed).alias("unlisted"),
+        (is_unparsable & ~listed).alias("unlisted"),
     )
     rows = with_samples(
         misplaced,

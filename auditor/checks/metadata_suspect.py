@@ -97,7 +97,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
                 F.col("in_doubt") > 0,
                 words("; {in_doubt} of these may have metadata: not all metadata could be read"),
             ).otherwise(""),
-            second_look=_second_look(tables.cluster),
+            second_look=_second_scan_words(tables.cluster),
         ),
         evidence="rules, ledgers, orphans, in_doubt, lasting AS lasting_orphans, recent AS recent_orphans, "
         f"unexplained AS unexplained_orphans, bigint({earlier_run}) AS earlier_run_ended, vanished AS "
@@ -107,8 +107,8 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     )
 
 
-def _second_look(cluster: ClusterFacts) -> Column:
-    """Return the end of the message for a live store that only the number of orphans puts in doubt."""
+def _second_scan_words(cluster: ClusterFacts) -> Column:
+    """Return the end of the message if only the number of orphans puts a live store in doubt."""
     if not cluster.live:
         return F.lit("")
     last_run_time = cluster.orphans_known
@@ -118,6 +118,6 @@ def _second_look(cluster: ClusterFacts) -> Column:
         clause = words(
             "; {lasting} of them were orphans in the run of {time} already", time=format_time(last_run_time)
         )
-    by_count = ("orphan-share", "vanished-ranges", "large-orphan-share")
-    other_rules = F.array_except("rules", F.array(*map(F.lit, by_count)))
+    count_rules = ("orphan-share", "vanished-ranges", "large-orphan-share")
+    other_rules = F.array_except("rules", F.array(*map(F.lit, count_rules)))
     return F.when(F.size(other_rules) == 0, clause).otherwise("")

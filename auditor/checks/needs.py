@@ -1,7 +1,7 @@
 """What checks need, what a run looked at, and which needs it did not meet.
 
 A check whose need is not met finds nothing, and that proves nothing. `lacks` is the only place that decides
-which needs a run did not meet. All reports use it; the doctor uses it for an audit to come.
+which needs a run did not meet. All reports use it. `bkaudit doctor` uses it for a planned audit.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ class Sight:
         hidden: Reason why a place with cookies or registrations could not be read; None if there is none
             (`auditor.model.report.BookiesListed`).
         unclear: Bookies with a cookie or registration that could not be read.
-        sources: ``--bookies`` named any.
+        sources: Whether ``--bookies`` named a source.
         directories: Number of bookie directories found.
         read: Number of bookies that were read completely.
-        undecided: The run could not decide all ledgers and replicas.
+        undecided: Whether the run could not decide all ledgers and replicas.
         not_run: Checks that the run left out.
     """
 
@@ -107,15 +107,15 @@ class Sight:
     @classmethod
     def of(cls, report: Report) -> Sight:
         """Return the inputs of a finished run."""
-        run, coverage, listed = report.run, report.coverage, report.run.bookies_listed
+        run, coverage, registration_listing = report.run, report.coverage, report.run.bookies_listed
         return cls(
             live=run.live,
             two_scans=len(run.positions) > 1,
             keeps_marks=run.keeps_marks,
             keeps_times=run.keeps_times,
             marks_listed=run.marks_listed,
-            hidden=listed["hidden"] if listed else None,
-            unclear=tuple(listed["unclear"]) if listed else None,
+            hidden=registration_listing["hidden"] if registration_listing else None,
+            unclear=tuple(registration_listing["unclear"]) if registration_listing else None,
             gaps=bool(run.gaps),
             in_doubt=run.in_doubt is not None,
             instance_id=report.cluster.instance_id is not None,
@@ -165,7 +165,7 @@ def lacks(sight: Sight) -> dict[Need, Lack]:
     return lack_by_need
 
 
-def _unrecorded(missing_fact: str) -> Lack:
+def _unrecorded_lack(missing_fact: str) -> Lack:
     return Lack(
         f"an earlier version wrote this run, and did not record whether {missing_fact}", is_known=False
     )
@@ -176,22 +176,22 @@ def _store_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     if sight.keeps_marks is False:
         yield Need.MARKS, Lack("the store keeps no under-replication marks and no locks")
     elif sight.keeps_marks is None:
-        yield Need.MARKS, _unrecorded("the store keeps under-replication marks")
+        yield Need.MARKS, _unrecorded_lack("the store keeps under-replication marks")
     elif sight.marks_listed is False:
         yield Need.ALL_MARKS, Lack("not all under-replication marks could be listed")
     if sight.keeps_times is False:
         yield Need.TIMES, Lack("the store keeps no times, so no age is known")
     elif sight.keeps_times is None:
-        yield Need.TIMES, _unrecorded("the store keeps times")
+        yield Need.TIMES, _unrecorded_lack("the store keeps times")
     if sight.hidden is not None:
         yield Need.ALL_BOOKIES, Lack(sight.hidden)
     elif sight.unclear is None:
-        yield Need.ALL_BOOKIES, _unrecorded("all cookies and registrations could be read")
+        yield Need.ALL_BOOKIES, _unrecorded_lack("all cookies and registrations could be read")
     elif sight.unclear:
         affected_part = first_names(sight.unclear, UNCLEAR_SHOWN)
         yield Need.ALL_BOOKIES, Lack("a cookie or a registration could not be read", affected_part)
     if sight.registrations is None:
-        yield Need.REGISTRATIONS, _unrecorded("any bookie was registered")
+        yield Need.REGISTRATIONS, _unrecorded_lack("any bookie was registered")
     elif not sight.registrations:
         reason = "the saved metadata has no registration, so which bookies are down is unknown"
         yield Need.REGISTRATIONS, Lack(reason)
@@ -210,7 +210,7 @@ def _bookie_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
         yield Need.DISKS, lack
         yield Need.ENTRY_LOGS, lack
     elif sight.directories is None:
-        yield Need.DISKS, _unrecorded("it read the directories of any bookie")
+        yield Need.DISKS, _unrecorded_lack("it read the directories of any bookie")
     elif sight.directories == 0:
         yield (
             Need.DISKS,
@@ -220,7 +220,7 @@ def _bookie_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
         reason = "--witness no" if sight.live else "saved metadata"
         yield Need.WITNESS, Lack(f"{reason}: no bookie was asked for entries that its index lacks")
     if sight.witness is None:
-        yield Need.WITNESS, _unrecorded("bookies could be asked for entries that their indexes lack")
+        yield Need.WITNESS, _unrecorded_lack("bookies could be asked for entries that their indexes lack")
 
 
 def _option_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
@@ -230,7 +230,7 @@ def _option_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     elif not sight.deep:
         yield Need.DIGESTS, Lack("no entry was read completely: --deep reads a sample")
     if sight.placement is None:
-        yield Need.LOCATIONS, _unrecorded("it checked placement")
+        yield Need.LOCATIONS, _unrecorded_lack("it checked placement")
     elif not sight.placement:
         reason = (
             "placement was not checked: no racks were found next to BookKeeper's root, and --racks was not "

@@ -39,14 +39,14 @@ def no_replication_workers(tables: Tables) -> DataFrame:
         Workers that fail at once look the same.
     """
     repair = tables.cluster.repair
-    idle = not repair.locked and not repair.disabled
-    waiting = (
+    is_idle = not repair.locked and not repair.disabled
+    waiting_ledgers = (
         waiting_marks(tables)
         .where("not empty")
         .agg(F.count("*").alias("marks"), F.min("since").alias("oldest"))
     )
     hours = ((F.lit(tables.cluster.scan_time) - F.col("oldest")) / 3_600_000).cast("bigint")
-    rows = waiting.where(F.lit(idle) & (F.col("marks") > 0)).withColumn("hours", hours)
+    rows = waiting_ledgers.where(F.lit(is_idle) & (F.col("marks") > 0)).withColumn("hours", hours)
     return finding_rows(
         rows,
         confidence=Confidence.SUSPECT,

@@ -39,16 +39,18 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
     Limits:
         Objects are listed, but not read.
     """
-    given_up = F.when(F.col("offload") == "deleted", "is recorded as deleted from BookKeeper").otherwise(
-        "is not recorded as deleted from BookKeeper"
-    )
+    deletion_words = F.when(
+        F.col("offload") == "deleted", "is recorded as deleted from BookKeeper"
+    ).otherwise("is not recorded as deleted from BookKeeper")
     rows = with_fault(tables, "offload-not-trimmed")
     is_listed = "offload_objects" in tables.frames
     if is_listed:
         # A ledger without a whole copy in the bucket is no leak: offload-object-missing finds it.
-        copies = tables.offload_objects.where("has_data and has_index").select("uid", *LEDGER).distinct()
+        complete_copies = (
+            tables.offload_objects.where("has_data and has_index").select("uid", *LEDGER).distinct()
+        )
         rows = rows.withColumn("uid", F.small_digits("offload_uid")).join(
-            copies, ["uid", *LEDGER], "left_semi"
+            complete_copies, ["uid", *LEDGER], "left_semi"
         )
     doubt = None if is_listed else "; the bucket was not listed, so this ledger may be the only copy"
     return finding_rows(
@@ -61,7 +63,7 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
             copy="has a complete copy in the bucket"
             if is_listed
             else "has a complete copy in the bucket according to its topic",
-            given_up=given_up,
+            given_up=deletion_words,
             doubt=doubt or "",
         ),
         evidence=owner_evidence(

@@ -1,4 +1,4 @@
-"""Topics whose list has another length of a ledger than its metadata."""
+"""Topics whose list gives a ledger another length than the ledger's metadata."""
 
 from auditor.checks.check import (
     ERASES,

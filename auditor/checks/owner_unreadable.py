@@ -60,24 +60,24 @@ def owner_unreadable(tables: Tables) -> DataFrame:
 
 
 def _without_repeated_gaps(rows: DataFrame, first_tree: str, *later_trees: str) -> DataFrame:
-    """Drop a gap at the top of a later tree if the first tree of its saved store has the same.
+    """Drop a gap at the top of a later tree if the first tree of its saved store has the same gap.
 
-    A record without a readable path may be of any tree. The reader of each tree reports it, even if the tree
-    never existed.
+    A record without a readable path may be of any tree. So the reader of each tree reports the record, even
+    if the tree never existed.
     """
     from auditor.sources.metadata.uri import SAVED
 
-    first = rows.where(F.col("path").endswith(f"/{first_tree}")).select(
+    first_tree_rows = rows.where(F.col("path").endswith(f"/{first_tree}")).select(
         F.col("store").alias("first_store"),
         F.col("damage").alias("first_damage"),
         F.col("path").alias("first_path"),
     )
-    top = F.regexp_replace("path", f"/({'|'.join(later_trees)})$", f"/{first_tree}")
+    first_tree_path = F.regexp_replace("path", f"/({'|'.join(later_trees)})$", f"/{first_tree}")
     is_repeated = (
         F.col("store").rlike(f":({'|'.join(SAVED)})://")
         & (F.col("store") == F.col("first_store"))
         & (F.col("damage") == F.col("first_damage"))
-        & (top == F.col("first_path"))
+        & (first_tree_path == F.col("first_path"))
         & (F.col("path") != F.col("first_path"))
     )
-    return rows.join(first, is_repeated, "left_anti")
+    return rows.join(first_tree_rows, is_repeated, "left_anti")

@@ -2,7 +2,7 @@
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, F, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import finding_rows, words
-from auditor.checks.ledger_queries import PLACES, by_ledger, rule_of, window_words
+from auditor.checks.ledger_queries import PLACEMENT_COLUMNS, group_by_ledger, rule_sentence, window_words
 from auditor.model.placement import POLICY_LEVEL
 
 
@@ -40,17 +40,19 @@ def placement_at_risk(tables: Tables) -> DataFrame:
         ledgers.
     """
     assert tables.cluster.placement is not None
-    level, rule = POLICY_LEVEL[tables.cluster.placement.policy], rule_of(tables.cluster.placement)
+    level, rule = POLICY_LEVEL[tables.cluster.placement.policy], rule_sentence(tables.cluster.placement)
     single_domain = words("{level} {domain} alone has all copies of some entries: ", level=level)
-    few = words("an ack quorum of some entries lies in fewer regions than must survive a loss: ")
+    few_regions_words = words(
+        "an ack quorum of some entries lies in fewer regions than must survive a loss: "
+    )
     return finding_rows(
-        by_ledger(tables.placement.where("not violated")),
+        group_by_ledger(tables.placement.where("not violated")),
         ledger_id="ledger_id",
         message=words(
             "ledger {ledger}: {why}{window_words}; in {segments:segment|segments}, first at entry "
             "{first_entry_id}",
-            why=F.when(F.col("domain").isNotNull(), single_domain).otherwise(few),
+            why=F.when(F.col("domain").isNotNull(), single_domain).otherwise(few_regions_words),
             window_words=window_words(),
         ),
-        evidence=f"{PLACES}, domain, '{rule}' AS rule",
+        evidence=f"{PLACEMENT_COLUMNS}, domain, '{rule}' AS rule",
     )

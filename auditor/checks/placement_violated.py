@@ -2,7 +2,7 @@
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, words
-from auditor.checks.ledger_queries import PLACES, by_ledger, rule_of, window_words
+from auditor.checks.ledger_queries import PLACEMENT_COLUMNS, group_by_ledger, rule_sentence, window_words
 from auditor.model.placement import PlacementSettings, Policy
 
 
@@ -51,18 +51,18 @@ def placement_violated(tables: Tables) -> DataFrame:
     refused = _refused_shapes(tables, settings)
     if "placement" not in tables.frames:
         return refused
-    by_places = _by_places(tables, rule_of(settings))
-    return by_places.unionByName(refused) if settings.policy is Policy.ZONE else by_places
+    refused_placements = _refused_placements(tables, rule_sentence(settings))
+    return refused_placements.unionByName(refused) if settings.policy is Policy.ZONE else refused_placements
 
 
-def _by_places(tables: Tables, rule: str) -> DataFrame:
+def _refused_placements(tables: Tables, rule: str) -> DataFrame:
     """Return one finding for each ledger with bookies whose locations break the policy."""
     excuse_words = words(
         "; the locations of its bookies satisfy the policy, but these bookies are not writable: "
         "{unwritable:,}"
     )
     return finding_rows(
-        by_ledger(tables.placement.where("violated")),
+        group_by_ledger(tables.placement.where("violated")),
         ledger_id="ledger_id",
         severity=F.when(F.col("excused"), Severity.NOTE.value),
         message=words(
@@ -72,7 +72,7 @@ def _by_places(tables: Tables, rule: str) -> DataFrame:
             window_words=window_words(),
             excuse=F.when(F.col("excused"), excuse_words).otherwise(F.lit("")),
         ),
-        evidence=f"{PLACES}, excused, unwritable, '{rule}' AS rule",
+        evidence=f"{PLACEMENT_COLUMNS}, excused, unwritable, '{rule}' AS rule",
     )
 
 
@@ -81,14 +81,14 @@ def _refused_shapes(tables: Tables, settings: PlacementSettings) -> DataFrame:
 
     See `auditor.model.adherence.refuses_shape`.
     """
-    rule = rule_of(settings)
+    rule = rule_sentence(settings)
     # Other policies refuse no shape.
     is_zone = "true" if settings.policy is Policy.ZONE else "false"
-    refused = f"ensemble_size % write_quorum != 0 OR write_quorum <= {settings.min_zones}"
+    refused_shapes = f"ensemble_size % write_quorum != 0 OR write_quorum <= {settings.min_zones}"
     shapes = (
         tables.ledgers.where(is_zone)
         .where("ledger_id IS NOT NULL AND NOT undecidable AND write_quorum > 0")
-        .where(refused)
+        .where(refused_shapes)
         .groupBy("ensemble_size", "write_quorum")
         .agg(F.count("*").alias("ledgers"))
     )

@@ -1,6 +1,6 @@
 """Registrations without a session."""
 
-from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of
+from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
@@ -39,13 +39,13 @@ def registration_not_ephemeral(roster: Roster) -> Findings:
     Limits:
         The bookie may be running all the same. Dumps without `ephemeralOwner` are not checked.
     """
-    persistent = [row for row in roster.registrations if row["ephemeral"] is False]
+    persistent_rows = [row for row in roster.registrations if row["ephemeral"] is False]
     bookies = {row["bookie_id"]: row for row in roster.bookies}
-    for name, rows in group_rows(persistent, lambda row: row["bookie_id"]).items():
+    for name, rows in group_rows(persistent_rows, lambda row: row["bookie_id"]).items():
         bookie = bookies.get(name, {})
         modes = sorted(row["mode"] for row in rows)
         ledgers = bookie.get("ledgers", 0)
-        names = number_of(ledgers, "ledger names it", "ledgers name it")
+        names = count_text(ledgers, "ledger names it", "ledgers name it")
         yield bookie_finding(
             name,
             f"{name}: its registration ({' and '.join(modes)}) is not ephemeral and proves no live "

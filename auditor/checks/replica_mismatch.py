@@ -60,10 +60,10 @@ def replica_mismatch(tables: Tables) -> DataFrame:
         "entry",
         F.array_distinct(F.flatten(F.collect_set(F.flatten("copies.bookies")))).alias("bookies"),
     )
-    suspects = tables.bookies.where("suspect").agg(F.collect_set("bookie_id").alias("suspects"))
-    first = F.col("sample")[0]
+    suspect_bookies = tables.bookies.where("suspect").agg(F.collect_set("bookie_id").alias("suspects"))
+    first_sample = F.col("sample")[0]
     copies = F.transform(
-        first["copies"],
+        first_sample["copies"],
         lambda copy: words(
             "{size:byte|bytes} with CRC-32C {crc} on {bookies:,}",
             size=copy["payload_bytes"],
@@ -72,7 +72,7 @@ def replica_mismatch(tables: Tables) -> DataFrame:
         ),
     )
     return finding_rows(
-        rows.crossJoin(F.broadcast(suspects)),
+        rows.crossJoin(F.broadcast(suspect_bookies)),
         ledger_id="ledger_id",
         confidence=suspect_if(F.arrays_overlap("bookies", "suspects")),
         message=words(

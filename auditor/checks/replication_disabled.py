@@ -39,12 +39,14 @@ def replication_disabled(roster: Roster) -> Findings:
     state = roster.cluster.repair
     if not state.disabled:
         return
-    since = state.disabled_since
-    lasting = since is None or roster.cluster.scan_time - since > roster.cluster.settings.stuck_ms
-    when = "" if since is None else f" since {format_time(since)}"
+    disabled_since = state.disabled_since
+    is_lasting = (
+        disabled_since is None or roster.cluster.scan_time - disabled_since > roster.cluster.settings.stuck_ms
+    )
+    since_clause = "" if disabled_since is None else f" since {format_time(disabled_since)}"
     yield bookie_finding(
         None,
-        f"replication is switched off{when}; {waiting_words(state)}",
-        {"since": since, "waiting": state.waiting, "queued": state.queued},
-        severity=Severity.ERROR if lasting and state.waiting else None,
+        f"replication is switched off{since_clause}; {waiting_words(state)}",
+        {"since": disabled_since, "waiting": state.waiting, "queued": state.queued},
+        severity=Severity.ERROR if is_lasting and state.waiting else None,
     )

@@ -18,11 +18,11 @@ _REASON_WORDS = {
     UnknownCopy.ENTRY_LOG: "in a missing entry log on ",
     UnknownCopy.UNREAD: "not read: ",
 }
-_OF_BOOKIES = (UnknownCopy.UNREAD, UnknownCopy.LIMBO, UnknownCopy.WRONG_DIRECTORY)
+_REASONS_OF_BOOKIES = (UnknownCopy.UNREAD, UnknownCopy.LIMBO, UnknownCopy.WRONG_DIRECTORY)
 """Reasons that a finding of the bookie reports once for all of its ledgers."""
-_OF_OLD_INDEXES = (UnknownCopy.INDEX_INCOMPLETE, UnknownCopy.NOT_ASKED)
+_REASONS_OF_OLD_INDEXES = (UnknownCopy.INDEX_INCOMPLETE, UnknownCopy.NOT_ASKED)
 """Reasons that come from an index older than the ledger; the bookie's journal would decide."""
-_HARMLESS = (LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED)
+_HARMLESS_REASONS = (LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED)
 
 
 @check(Severity.NOTE, rests_on=Basis.COPIES, asks="undecided")
@@ -54,7 +54,7 @@ def replication_undecided(tables: Tables) -> DataFrame:
     """
     rows = judged_with_class(tables).where(F.col("class") != F.col("potential_class"))
     rows = rows.crossJoin(F.broadcast(_without_journal(tables)))
-    return _of_ledgers(rows).unionByName(_of_bookies(rows))
+    return _ledger_findings(rows).unionByName(_bookie_findings(rows))
 
 
 def _without_journal(tables: Tables) -> DataFrame:
@@ -63,17 +63,17 @@ def _without_journal(tables: Tables) -> DataFrame:
     return unread_tails.agg(F.map_from_entries(F.collect_list(F.struct("*"))).alias("tails"))
 
 
-def _of_old_index(copy: Column) -> Column:
+def _old_index_findings(copy: Column) -> Column:
     """Return whether only the bookie's journal, which was not read, would decide a copy."""
-    return copy["why"].isin(*_OF_OLD_INDEXES) & F.map_contains_key("tails", copy["bookie_id"])
+    return copy["why"].isin(*_REASONS_OF_OLD_INDEXES) & F.map_contains_key("tails", copy["bookie_id"])
 
 
-def _of_bookies(rows: DataFrame) -> DataFrame:
+def _bookie_findings(rows: DataFrame) -> DataFrame:
     """Return one finding for each bookie whose index is older than ledgers and whose journal was not read."""
     copies = rows.select(*LEDGER, "class", "potential_class", "tails", F.explode("unknown").alias("copy"))
     potential_classes = F.array_join(F.array_sort(F.collect_set("potential_class")), ", ")
     bookies = (
-        copies.where(_of_old_index(F.col("copy")))
+        copies.where(_old_index_findings(F.col("copy")))
         .groupBy(F.col("copy.bookie_id").alias("bookie_id"))
         .agg(
             F.count_distinct(*LEDGER).alias("ledgers"),
@@ -96,10 +96,10 @@ def _of_bookies(rows: DataFrame) -> DataFrame:
     )
 
 
-def _of_ledgers(rows: DataFrame) -> DataFrame:
+def _ledger_findings(rows: DataFrame) -> DataFrame:
     """Return one finding for each ledger with an unknown copy that no finding of a bookie explains."""
     has_other_reason = F.exists(
-        "unknown", lambda copy: ~copy["why"].isin(*_OF_BOOKIES) & ~_of_old_index(copy)
+        "unknown", lambda copy: ~copy["why"].isin(*_REASONS_OF_BOOKIES) & ~_old_index_findings(copy)
     )
     return finding_rows(
         rows.where(has_other_reason),
@@ -108,9 +108,10 @@ def _of_ledgers(rows: DataFrame) -> DataFrame:
         unknown=unknown_bookies(),
         message=words(
             "ledger {ledger}: {known}, at worst {potential_class}; {reasons}",
-            known=F.when(F.col("class").isin(*_HARMLESS), "undecided").otherwise(F.col("class")),
+            known=F.when(F.col("class").isin(*_HARMLESS_REASONS), "undecided").otherwise(F.col("class")),
             reasons=F.concat_ws(
-                "; ", *(_bookies_of_reason(why, reason_words) for why, reason_words in _REASON_WORDS.items())
+                "; ",
+                *(_bookies_of_reason(reason, reason_words) for reason, reason_words in _REASON_WORDS.items()),
             ),
         ),
         evidence="class, potential_class, state, m AS copies_missing, mu AS copies_missing_or_unknown, "
@@ -118,9 +119,9 @@ def _of_ledgers(rows: DataFrame) -> DataFrame:
     )
 
 
-def _bookies_of_reason(why: str, reason_words: str) -> Column:
+def _bookies_of_reason(reason: str, reason_words: str) -> Column:
     """Return the bookies whose copies are unknown for one reason, as words; null if there are none."""
-    bookies = f"array_sort(array_distinct(filter(unknown, copies -> copies.why = '{why}').bookie_id))"
+    bookies = f"array_sort(array_distinct(filter(unknown, copies -> copies.why = '{reason}').bookie_id))"
     return F.expr(
         f"CASE WHEN size({bookies}) > 0 THEN concat('{reason_words}', array_join({bookies}, ', ')) END"
     )

@@ -43,8 +43,8 @@ def server_check_overdue(roster: Roster) -> Findings:
     evidence = {"last_check": state.last_check, "waiting": state.waiting}
     if state.last_check is not None:
         if cluster.scan_time - state.last_check > overdue_ms:
-            when = age(state.last_check, cluster.scan_time)
-            message = f"the last server-side check ended {when}; {waiting_words(state)}"
+            age_text = age(state.last_check, cluster.scan_time)
+            message = f"the last server-side check ended {age_text}; {waiting_words(state)}"
             yield bookie_finding(None, message, evidence)
     elif state.votes and state.age_ms is not None and state.age_ms > overdue_ms:
         message = f"no server-side check has ever ended; {waiting_words(state)}"

@@ -1,6 +1,6 @@
 """Entries of segments that no longer name their bookie."""
 
-from auditor.checks.bookie_findings import entries_besides
+from auditor.checks.bookie_findings import other_entries_findings
 from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 
 
@@ -30,4 +30,4 @@ def stale_segment(tables: Tables) -> DataFrame:
     Limits:
         The number of bytes is an estimate from average entry lengths, without open ledgers.
     """
-    return entries_besides(tables, "stale", "from segments that do not name it")
+    return other_entries_findings(tables, "stale", "from segments that do not name it")

@@ -15,7 +15,7 @@ from auditor.checks.check import (
 from auditor.model.cookie import Source
 from auditor.model.start_refusal import Fault
 
-_OF_ABSENT_COOKIES = (Fault.NOT_IN_STORE, Fault.NOT_EMPTY)
+_REASONS_OF_ABSENT_COOKIES = (Fault.NOT_IN_STORE, Fault.NOT_EMPTY)
 """Faults that rest, or may rest, on a cookie that the store does not have."""
 
 
@@ -68,15 +68,15 @@ def start_refused(roster: Roster) -> Findings:
         was given. With dataIntegrityChecking, servers use other rules.
     """
     bookies = {row["bookie_id"]: row for row in roster.bookies}
-    clear_bookie_ids = {row["bookie_id"] for row in roster.clear_bookies}
+    readable_bookie_ids = {row["bookie_id"] for row in roster.clear_bookies}
     for row in roster.starts:
         bookie = bookies.get(row["bookie_id"])
-        if row["fault"] in _OF_ABSENT_COOKIES and row["bookie_id"] not in clear_bookie_ids:
+        if row["fault"] in _REASONS_OF_ABSENT_COOKIES and row["bookie_id"] not in readable_bookie_ids:
             continue  # cookies could not all be listed, so the store may have this one
         if row["error"] is None or bookie is None or _is_reported_elsewhere(row, bookie, roster):
             continue
         expansion_start = {name: row[f"expansion_{name}"] for name in ("error", "fault", "reason", "paths")}
-        facts = {name: row[name] for name in ("error", "fault", "paths", "stored_id")}
+        start_facts = {name: row[name] for name in ("error", "fault", "paths", "stored_id")}
         configuration = {
             name: row[name] for name in ("source", "agreed", "journal_dirs", "ledger_dirs", "index_dirs")
         }
@@ -84,7 +84,7 @@ def start_refused(roster: Roster) -> Findings:
             row["bookie_id"],
             f"{row['bookie_id']} would not start again: {row['reason']}{_origin(row)}{_way_out(row)}",
             {
-                **facts,
+                **start_facts,
                 "way_out": row["way_out"],
                 "with_expansion": expansion_start if expansion_start["error"] is not None else None,
                 "configuration": configuration,
@@ -109,7 +109,7 @@ def _is_upgrade(start: Row, bookie: Row) -> bool:
 
 
 def _is_known(bookie: Row) -> bool:
-    """Return whether the cluster knows a bookie. It does not know one that was removed for good."""
+    """Return whether the cluster knows a bookie. A bookie that was removed for good is not known."""
     return bookie["named"] or bookie["has_cookie"] or bookie["registered"] is not None
 
 

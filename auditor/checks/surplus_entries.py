@@ -1,6 +1,6 @@
 """Entries on a member of their segment that striping does not put there."""
 
-from auditor.checks.bookie_findings import entries_besides
+from auditor.checks.bookie_findings import other_entries_findings
 from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 
 
@@ -30,4 +30,6 @@ def surplus_entries(tables: Tables) -> DataFrame:
     Limits:
         The number of bytes is an estimate from average entry lengths, without open ledgers.
     """
-    return entries_besides(tables, "surplus", "that are beyond the last entry or not in this bookie's stripe")
+    return other_entries_findings(
+        tables, "surplus", "that are beyond the last entry or not in this bookie's stripe"
+    )

@@ -1,6 +1,6 @@
 """Clusters with fewer writable bookies than their ensembles need."""
 
-from auditor.checks.bookie_findings import bookie_finding, number_of
+from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 from auditor.model.repair import waiting_words
 
@@ -40,11 +40,11 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
         return
     if state.writable >= state.largest_ensemble or (state.registered and not state.writable):
         return
-    none_fits = state.writable < state.smallest_ensemble
-    size = state.smallest_ensemble if none_fits else state.largest_ensemble
+    is_none_possible = state.writable < state.smallest_ensemble
+    size = state.smallest_ensemble if is_none_possible else state.largest_ensemble
     yield bookie_finding(
         None,
-        f"{number_of(state.writable, 'bookie is', 'bookies are')} writable, and ensembles of {size} are in "
+        f"{count_text(state.writable, 'bookie is', 'bookies are')} writable, and ensembles of {size} are in "
         f"use: no ledger of that ensemble size can be created; {waiting_words(state)}",
         {
             "writable": state.writable,
@@ -53,5 +53,5 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
             "largest_ensemble": state.largest_ensemble,
             "waiting": state.waiting,
         },
-        severity=None if none_fits else Severity.WARNING,
+        severity=None if is_none_possible else Severity.WARNING,
     )

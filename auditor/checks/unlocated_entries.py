@@ -22,8 +22,8 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
     """Add ``in_entry_logs`` and ``entry_logs_total`` to rows about a ledger.
 
     Returns:
-        ``in_entry_logs`` is an array with one struct for each entry log that has entries which the index of
-        its bookie lacks and needs. Logs with the most lost entries come first. The column is null if no log
+        ``in_entry_logs`` is an array with one struct for each entry log with needed entries that the index
+        of its bookie lacks. Logs with the most lost entries come first. The column is null if no log
         that was read has any, and in runs without ``--entry-logs``. Logs whose entries were not read, such as
         those of a collection, are only in the table log_entries.
     """
@@ -46,7 +46,7 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
         F.col("needed_bytes").alias("bytes"),
         "reason",
     )
-    by_ledger = (
+    logs_by_ledger = (
         tables.log_entries.where("groups is not null")
         .groupBy(*LEDGER)
         .agg(
@@ -56,41 +56,41 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
     )
     log_structs = F.transform(
         "logs",
-        lambda part: F.struct(
-            part["bookie_id"].alias("bookie_id"),
-            part["log_id"].alias("log_id"),
-            part["path"].alias("path"),
-            group_list(part["packed"]).alias("groups"),
-            part["entries"].alias("entries"),
-            part["lost_entries"].alias("lost_entries"),
-            part["bytes"].alias("bytes"),
-            part["reason"].alias("reason"),
+        lambda log_part: F.struct(
+            log_part["bookie_id"].alias("bookie_id"),
+            log_part["log_id"].alias("log_id"),
+            log_part["path"].alias("path"),
+            group_list(log_part["packed"]).alias("groups"),
+            log_part["entries"].alias("entries"),
+            log_part["lost_entries"].alias("lost_entries"),
+            log_part["bytes"].alias("bytes"),
+            log_part["reason"].alias("reason"),
         ),
     )
-    ledger_logs = by_ledger.select(*LEDGER, log_structs.alias("in_entry_logs"), "entry_logs_total")
+    ledger_logs = logs_by_ledger.select(*LEDGER, log_structs.alias("in_entry_logs"), "entry_logs_total")
     return rows.join(ledger_logs, [*LEDGER], "left")
 
 
-def in_entry_logs(of_lost: Column) -> Column:
+def in_entry_logs(lost_log: Column) -> Column:
     """Return the part of a message that names the entry logs of `with_entry_logs`; empty if there are none.
 
     Args:
-        of_lost: The row is about entries that no index has. Only logs with such entries are named.
+        lost_log: Whether the row is about entries that no index has. Only logs with such entries are named.
     """
     count = F.col("class_entries.count")
 
     def log_words(log: Column) -> Column:
         name = F.concat(F.lit("entry log "), log["log_id"].cast("string"), F.lit(" of "), log["bookie_id"])
         all_bytes = F.when(count == 1, "has its bytes").otherwise("has their bytes")
-        part_bytes = F.concat(F.lit("has bytes of "), log["lost_entries"].cast("string"), F.lit(" of them"))
-        lost_words = F.when(log["lost_entries"] >= count, all_bytes).otherwise(part_bytes)
+        log_bytes = F.concat(F.lit("has bytes of "), log["lost_entries"].cast("string"), F.lit(" of them"))
+        lost_words = F.when(log["lost_entries"] >= count, all_bytes).otherwise(log_bytes)
         entries = F.when(log["entries"] == 1, "1 entry").otherwise(
             F.concat(log["entries"].cast("string"), F.lit(" entries"))
         )
         unindexed_words = F.concat(F.lit("has "), entries, F.lit(" that its index lacks"))
-        return F.concat(name, F.lit(" "), F.when(of_lost, lost_words).otherwise(unindexed_words))
+        return F.concat(name, F.lit(" "), F.when(lost_log, lost_words).otherwise(unindexed_words))
 
-    listed_logs = F.filter("in_entry_logs", lambda log: ~of_lost | (log["lost_entries"] > 0))
+    listed_logs = F.filter("in_entry_logs", lambda log: ~lost_log | (log["lost_entries"] > 0))
     log_names = F.array_join(F.transform(F.slice(listed_logs, 1, MAX_MESSAGE_LOGS), log_words), ", ")
     total = F.col("entry_logs_total")
     hidden_logs = F.when(total > MAX_EVIDENCE_LOGS, total).otherwise(F.size(listed_logs)) - MAX_MESSAGE_LOGS

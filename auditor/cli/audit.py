@@ -85,17 +85,17 @@ def audit(
     cluster_audit = Audit(inputs.metadata, inputs.bookies, out, options)
     with resumable(out), shown_progress() as progress:
         spark = session() if session else None
-        result = (
+        report_or_stop = (
             cluster_audit.run_until(stop_after, spark, progress)
             if stop_after
             else cluster_audit.run(spark, progress)
         )
-    if not isinstance(result, Report):
-        say(_stopped_text(result, out, inputs.metadata, options))
+    if not isinstance(report_or_stop, Report):
+        say(_stopped_text(report_or_stop, out, inputs.metadata, options))
         raise click.exceptions.Exit(STOPPED_EXIT_CODE)
     say(f"the run is in {out}")
     show(open_run(out), report_outputs, TextChoice(flat=flat))
-    raise click.exceptions.Exit(exit_code(result, options.fail_on, options.fail_on_suspect))
+    raise click.exceptions.Exit(exit_code(report_or_stop, options.fail_on, options.fail_on_suspect))
 
 
 STOPPED_EXIT_CODE = 3
@@ -106,11 +106,11 @@ def _stopped_text(stopped: StoppedRun, out: str, metadata: str, options: AuditOp
     """Return what a stopped run wrote, and how to continue it."""
     from auditor.sources.metadata.stores import is_live
 
-    limit = f" within {duration(options.resume_within)}" if is_live(metadata) else ""
+    limit_text = f" within {duration(options.resume_within)}" if is_live(metadata) else ""
     tables = plural(len(stopped.tables), "table is", "tables are")
     return (
         f"stopped after {stopped.place}: {tables} in {out}/tables, and there is no report. "
-        f"The same command without --stop-after continues the run{limit}"
+        f"The same command without --stop-after continues the run{limit_text}"
     )
 
 

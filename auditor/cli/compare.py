@@ -56,7 +56,7 @@ def compare(
 ) -> None:
     """Compare two metadata stores. The text of the command's help is `_HELP`."""
     options = options_from_flags(conf, flags)
-    from auditor.compare.stores import all_differences, compare_stores, some_differences
+    from auditor.compare.stores import all_differences, compare_stores, first_differences
     from auditor.reports import comparison as report
     from auditor.sources.metadata.uri import parse_metadata_uri
 
@@ -72,7 +72,7 @@ def compare(
                 click.echo(line)
             say(report.comparison_verdict(comparison))
         else:
-            shown_differences = some_differences(differences, report.SHOWN)
+            shown_differences = first_differences(differences, report.MAX_DIFFERENCES_SHOWN)
             if form == "json":
                 click.echo(report.comparison_json(comparison, shown_differences))
             else:

@@ -35,7 +35,7 @@ def run_names(context: click.Context, word_start: str) -> list[str]:
     from auditor.errors import UsageError
 
     try:
-        cluster_runs = Path(runs_directory(context.params.get("cluster"), _conf(context)))
+        cluster_runs = Path(runs_directory(context.params.get("cluster"), _conf_of_context(context)))
     except UsageError:
         return []
     typed_directory = (
@@ -89,7 +89,7 @@ def bookies(context: click.Context, _: click.Parameter, word_start: str) -> list
 
     try:
         run = context.params.get("run")
-        run = run or newest_run(runs_directory(context.params.get("cluster"), _conf(context)))
+        run = run or newest_run(runs_directory(context.params.get("cluster"), _conf_of_context(context)))
         table = RunReader(run).table("bookies", ["bookie_id"])
     except AuditorError:
         return []
@@ -111,10 +111,10 @@ def clusters(context: click.Context, _: click.Parameter, word_start: str) -> lis
     """Return the clusters in the file that --conf or BKAUDIT_CONF names."""
     from auditor.cli.defaults import cluster_names
 
-    return [name for name in cluster_names(_conf(context)) if name.startswith(word_start)]
+    return [name for name in cluster_names(_conf_of_context(context)) if name.startswith(word_start)]
 
 
-def _conf(context: click.Context) -> Path | None:
+def _conf_of_context(context: click.Context) -> Path | None:
     from auditor.cli.defaults import CONF
 
     conf = context.params.get("conf") or os.environ.get(CONF)

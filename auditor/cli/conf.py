@@ -6,9 +6,9 @@ import click
 
 from auditor.errors import UsageError
 
-FOLDERS = ("conf", "schemas", "jobs", "docs", "notebooks")
+SHIPPED_FOLDERS = ("conf", "schemas", "jobs", "docs", "notebooks")
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE_DIRECTORY = Path(__file__).parents[1]
 
 
 def project_files() -> dict[str, Path]:
@@ -17,9 +17,11 @@ def project_files() -> dict[str, Path]:
     The name of a file in conf/ is its path below conf/. Other names begin with the folder, as in jobs/NAME.
     """
     files = {}
-    for folder in FOLDERS:
-        candidate_folders = [_PACKAGE / "shipped" / folder, _PACKAGE.parent / folder]
-        folder_path = next((candidate for candidate in candidate_folders if candidate.is_dir()), None)
+    for folder in SHIPPED_FOLDERS:
+        candidate_folders = [_PACKAGE_DIRECTORY / "shipped" / folder, _PACKAGE_DIRECTORY.parent / folder]
+        folder_path = next(
+            (candidate_path for candidate_path in candidate_folders if candidate_path.is_dir()), None
+        )
         if folder_path is None:
             continue
         for file in sorted(folder_path.rglob("*")):

@@ -18,7 +18,7 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FileKind:
     """Decoder of one format.
 
     Attributes:
@@ -45,50 +45,50 @@ class Kind:
 
 _STORE = "auditor.codecs.store.underreplication"
 
-KINDS = {
-    "ledger-metadata": Kind("auditor.codecs.ledger_metadata.one:decode"),
-    "cookie": Kind("auditor.codecs.bookie.cookie:decode"),
-    "availability": Kind("auditor.cli.decoders:decode_availability", ("java", "entries")),
-    "index": Kind("auditor.cli.decoders:decode_index", ("entries",)),
-    "bookie-frame": Kind("auditor.cli.decoders:decode_bookie_frame", ("entries",)),
-    "entry-log": Kind("auditor.cli.decoders:decode_entry_log", by_parts=True),
-    "journal": Kind("auditor.cli.decoders:decode_journal", ("entries",), by_parts=True),
-    "entry": Kind("auditor.cli.decoders:decode_entry"),
-    "ledger-data": Kind("auditor.codecs.bookie.ledger_data:decode"),
-    "last-mark": Kind("auditor.codecs.bookie.last_mark:decode"),
-    "layout": Kind("auditor.cli.decoders:decode_layout"),
-    "service-info": Kind("auditor.cli.decoders:decode_service_info", ("bookie_id",)),
-    "mark": Kind(f"{_STORE}:decode_mark"),
-    "lock": Kind(f"{_STORE}:decode_lock", key="owner"),
-    "vote": Kind(f"{_STORE}:decode_vote", key="bookie_id"),
-    "replication-layout": Kind(f"{_STORE}:decode_layout"),
-    "check-all-ledgers-time": Kind(f"{_STORE}:decode_check_all_ledgers_time", key="time"),
-    "placement-policy-check-time": Kind(f"{_STORE}:decode_placement_policy_check_time", key="time"),
-    "replicas-check-time": Kind(f"{_STORE}:decode_replicas_check_time", key="time"),
-    "pulsar-managed-ledger": Kind("auditor.codecs.pulsar.managed_ledger:decode"),
-    "pulsar-cursor": Kind("auditor.cli.decoders:decode_cursor"),
-    "pulsar-cursor-position": Kind("auditor.cli.decoders:decode_cursor_position"),
-    "pulsar-schema-locator": Kind("auditor.codecs.pulsar.schema_locator:decode"),
-    "pulsar-placement-config": Kind("auditor.codecs.pulsar.placement_config:decode"),
-    "log-segment": Kind("auditor.codecs.pulsar.log_segment:decode"),
-    "log-allocation": Kind("auditor.codecs.pulsar.log_segment:decode_allocation", key="ledger_id"),
+FILE_KINDS = {
+    "ledger-metadata": FileKind("auditor.codecs.ledger_metadata.one:decode"),
+    "cookie": FileKind("auditor.codecs.bookie.cookie:decode"),
+    "availability": FileKind("auditor.cli.decoders:decode_availability", ("java", "entries")),
+    "index": FileKind("auditor.cli.decoders:decode_index", ("entries",)),
+    "bookie-frame": FileKind("auditor.cli.decoders:decode_bookie_frame", ("entries",)),
+    "entry-log": FileKind("auditor.cli.decoders:decode_entry_log", by_parts=True),
+    "journal": FileKind("auditor.cli.decoders:decode_journal", ("entries",), by_parts=True),
+    "entry": FileKind("auditor.cli.decoders:decode_entry"),
+    "ledger-data": FileKind("auditor.codecs.bookie.ledger_data:decode"),
+    "last-mark": FileKind("auditor.codecs.bookie.last_mark:decode"),
+    "layout": FileKind("auditor.cli.decoders:decode_layout"),
+    "service-info": FileKind("auditor.cli.decoders:decode_service_info", ("bookie_id",)),
+    "mark": FileKind(f"{_STORE}:decode_mark"),
+    "lock": FileKind(f"{_STORE}:decode_lock", key="owner"),
+    "vote": FileKind(f"{_STORE}:decode_vote", key="bookie_id"),
+    "replication-layout": FileKind(f"{_STORE}:decode_layout"),
+    "check-all-ledgers-time": FileKind(f"{_STORE}:decode_check_all_ledgers_time", key="time"),
+    "placement-policy-check-time": FileKind(f"{_STORE}:decode_placement_policy_check_time", key="time"),
+    "replicas-check-time": FileKind(f"{_STORE}:decode_replicas_check_time", key="time"),
+    "pulsar-managed-ledger": FileKind("auditor.codecs.pulsar.managed_ledger:decode"),
+    "pulsar-cursor": FileKind("auditor.cli.decoders:decode_cursor"),
+    "pulsar-cursor-position": FileKind("auditor.cli.decoders:decode_cursor_position"),
+    "pulsar-schema-locator": FileKind("auditor.codecs.pulsar.schema_locator:decode"),
+    "pulsar-placement-config": FileKind("auditor.codecs.pulsar.placement_config:decode"),
+    "log-segment": FileKind("auditor.codecs.pulsar.log_segment:decode"),
+    "log-allocation": FileKind("auditor.codecs.pulsar.log_segment:decode_allocation", key="ledger_id"),
 }
 
 
 # Whole words: what a shell is to be given cannot be folded at a hyphen.
-_KINDS = textwrap.fill(", ".join(KINDS), 74, break_on_hyphens=False)
+_KINDS_TEXT = textwrap.fill(", ".join(FILE_KINDS), 74, break_on_hyphens=False)
 _HELP = f"""Decode FILE of KIND to JSON; - reads standard input.
 
 \b
 Kinds:
-{textwrap.indent(_KINDS, "  ")}
+{textwrap.indent(_KINDS_TEXT, "  ")}
 
 Bytes that do not follow their format give exit code 5 and the offset of the first wrong byte. A value that
 follows its format but breaks a rule is printed, also with exit code 5. No password or key is ever shown."""
 
 
 @click.command(help=_HELP)
-@click.argument("kind", metavar="KIND", type=click.Choice(list(KINDS)))
+@click.argument("kind", metavar="KIND", type=click.Choice(list(FILE_KINDS)))
 @click.argument("file", type=click.File("rb"))
 @click.option(
     "--java", is_flag=True, help="availability: decode as the server's class does, with its errors."
@@ -100,7 +100,7 @@ follows its format but breaks a rule is printed, also with exit code 5. No passw
 @click.option("--entries", is_flag=True, help="availability, index, bookie-frame, journal: list the entries.")
 def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
     """Decode a file. The text of the command's help is `_HELP`."""
-    decoder = KINDS[kind]
+    decoder = FILE_KINDS[kind]
     for name, value in settings.items():
         if value and name not in decoder.settings:
             raise UsageError(f"--{name.replace('_', '-')}: not valid for {kind}")
@@ -133,7 +133,7 @@ def _read_whole(kind: str, file: BinaryIO) -> bytes:
     return data
 
 
-_IDS = ("ledger_id", "compacted_ledger")
+_ID_KEYS = ("ledger_id", "compacted_ledger")
 """Names of fields with ledger ids. They become text, because JSON numbers cannot hold them exactly."""
 
 
@@ -152,11 +152,11 @@ def jsonable(value: Any) -> Any:
         value = dict(zip(value._fields, value, strict=True))
     if isinstance(value, Mapping):
         return {
-            str(key): str(entry) if key in _IDS and entry is not None else jsonable(entry)
+            str(key): str(entry) if key in _ID_KEYS and entry is not None else jsonable(entry)
             for key, entry in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [jsonable(element) for element in value]
+        return [jsonable(list_element) for list_element in value]
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
     return value

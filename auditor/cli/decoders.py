@@ -27,7 +27,7 @@ from auditor.codecs.store import layout, service_info
 from auditor.errors import DecodeError
 from auditor.sources.bookies.entry_logs.reader import contents_of
 
-_LARGEST_SHOWN = 10
+_MAX_LEDGERS_SHOWN = 10
 
 
 def decode_layout(data: bytes) -> Any:
@@ -56,7 +56,7 @@ def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
         answer = availability.decode(data, mode="java")
         described_groups = {"groups": answer.groups, "total": answer.total}
         return (
-            {**described_groups, "entries": answer.entries(availability.MOST_EXPANDED)}
+            {**described_groups, "entries": answer.entries(availability.MAX_EXPANDED_RUNS)}
             if entries
             else described_groups
         )
@@ -85,16 +85,16 @@ def decode_bookie_frame(data: bytes, entries: bool) -> Any:
 
     ``data`` is the frame with its length prefix. ``entries``: whether to list each entry too.
     """
-    prefix = bookie_wire.LENGTH.size
-    length = bookie_wire.frame_length(data[:prefix])
-    if len(data) != prefix + length:
-        offset = min(len(data), prefix + length)
+    prefix_bytes = bookie_wire.LENGTH.size
+    length = bookie_wire.frame_length(data[:prefix_bytes])
+    if len(data) != prefix_bytes + length:
+        offset = min(len(data), prefix_bytes + length)
         raise DecodeError(
-            "bookie's answer", offset, f"a frame of {length} bytes, {len(data) - prefix} present"
+            "bookie's answer", offset, f"a frame of {length} bytes, {len(data) - prefix_bytes} present"
         )
-    answer_offset = prefix
+    answer_offset = prefix_bytes
     try:
-        answer = bookie_wire.answer(data[prefix:])
+        answer = bookie_wire.answer(data[prefix_bytes:])
         answer_offset += answer.at
         held_groups = None if answer.availability is None else availability.decode(answer.availability)
     except DecodeError as damage:
@@ -145,7 +145,7 @@ def decode_entry_log(file: BinaryIO) -> Any:
         *zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), contents.scope_ids.tolist(), strict=True)
     ]
     largest_ledgers = sorted(sizes, key=lambda ledger_bytes: (-ledger_bytes[1], ledger_bytes[0]))[
-        :_LARGEST_SHOWN
+        :_MAX_LEDGERS_SHOWN
     ]
     return {
         "header": contents.header,
@@ -195,7 +195,7 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
         "end": journal.end,
         "cut": journal.cut,
         "ledgers": len(rows),
-        "largest": sorted(rows, key=lambda row: -row["total"])[: None if entries else _LARGEST_SHOWN],
+        "largest": sorted(rows, key=lambda row: -row["total"])[: None if entries else _MAX_LEDGERS_SHOWN],
     }
 
 
@@ -204,11 +204,11 @@ def _entry_rows_by_scope(batches: Sequence[Records], entries: bool) -> Iterator[
     scopes = np.concatenate([np.empty(0, np.int64), *(batch.scope_ids for batch in batches)])
     for scope_id in np.unique(scopes).tolist():
         batch_masks = [(batch, batch.scope_ids == scope_id) for batch in batches]
-        ids, sets = ledger_sets(
+        ids, entry_sets = ledger_sets(
             np.concatenate([batch.ledger_ids[rows] for batch, rows in batch_masks]),
             np.concatenate([batch.entry_ids[rows] for batch, rows in batch_masks]),
         )
-        for ledger_id, value in zip(ids.tolist(), sets.values(), strict=True):
+        for ledger_id, value in zip(ids.tolist(), entry_sets.values(), strict=True):
             groups = _describe_groups(np.frombuffer(value, GROUP), entries)
             yield {"scope_id": str(scope_id), "ledger_id": str(ledger_id), **groups}
 

@@ -107,11 +107,11 @@ def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
     for key, value in values.items():
         if key not in _KEYS:
             raise UsageError(f"{setting_path}: {key}: no such key. Valid keys: {', '.join(_KEYS)}")
-        strings = value if key == "bookies" and isinstance(value, list) else [value]
-        if not all(isinstance(string, str) and string for string in strings):
+        texts = value if key == "bookies" and isinstance(value, list) else [value]
+        if not all(isinstance(text, str) and text for text in texts):
             raise UsageError(f"{setting_path}: {key}: {value!r} is not a string")
         if key == "bookies":
-            values[key] = tuple(strings)
+            values[key] = tuple(texts)
     return values
 
 

@@ -64,14 +64,14 @@ def dump(
     request = SaveRequest(parse_metadata_uri(inputs.metadata), extra_trees, not without_secrets, options)
     output_file = nullcontext(sys.stdout.buffer) if file == "-" else new_file(Path(file))
     with output_file as out:
-        saved = save(request, out, _throttled_progress())
+        summary = save(request, out, _throttled_progress())
     target_text = "standard output" if file == "-" else f"{file}, {size(Path(file).stat().st_size)}"
-    say(f"{plural(saved.records, 'record')} in {target_text}")
-    for path, reason in saved.gaps:
+    say(f"{plural(summary.records, 'record')} in {target_text}")
+    for path, reason in summary.gaps:
         click.echo(f"bkaudit: not read: {path}: {reason}", err=True)
-    if saved.unread > len(saved.gaps):
-        click.echo(f"bkaudit: and {saved.unread - len(saved.gaps):,} more", err=True)
-    raise click.exceptions.Exit(NOT_COVERED if saved.unread else CLEAN)
+    if summary.unread > len(summary.gaps):
+        click.echo(f"bkaudit: and {summary.unread - len(summary.gaps):,} more", err=True)
+    raise click.exceptions.Exit(NOT_COVERED if summary.unread else CLEAN)
 
 
 def _throttled_progress() -> Callable[[int], None]:

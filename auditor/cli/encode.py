@@ -52,7 +52,7 @@ def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
             )
         sys.stdout.buffer.write(value)
         return
-    write_whole(out, lambda target: target.write(value))
+    write_whole(out, lambda target_file: target_file.write(value))
 
 
 def _parse_groups(data: bytes, name: str) -> Any:
@@ -72,7 +72,8 @@ def _parse_groups(data: bytes, name: str) -> Any:
     ranges: list[tuple[int, int]] = []
     for number, line in enumerate(text.splitlines(), 1):
         ranges += [
-            _parse_range(word, f"{name}: entry ids: line {number}") for word in line.replace(",", " ").split()
+            _parse_range(range_text, f"{name}: entry ids: line {number}")
+            for range_text in line.replace(",", " ").split()
         ]
     merged_ranges: list[tuple[int, int]] = []
     for first_entry, last_entry in sorted(ranges):
@@ -85,17 +86,18 @@ def _parse_groups(data: bytes, name: str) -> Any:
     ).groups()
 
 
-def _parse_range(word: str, place_text: str) -> tuple[int, int]:
+def _parse_range(range_text: str, place_text: str) -> tuple[int, int]:
     """Return the first and the last entry of a word: of one id, or of a range such as 0-9.
 
     ``place_text`` names the input and the line, for error messages.
     """
-    match = _ID_OR_RANGE.fullmatch(word)
+    match = _ID_OR_RANGE.fullmatch(range_text)
     if match is None:
-        raise UsageError(f"{place_text}: {word[:40]!r} is neither an entry id nor a range such as 0-9")
+        raise UsageError(f"{place_text}: {range_text[:40]!r} is neither an entry id nor a range such as 0-9")
     first_entry, last_entry = int(match[1]), int(match[2] or match[1])
     if not first_entry <= last_entry <= _MAX_ENTRY:
         raise UsageError(
-            f"{place_text}: {word!r}: invalid range. It must ascend, and the largest entry id is {_MAX_ENTRY}"
+            f"{place_text}: {range_text!r}: invalid range. It must ascend, "
+            f"and the largest entry id is {_MAX_ENTRY}"
         )
     return first_entry, last_entry

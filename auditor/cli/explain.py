@@ -59,7 +59,7 @@ def ledger(
 
     run_view = open_run(run)
     findings = findings_for_ledger(run_view, ledger_id.id, ledger_id.scope)
-    kinds = storages(run_view)
+    storage_kinds = storages(run_view)
     try:
         ledger_view = run_view.ledger(ledger_id.id, ledger_id.scope)
     except RunUsageError as error:
@@ -69,7 +69,7 @@ def ledger(
         drawing_text = str(error)
     else:
         drawing_text = drawing.render(ledger_view, not ascii and takes_unicode(), width=text_width())
-    lines = advice_lines(findings, text_width(), run_view.report.cluster.instance_id, kinds, run_view)
+    lines = advice_lines(findings, text_width(), run_view.report.cluster.instance_id, storage_kinds, run_view)
     holds = ledger_hold_lines(run_view, ledger_id.id, ledger_id.scope, text_width())
     sections = [[drawing_text], holds, lines or ["no finding concerns this ledger"]]
     show_text("\n\n".join("\n".join(section_lines) for section_lines in sections if section_lines))
@@ -84,8 +84,10 @@ def _replica(ledger_id: LedgerId, run: str, bookie: str, file: BinaryIO | None) 
     from auditor.notebook.run import open_run
     from auditor.reports.replica import replica_text
 
-    listed = None if file is None else decode(file.read())
-    return replica_text(open_run(run).ledger(ledger_id.id, ledger_id.scope), bookie, listed, text_width())
+    listed_entries = None if file is None else decode(file.read())
+    return replica_text(
+        open_run(run).ledger(ledger_id.id, ledger_id.scope), bookie, listed_entries, text_width()
+    )
 
 
 @explain.command()
@@ -151,11 +153,11 @@ def check(name: str | None) -> None:
     if name is None:
         width = max(len(known_check.id) for known_check in ALL)
         for listed_check in ALL:
-            line_head = f"{listed_check.id:<{width}}  {listed_check.severity:<8}  "
+            line_start = f"{listed_check.id:<{width}}  {listed_check.severity:<8}  "
             # A line each for programs; folded below its beginning for eyes.
-            text_columns = text_width() if sys.stdout.isatty() else len(line_head) + len(listed_check.title)
+            text_columns = text_width() if sys.stdout.isatty() else len(line_start) + len(listed_check.title)
             click.echo(
-                "\n".join(fold_text(listed_check.title, text_columns, line_head, " " * len(line_head)))
+                "\n".join(fold_text(listed_check.title, text_columns, line_start, " " * len(line_start)))
             )
         return
     chosen_check = BY_ID.get(name)

@@ -36,20 +36,20 @@ def help(context: click.Context, words: tuple[str, ...], roff: bool) -> None:
     click.echo(command.get_help(command_context))
 
 
-def _find_command(root: click.Context, words: tuple[str, ...]) -> tuple[click.Command, click.Context]:
+def _find_command(root_context: click.Context, words: tuple[str, ...]) -> tuple[click.Command, click.Context]:
     """Return the command that ``words`` call, and its context.
 
     Raises:
         click.UsageError: there is no such command.
     """
-    command, context = root.command, root
-    for word in words:
+    command, context = root_context.command, root_context
+    for command_word in words:
         if not isinstance(command, click.Group):
-            raise click.UsageError(f"{context.command_path} has no subcommand {word!r}.", context)
-        _, subcommand, _ = command.resolve_command(context, [word])
+            raise click.UsageError(f"{context.command_path} has no subcommand {command_word!r}.", context)
+        _, subcommand, _ = command.resolve_command(context, [command_word])
         if subcommand is None:  # a shell asks what completes the words
-            raise click.NoSuchCommand(word, ctx=context)
-        command, context = subcommand, click.Context(subcommand, context, info_name=word)
+            raise click.NoSuchCommand(command_word, ctx=context)
+        command, context = subcommand, click.Context(subcommand, context, info_name=command_word)
     return command, context
 
 

@@ -96,10 +96,10 @@ def diff(old: str, new: str, form: str) -> None:
     changed finding, one a line.
     """
     from auditor.reports import diff as report
-    from auditor.runs.damage import damage_named, require_tables
+    from auditor.runs.damage import name_damage, require_tables
     from auditor.runs.history import RunDifference
 
-    with damage_named(old, new):
+    with name_damage(old, new):
         for run in (old, new):
             require_tables(RunDirectory(run), ("bookies", "verdicts"))
         difference = RunDifference(old, new)
@@ -109,7 +109,7 @@ def diff(old: str, new: str, form: str) -> None:
             for warning in difference.summary.warnings:
                 click.echo(f"bkaudit: {warning}", err=True)
             return
-        change_samples = report.samples(difference.changes())
+        change_samples = report.sample_changes(difference.changes())
         if form == "text":
             click.echo(report.text(difference.summary, change_samples, text_width()))
         else:

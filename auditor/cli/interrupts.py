@@ -55,12 +55,12 @@ def lasting_interrupts() -> Iterator[None]:
 
 
 def _interrupt_unless_importing(signal_number: int, frame: FrameType | None) -> None:
-    caller = frame
-    while caller is not None:
-        if caller.f_code.co_filename == IMPORT_CODE:
+    calling_frame = frame
+    while calling_frame is not None:
+        if calling_frame.f_code.co_filename == IMPORT_CODE:
             _interrupt_later()
             return
-        caller = caller.f_back
+        calling_frame = calling_frame.f_back
     signal.default_int_handler(signal_number, frame)
 
 

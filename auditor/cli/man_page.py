@@ -97,9 +97,9 @@ def _paragraphs(help: str) -> Iterator[str]:
             yield from _text(paragraph)
 
 
-def _terms(texts: dict[str, str]) -> Iterator[str]:
+def _terms(text_by_term: dict[str, str]) -> Iterator[str]:
     """Yield each name in bold, and its explanation below the name."""
-    for name, text in texts.items():
+    for name, text in text_by_term.items():
         yield ".TP"
         yield f".B {_escape(name)}"
         first_paragraph, *later_paragraphs = text.replace("\b\n", "\b").split("\n\n")
@@ -128,7 +128,7 @@ def _escape(text: str) -> str:
     """
     text = text.replace("\\", r"\e").replace("-", r"\-").replace("'", r"\(aq").replace("`", r"\(ga")
     text = text.replace("^", r"\(ha").replace("~", r"\(ti").replace('"', r"\(dq")
-    return "".join(char if char.isascii() else rf"\[u{ord(char):04X}]" for char in text)
+    return "".join(character if character.isascii() else rf"\[u{ord(character):04X}]" for character in text)
 
 
 if __name__ == "__main__":

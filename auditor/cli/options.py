@@ -244,8 +244,8 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
 class ScaledNumber(click.ParamType[int]):
     """Parameter type of a whole number above 0, which a letter for the unit may follow."""
 
-    def __init__(self, name: str, units: Mapping[str, int], expected: str) -> None:
-        self.name, self._units, self._expected = name, units, expected
+    def __init__(self, name: str, units: Mapping[str, int], expected_text: str) -> None:
+        self.name, self._units, self._expected = name, units, expected_text
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the number in the smallest unit."""
@@ -260,8 +260,8 @@ def run_to_make(kind: str, inputs: Sources, options: AuditOptions) -> str:
     """Return the directory of a run without --out: the newest interrupted run of the kind, or a new one."""
     from auditor.audit.run_store import run_identity, unfinished_run
 
-    identity = run_identity(kind, inputs.metadata, inputs.bookies, options)
-    run = unfinished_run(inputs.runs, identity, options.resume_within)
+    run_identity_key = run_identity(kind, inputs.metadata, inputs.bookies, options)
+    run = unfinished_run(inputs.runs, run_identity_key, options.resume_within)
     if run is None:
         return new_run(inputs.runs)
     say(f"resuming interrupted run {run}")
@@ -383,12 +383,14 @@ class GroupedCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each heading that has options of the command."""
         help_by_name = {
-            param.name: record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))
+            param.name: help_record
+            for param in self.get_params(ctx)
+            if (help_record := param.get_help_record(ctx))
         }
         for heading, names in GROUPS.items():
-            records = [help_by_name.pop(name) for name in names if name in help_by_name]
-            if records:
+            help_records = [help_by_name.pop(name) for name in names if name in help_by_name]
+            if help_records:
                 with formatter.section(heading):
-                    formatter.write_dl(records)
+                    formatter.write_dl(help_records)
         with formatter.section("Other options"):
             formatter.write_dl(list(help_by_name.values()))

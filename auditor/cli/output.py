@@ -86,7 +86,7 @@ def _text_parts(run: Any, choice: TextChoice, is_terminal: bool) -> Iterator[str
     width = max(text.MIN_WIDTH, min(columns(), text.MAX_WIDTH)) if is_terminal else text.UNLIMITED_WIDTH
     if choice.findings_wanted(is_terminal):
         if choice.all or not choice.selection.everything:
-            findings: text.OfRank = SelectedRun(run, choice.selection).with_standings
+            findings: text.FindingsOfRank = SelectedRun(run, choice.selection).with_statuses
         else:
             findings = partial(sampled_findings, run)
         visibility = (choice.shows_suppressed, choice.shows_grouped)
@@ -221,7 +221,9 @@ def show(run: ReportSource, report_outputs: Iterable[Output], text: TextChoice =
             else:
                 say(f"wrote {output.file}")
     if failures:
-        error_type = next(known for known in (FileSystemError, RunError, UsageError) if known in error_types)
+        error_type = next(
+            known_type for known_type in (FileSystemError, RunError, UsageError) if known_type in error_types
+        )
         raise error_type(f"--format: not written: {'; '.join(failures)}")
 
 

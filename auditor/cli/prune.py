@@ -82,20 +82,20 @@ def prune(
     for decision in run_decisions:
         run = decision.run
         reasons_text = f" ({', '.join(decision.reasons)})" if decision.reasons else ""
-        verb = "keep" if reasons_text else "remove"
-        _print(f"{verb:<9}  {format_time(run.finished)}  {run.name}{reasons_text}")
+        verdict = "keep" if reasons_text else "remove"
+        _print_line(f"{verdict:<9}  {format_time(run.finished)}  {run.name}{reasons_text}")
         if not reasons_text:
             freed_bytes += run_bytes(run.path)
             if yes:
                 remove_run(run.path)
-    lock_count = 0 if "://" in runs else _idle_locks(Path(runs), yes)
+    lock_count = 0 if "://" in runs else _count_idle_locks(Path(runs), yes)
     removed_count = sum(not decision.reasons for decision in run_decisions)
     outcome_text = "removed" if yes else "would be removed. Pass --yes to remove them"
     run_text = f"{plural(removed_count, 'run')} of {len(run_decisions):,}, {size(freed_bytes)}"
-    _print(f"{run_text}, and {plural(lock_count, 'lock')} {outcome_text}")
+    _print_line(f"{run_text}, and {plural(lock_count, 'lock')} {outcome_text}")
 
 
-def _print(line: str) -> None:
+def _print_line(line: str) -> None:
     """Print a line. It is folded if the terminal is narrower."""
     width = terminal_width()
     click.echo(
@@ -103,7 +103,7 @@ def _print(line: str) -> None:
     )
 
 
-def _idle_locks(directory: Path, remove: bool) -> int:
+def _count_idle_locks(directory: Path, remove: bool) -> int:
     """Return the number of lock files that no process holds. If ``remove`` is True, delete them.
 
     This process holds each lock while it deletes the lock's file.

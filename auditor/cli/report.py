@@ -16,10 +16,10 @@ from auditor.reports.forms import FORMS
 from auditor.runs.directory import RunDirectory
 from auditor.runs.selection import SelectedRun, Selection, require_known
 
-LISTING = ("text", "jsonl", "csv", "parquet")
+LISTING_FORMS = ("text", "jsonl", "csv", "parquet")
 """Forms that can show a selection of findings, because they list findings. Other forms show the whole run."""
 
-MESSAGES = ("plain", "slack")
+MESSAGE_FORMS = ("plain", "slack")
 """Forms that are a message for a pager. --since-last requires one of them."""
 
 CHANGES = ("new", "worse", "better", "same")
@@ -110,9 +110,9 @@ def report(
     samples come first, one per line. jsonl, csv, html, sarif and parquet have every finding. An option given
     more than once widens the selection, different options narrow it. --since-last needs plain or slack.
     """
-    forms = forms or (MESSAGES[:1] if since_last else ())
-    if since_last and not {form.partition("=")[0] for form in forms} <= {*MESSAGES}:
-        raise UsageError(f"--since-last: requires --format {' or '.join(MESSAGES)}")
+    forms = forms or (MESSAGE_FORMS[:1] if since_last else ())
+    if since_last and not {form.partition("=")[0] for form in forms} <= {*MESSAGE_FORMS}:
+        raise UsageError(f"--since-last: requires --format {' or '.join(MESSAGE_FORMS)}")
     if by is not None:
         if forms:
             raise UsageError("--by: prints a table of its own. Leave --format out")
@@ -150,17 +150,17 @@ def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
     Raises:
         UsageError: more than one form is given, or a form that cannot show leaks.
     """
-    from auditor.reports.owners import LISTINGS, leaks_text
+    from auditor.reports.owners import LEAK_FORMS, leaks_text
     from auditor.runs.owners import Leaks
     from auditor.runs.reader import RunReader
 
     form = forms[0] if forms else "text"
-    if len(forms) > 1 or form not in LISTINGS:
-        raise UsageError(f"--leaks: requires one --format of {', '.join(LISTINGS)}, to standard output")
+    if len(forms) > 1 or form not in LEAK_FORMS:
+        raise UsageError(f"--leaks: requires one --format of {', '.join(LEAK_FORMS)}, to standard output")
     run_view = RunReader(run)
     leaks = Leaks(run_view)
-    listing = partial(leaks_text, width=terminal_width()) if form == "text" else LISTINGS[form]
-    for text_part in listing(leaks.totals(), leaks, run_view.report.run.scan_time):
+    format_listing = partial(leaks_text, width=terminal_width()) if form == "text" else LEAK_FORMS[form]
+    for text_part in format_listing(leaks.totals(), leaks, run_view.report.run.scan_time):
         click.echo(text_part, nl=False)
 
 
@@ -190,9 +190,9 @@ def _require_complete(report_outputs: tuple[Output, ...]) -> None:
 def _check_request(report_outputs: tuple[Output, ...], selection: Selection) -> None:
     """Raise UsageError for a form that cannot show a selection, or a selected check that does not exist."""
     for output in report_outputs:
-        if output.form not in LISTING:
+        if output.form not in LISTING_FORMS:
             raise UsageError(
-                f"--format {output.form}: shows the whole run. A selection needs {', '.join(LISTING)}"
+                f"--format {output.form}: shows the whole run. A selection needs {', '.join(LISTING_FORMS)}"
             )
     if selection.checks:
         from auditor.checks import BY_ID

@@ -94,7 +94,7 @@ def simulate(
     failure_answer = None
     if lose:
         failed_parts = [
-            (Level(level), [failed_name for failed_name in name.split(",") if failed_name])
+            (Level(level), [failed_bookie for failed_bookie in name.split(",") if failed_bookie])
             for level, name in lose
         ]
         failure_answer = answer_failure(reader, failed_parts, locations)
@@ -185,9 +185,9 @@ def decommission(
     _check_table(table, form)
     with opened_run(run, "bookies", "cluster", "judged", "ledgers", "marks", "verdicts"):
         reader = RunReader(run)
-        rehearsal, trial = rehearse_by_ledger(reader, bookies, rate, round_trip)
+        rehearsal, trial_table = rehearse_by_ledger(reader, bookies, rate, round_trip)
         if form in TABLE_FORMS:
-            TABLE_FORMS[form](blocked_table(table, reader, trial), sys.stdout.buffer)
+            TABLE_FORMS[form](blocked_table(table, reader, trial_table), sys.stdout.buffer)
         elif form == "json":
             show_text(report.decommission_json(rehearsal))
         else:

@@ -12,7 +12,7 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 LEVELS = ("debug", "info", "warning", "error")
-_KEY = "auditor.verbosity"
+_VERBOSITY_KEY = "auditor.verbosity"
 
 
 class Verbosity(Enum):
@@ -26,7 +26,7 @@ class Verbosity(Enum):
 def verbosity() -> Verbosity:
     """Return the level of the running command. It is NORMAL if no command runs."""
     context = click.get_current_context(silent=True)
-    level: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
+    level: Verbosity = context.meta.get(_VERBOSITY_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
     return level
 
 
@@ -46,12 +46,14 @@ def quietness_options(command: Command) -> Command:
     return _quiet(_log_level(command))
 
 
-def _verbosity_flag(letter: str, word: str, level: Verbosity, help: str) -> Callable[[Command], Command]:
+def _verbosity_flag(
+    short_flag: str, long_flag: str, level: Verbosity, help: str
+) -> Callable[[Command], Command]:
     def callback(context: click.Context, _: click.Parameter, is_given: bool) -> None:
         if is_given:
-            context.meta[_KEY] = level
+            context.meta[_VERBOSITY_KEY] = level
 
-    return click.option(letter, word, is_flag=True, expose_value=False, callback=callback, help=help)
+    return click.option(short_flag, long_flag, is_flag=True, expose_value=False, callback=callback, help=help)
 
 
 def _set_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
@@ -93,12 +95,12 @@ def quiet_gateway() -> Iterator[None]:
     def is_unknown_message(record: logging.LogRecord) -> bool:
         return record.msg not in GATEWAY_MESSAGES
 
-    root = logging.getLogger()
-    root.addFilter(is_unknown_message)
+    root_logger = logging.getLogger()
+    root_logger.addFilter(is_unknown_message)
     try:
         yield
     finally:
-        root.removeFilter(is_unknown_message)
+        root_logger.removeFilter(is_unknown_message)
 
 
 class Interruption(KeyboardInterrupt):

@@ -110,13 +110,13 @@ def watch(
             last_code = _exit_code(finished_round, options)
             is_last = stop.is_set() or finished_round.number == rounds
             _print_round(finished_round, last_code, is_last)
-            for follow_up in (
+            for after_round in (
                 update_metrics,
                 partial(_write_reports, forms),
                 partial(_prune_runs, inputs.runs, keep, options),
             ):
                 try:
-                    follow_up(finished_round)
+                    after_round(finished_round)
                 except (AuditorError, OSError) as error:  # the audit was done: the next one is not in doubt
                     click.echo(f"bkaudit: {error}", err=True)
     raise click.exceptions.Exit(0 if stop.is_set() else last_code)
@@ -179,15 +179,15 @@ def _stop_signals(stop: Event) -> Iterator[Callable[[], None]]:
         signal.signal(number, signal.default_int_handler)
 
     def install_handlers() -> None:
-        for number in earlier_handlers:
+        for number in previous_handlers:
             signal.signal(number, handle_signal)
 
-    earlier_handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous_handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     install_handlers()
     try:
         yield install_handlers
     finally:
-        for number, handler in earlier_handlers.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 

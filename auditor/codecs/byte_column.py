@@ -49,7 +49,7 @@ class ByteColumn(Sequence[bytes]):
         return arrow_of(self.octets, self.starts, self.ends).cast(pa.binary())
 
     def are_in(self, members: Collection[bytes]) -> NDArray[np.bool_]:
-        """Return which values are among ``members``."""
+        """Return a mask of the values that are among ``members``."""
         is_member = pc.is_in(self.arrow(), value_set=pa.array(members, pa.binary()))
         return np.asarray(is_member).astype(np.bool_)
 
@@ -140,12 +140,12 @@ def windows(octets: NDArray[np.uint8], offsets: Longs, width: int) -> NDArray[np
 
 
 def begin_with(octets: NDArray[np.uint8], offsets: Longs, prefix: bytes) -> NDArray[np.bool_]:
-    """Return whether the bytes from each offset on are ``prefix``, which has no zero bytes.
+    """Return for each offset whether the bytes there begin with ``prefix``, which has no zero bytes.
 
     >>> begin_with(np.frombuffer(b"ab-abc", np.uint8), np.array([0, 3, 5]), b"ab").tolist()
     [True, True, False]
     """
     has_prefix = offsets <= len(octets) - len(prefix)
-    inside = np.flatnonzero(has_prefix)
-    has_prefix[inside] = windows(octets, offsets[inside], len(prefix)).view(f"S{len(prefix)}") == prefix
+    is_inside = np.flatnonzero(has_prefix)
+    has_prefix[is_inside] = windows(octets, offsets[is_inside], len(prefix)).view(f"S{len(prefix)}") == prefix
     return has_prefix

@@ -121,14 +121,14 @@ def _log_parts(collection: CollectionInput) -> list[LogPart]:
     """Return one part for the entry logs of each directory."""
     # Without DbLedgerStorage a bookie has one collector, whose cache is in its first directory.
     first_directories = {
-        home: next(iter(piece.ledger_directories), "")
+        first_directory: next(iter(piece.ledger_directories), "")
         for piece in collection.pieces
         if any(directory.storage != ROCKSDB for directory in piece.directories)
-        for home in piece.ledger_directories
+        for first_directory in piece.ledger_directories
     }
     return [
-        LogPart(None, None, path, version, cache=first_directories.get(path) or None)
-        for path, version in collection.directories
+        LogPart(None, None, path, directory_version, cache=first_directories.get(path) or None)
+        for path, directory_version in collection.directories
     ]
 
 
@@ -138,10 +138,10 @@ def collected_tables(collection: CollectionInput, part_count: int) -> list[Colle
     With ``whole_logs``, the table ``locations`` comes before the entry logs, and ``disks`` comes last. The
     entry logs are then read in about ``part_count`` parts.
     """
-    by_id = {piece.id: piece for piece in collection.pieces}
+    pieces_by_id = {piece.id: piece for piece in collection.pieces}
     paths = [path for path, _ in collection.directories]
     tables = [
-        CollectedTable("availability", AVAILABILITY, partial(_index_rows, by_id), collection.parts),
+        CollectedTable("availability", AVAILABILITY, partial(_index_rows, pieces_by_id), collection.parts),
         CollectedTable("journal_tails", TAILS, _tail_rows, collection.pieces),
     ]
     if not collection.whole_logs:
@@ -150,7 +150,7 @@ def collected_tables(collection: CollectionInput, part_count: int) -> list[Colle
     collection_id = collection.collection_id
     return [
         *tables,
-        CollectedTable("locations", LOCATIONS, partial(_location_rows, by_id), collection.parts),
+        CollectedTable("locations", LOCATIONS, partial(_location_rows, pieces_by_id), collection.parts),
         CollectedTable("entry_logs", LOGS, partial(_log_rows, collection_id), logs),
         CollectedTable("disks", DISKS, partial(_disk_rows, collection_id), paths),
     ]
@@ -167,8 +167,8 @@ def write_in_spark(
     return target.manifest_files(table.name)
 
 
-def _index_rows(by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
-    return (with_piece(batch, by_id[part.bookie_id], AVAILABILITY) for batch in read_part(part))
+def _index_rows(pieces_by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
+    return (with_piece(batch, pieces_by_id[part.bookie_id], AVAILABILITY) for batch in read_part(part))
 
 
 def _tail_rows(piece: Piece) -> Iterator[pa.RecordBatch]:
@@ -179,8 +179,8 @@ def _header_rows(directory: str) -> Iterator[pa.RecordBatch]:
     return batches_of(entry_logs.read_logs(directory), entry_logs.SCHEMA)
 
 
-def _location_rows(by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
-    piece = by_id[part.bookie_id]
+def _location_rows(pieces_by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
+    piece = pieces_by_id[part.bookie_id]
     rows = read_locations({part.bookie_id: piece.ledger_directories}, part)
     return (with_piece(batch, piece, LOCATIONS) for batch in rows)
 
@@ -195,19 +195,19 @@ def _disk_rows(collection_id: str, directory: str) -> Iterator[pa.RecordBatch]:
     return batches_of([{**sizes_of(directory), "collection": collection_id}], DISKS)
 
 
-PARTS = 64
+DEFAULT_PARTS = 64
 """Number of parts into which the indexes are cut without Spark. The progress counts finished parts."""
 
 SHOWN_UNREAD = 20
 """Largest number of unreadable places to name. All are counted, and all are in the tables."""
 
-NOT_READ = {
+UNREAD_STATES = {
     "availability": (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE, IndexState.GAP, IndexState.DAMAGED),
     "entry_logs": (EntryLogState.UNREADABLE,),
 }
 """States that mark a row as unreadable, for each table."""
 
-VERSIONS = pa.schema([*COOKIES, column("path", pa.string(), "the directory")])
+VERSIONS_SCHEMA = pa.schema([*COOKIES, column("path", pa.string(), "the directory")])
 """Columns of the table ``cookies`` of a collection: the content of each directory's VERSION file.
 
 ``bookie_id`` is the id in the file.
@@ -264,8 +264,10 @@ def collect(
         raise UsageError(f"--bookies {', '.join(bookies)}: no directory with current/ found")
     collection_id = uuid.uuid4().hex
     pieces = pieces_of(collection_id, places)
-    tables: dict[str, Files] = dict(_place_tables(target, places, pieces))
-    part_count = PARTS if spark is None else spark.sparkContext.defaultParallelism * options.parts_per_core
+    tables: dict[str, Files] = dict(_directory_tables(target, places, pieces))
+    part_count = (
+        DEFAULT_PARTS if spark is None else spark.sparkContext.defaultParallelism * options.parts_per_core
+    )
     parts = plan_parts([(piece.id, piece.directories) for piece in pieces], part_count, options.threads)
     collection = CollectionInput(collection_id, pieces, parts, directories_of(places), options.entry_logs)
     if spark is not None:
@@ -304,7 +306,7 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
     return target, sources.directories
 
 
-def _place_tables(
+def _directory_tables(
     target: Collection, places: Sequence[PlaceFound], pieces: Sequence[Piece]
 ) -> Iterator[tuple[str, Files]]:
     """Write the tables about directories, and yield the name and files of each.
@@ -326,14 +328,14 @@ def _place_tables(
     for name, schema, rows in (
         ("places", PLACES, place_rows(places)),
         ("directories", DIRECTORIES, directories),
-        ("cookies", VERSIONS, versions),
+        ("cookies", VERSIONS_SCHEMA, versions),
     ):
         yield name, write_table(target, name, schema, batches_of(rows, schema))
 
 
 def _version_row(directory: DirectoryFound) -> dict[str, Any]:
-    cookie, damage = directory.cookie
-    row = StoreCookie(cookie.bookie_id if cookie else "", cookie, damage).row()
+    cookie, cookie_damage = directory.cookie
+    row = StoreCookie(cookie.bookie_id if cookie else "", cookie, cookie_damage).row()
     return {**row, "bookie_id": row["bookie_host"], "path": directory.path}
 
 
@@ -364,8 +366,8 @@ def _unread_rows(target: Collection, tables: Mapping[str, Files]) -> Iterator[st
 
     Parquet statistics skip most row groups without such a row.
     """
-    for name, states in NOT_READ.items():
-        condition = dataset.field("state").isin(states)
+    for name, unread_states in UNREAD_STATES.items():
+        condition = dataset.field("state").isin(unread_states)
         if name == "entry_logs":
             # The file of an unfinished compaction may not be an entry log yet.
             condition &= dataset.field("kind").is_null() | (dataset.field("kind") == LogFileKind.LOG)

@@ -43,17 +43,17 @@ STORE_DIFFERENCES = schema_of(
     ("copy_version", pa.int64(), "version in the copy; null: the copy does not have it"),
 )
 
-GAPS_LIMIT = 1000
+MAX_GAPS = 1000
 """Largest number of unreadable places in one side's owner trees that are matched with missing owners.
 
 If there are more such places, every missing owner is undecided.
 """
 
-MOVED = "it changed while the stores were read"
+MOVED_REASON = "it changed while the stores were read"
 
-_LEDGER, _PATH = ("scope_id", "ledger_id"), ("path",)
-_LISTED = "status in ('ok', 'broken', 'unreadable')"
-_SCALARS = (
+_LEDGER_KEYS, _PATH_KEYS = ("scope_id", "ledger_id"), ("path",)
+_LISTED_CONDITION = "status in ('ok', 'broken', 'unreadable')"
+_SCALAR_COLUMNS = (
     "format", "state", "ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "length",
     "digest_type", "metadata_ctime",
 )  # fmt: skip
@@ -71,49 +71,49 @@ def digest_values(rows: DataFrame, salt: int) -> DataFrame:
     return rows.withColumn("digest", F.xxhash64(F.lit(salt), F.col("value"))).drop("value")
 
 
-def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | None) -> DataFrame:
+def ledger_differences(
+    ledgers: Sides, source_cut_reason: str | None, copy_cut_reason: str | None
+) -> DataFrame:
     """Return the ledgers that differ between both stores, as rows of `STORE_DIFFERENCES`.
 
     Args:
         ledgers: the table of ledgers from both stores.
-        source_cut: reason why the scan of the source may lack any ledger; None if there is no such reason.
-        copy_cut: the same for the copy.
+        source_cut_reason: reason why the scan of the source may lack any ledger; None if there is no such
+        reason. copy_cut_reason: the same for the copy.
     """
     # Compare digests first. The other columns are joined only to the few rows that differ.
-    rows = _unequal_rows(ledgers, _LEDGER, _LISTED)
+    rows = _unequal_rows(ledgers, _LEDGER_KEYS, _LISTED_CONDITION)
     for side, cut_reason, name in (
-        (ledgers.source, source_cut, "source_doubt"),
-        (ledgers.copy, copy_cut, "copy_doubt"),
+        (ledgers.source, source_cut_reason, "source_doubt"),
+        (ledgers.copy, copy_cut_reason, "copy_doubt"),
     ):
         rows = with_doubts(rows, doubtful_ids(side, None, cut_reason), 1).withColumnRenamed("doubt", name)
-    column_names = [*_SCALARS, "custom_metadata", "segments", "path"]
+    column_names = [*_SCALAR_COLUMNS, "custom_metadata", "segments", "path"]
     for side, prefix in ((ledgers.source, "source"), (ledgers.copy, "copy")):
-        side_rows = side.where(_LISTED).select(
-            *_LEDGER, *(F.col(name).alias(f"{prefix}_{name}") for name in column_names)
+        side_rows = side.where(_LISTED_CONDITION).select(
+            *_LEDGER_KEYS, *(F.col(name).alias(f"{prefix}_{name}") for name in column_names)
         )
-        rows = rows.join(side_rows, [*_LEDGER], "left")
+        rows = rows.join(side_rows, [*_LEDGER_KEYS], "left")
     rows = rows.withColumn("path", F.coalesce("source_path", "copy_path"))
-    rows = rows.withColumn("fields", F.when(F.col("change") == CopyState.DIFFERENT, _fields()))
+    rows = rows.withColumn("fields", F.when(F.col("change") == CopyState.DIFFERENT, _differing_fields()))
     return _add_doubts(rows, StoreItem.LEDGER)
 
 
 def owner_differences(values: Sides) -> DataFrame:
     """Return the owners' values that differ between both stores, as rows of `STORE_DIFFERENCES`."""
-    rows = _unequal_rows(values, _PATH, "status = 'ok'")
+    rows = _unequal_rows(values, _PATH_KEYS, "status = 'ok'")
     for side, name in ((values.source, "source_doubt"), (values.copy, "copy_doubt")):
-        gaps = side.where("status = 'gap'").select(F.col("path").alias("gap"), "damage")
+        gap_rows = side.where("status = 'gap'").select(F.col("path").alias("gap"), "damage")
         is_below_gap = (F.col("path") == F.col("gap")) | F.col("path").startswith(F.concat("gap", F.lit("/")))
         # The limit bounds the broadcast. With more gaps, every absence is in doubt (see `many`).
-        hidden_rows = rows.select("path").join(F.broadcast(gaps.limit(GAPS_LIMIT)), is_below_gap)
+        hidden_rows = rows.select("path").join(F.broadcast(gap_rows.limit(MAX_GAPS)), is_below_gap)
         hidden_rows = hidden_rows.groupBy("path").agg(
             F.min(F.concat("gap", F.lit(": "), "damage")).alias(name)
         )
-        many_gaps = gaps.groupBy().agg(
-            F.when(F.count("*") > GAPS_LIMIT, "too many places of the owners' trees were not read").alias(
-                "all"
-            )
+        merged_gaps = gap_rows.groupBy().agg(
+            F.when(F.count("*") > MAX_GAPS, "too many places of the owners' trees were not read").alias("all")
         )
-        rows = rows.join(hidden_rows, "path", "left").crossJoin(F.broadcast(many_gaps))
+        rows = rows.join(hidden_rows, "path", "left").crossJoin(F.broadcast(merged_gaps))
         rows = rows.withColumn(name, F.coalesce(name, "all")).drop("all")
     return _add_doubts(rows, StoreItem.OWNER)
 
@@ -129,8 +129,10 @@ def settle_differences(
         source: rows of the second read of the source; None for a saved store.
         copy: rows of the second read of the copy; None for a saved store.
     """
-    keys, condition = (_LEDGER, _LISTED) if key == StoreItem.LEDGER else (_PATH, "status = 'ok'")
-    rows, moved = differences, F.lit(False)
+    keys, condition = (
+        (_LEDGER_KEYS, _LISTED_CONDITION) if key == StoreItem.LEDGER else (_PATH_KEYS, "status = 'ok'")
+    )
+    rows, is_moved = differences, F.lit(False)
     for later_rows, name in ((source, "source_version"), (copy, "copy_version")):
         if later_rows is not None:
             later_versions = later_rows.where(condition).select(
@@ -138,8 +140,8 @@ def settle_differences(
             )
             rows = rows.join(later_versions, [*keys], "left")
             # Null-safe: a row that was created or deleted between the looks has moved too.
-            moved = moved | ~F.col(name).eqNullSafe(F.col(f"later_{name}"))
-    rows = rows.withColumn("why", F.coalesce("why", F.when(moved, MOVED)))
+            is_moved = is_moved | ~F.col(name).eqNullSafe(F.col(f"later_{name}"))
+    rows = rows.withColumn("why", F.coalesce("why", F.when(is_moved, MOVED_REASON)))
     change = F.when(F.col("why").isNotNull(), CopyState.UNDECIDED).otherwise(F.col("change"))
     return rows.withColumn("change", change).select(*STORE_DIFFERENCES.names)
 
@@ -165,14 +167,14 @@ def _add_doubts(rows: DataFrame, store_item: StoreItem) -> DataFrame:
     If a row is missing on a side that may not have read it, the difference becomes undecided.
     """
     change = F.col("change")
-    doubt = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
-    doubt = doubt.when(change == CopyState.EXTRA, F.col("source_doubt"))
-    rows = rows.withColumns({"item": F.lit(str(store_item)), "why": doubt})
-    rows = rows.withColumn("change", F.when(doubt.isNotNull(), CopyState.UNDECIDED).otherwise(change))
+    doubt_column = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
+    doubt_column = doubt_column.when(change == CopyState.EXTRA, F.col("source_doubt"))
+    rows = rows.withColumns({"item": F.lit(str(store_item)), "why": doubt_column})
+    rows = rows.withColumn("change", F.when(doubt_column.isNotNull(), CopyState.UNDECIDED).otherwise(change))
     return select_columns(rows, STORE_DIFFERENCES)
 
 
-def _fields() -> Column:
+def _differing_fields() -> Column:
     """Return a column with the metadata fields that differ, or a note that only the bytes differ."""
 
     def differ(name: str, text: Column, *, entries: bool = False) -> Column:
@@ -191,7 +193,7 @@ def _fields() -> Column:
 
     differences = F.array_compact(
         F.array(
-            *(differ(name, both(name)) for name in _SCALARS),
+            *(differ(name, both(name)) for name in _SCALAR_COLUMNS),
             differ("custom_metadata", F.lit("custom_metadata"), entries=True),
             differ("segments", F.lit("segments")),
         )
@@ -250,7 +252,7 @@ class StoreSide:
         """Return every ledger, decoded, with a digest of its bytes."""
         return self.cache.write_table(
             f"{self.name}_ledgers",
-            lambda: digest_values(self._read(LedgerValueSource, self.nodes), self.salt),
+            lambda: digest_values(self._read_values(LedgerValueSource, self.nodes), self.salt),
         )
 
     def ledgers_again(self) -> DataFrame | None:
@@ -258,7 +260,7 @@ class StoreSide:
         if not self.live:
             return None
         return self.cache.write_table(
-            f"{self.name}_ledgers_again", lambda: self._read(LedgerAgainSource, self.store.cluster())
+            f"{self.name}_ledgers_again", lambda: self._read_values(LedgerAgainSource, self.store.cluster())
         )
 
     def has_owners(self, application: str) -> bool | None:
@@ -290,7 +292,7 @@ class StoreSide:
                 return source_rows(self.cache.spark, OwnerValueSource(self._options({"owners": uri.text})))
         return self.cache.spark.createDataFrame([], from_arrow_schema(OWNER_VALUES))
 
-    def _read(self, source: type[StoreSource], cluster: ClusterNodes) -> DataFrame:
+    def _read_values(self, source: type[StoreSource], cluster: ClusterNodes) -> DataFrame:
         named_options = {"metadata": self.uri.text, "layout": self.layout.value}
         return source_rows(self.cache.spark, source(self._options(named_options, cluster)))
 

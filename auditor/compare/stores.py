@@ -19,7 +19,7 @@ from auditor.audit.run_store import RunStore
 from auditor.audit.table_cache import TableCache
 from auditor.compare.id_generators import GeneratorDifference, compare_generators
 from auditor.compare.store_side import (
-    MOVED,
+    MOVED_REASON,
     STORE_DIFFERENCES,
     Sides,
     StoreSide,
@@ -46,7 +46,7 @@ from auditor.spark.tasks import own_errors, run_errors
 from auditor.spark.types import DataFrame, SparkSession
 
 _GAPS_SHOWN = 20
-_ORDER = ("change", "item", "scope_id", "ledger_id", "path")
+_ORDER_COLUMNS = ("change", "item", "scope_id", "ledger_id", "path")
 _STORE_ITEMS = {"LAYOUT": StoreItem.LAYOUT, "INSTANCEID": StoreItem.INSTANCE_ID}
 
 
@@ -81,21 +81,21 @@ def compare_stores(
     for uri in (source, copy):
         recognise(uri)
         check_reachable(uri)
-    pair = (parse_owners_uri(owners[0]), parse_owners_uri(owners[1])) if owners else None
-    with _directory(out) as run, run_errors(run.path), ExitStack() as stack:
+    owner_roots = (parse_owners_uri(owners[0]), parse_owners_uri(owners[1])) if owners else None
+    with _open_directory(out) as run, run_errors(run.path), ExitStack() as exit_stack:
         session = build_session(
             options.master,
             driver_memory=options.driver_memory,
-            log=_log(run),
+            log=_log_path(run),
             keep_classes=True,
             user_session=spark,
         )
-        stack.enter_context(query_plans(session))
+        exit_stack.enter_context(query_plans(session))
         cache = TableCache(Execution(session), RunStore(run), progress or Silent())
         salt = secrets.randbits(62)
-        source_side = stack.enter_context(open_side("source", source, cache, options, salt))
-        copy_side = stack.enter_context(open_side("copy", copy, cache, options, salt))
-        roots, gaps = (pair, ()) if pair else _find_owners((source_side, copy_side))
+        source_side = exit_stack.enter_context(open_side("source", source, cache, options, salt))
+        copy_side = exit_stack.enter_context(open_side("copy", copy, cache, options, salt))
+        roots, gaps = (owner_roots, ()) if owner_roots else _find_owners((source_side, copy_side))
         yield _OpenPair(cache, (source_side, copy_side), roots, gaps).compare()
 
 
@@ -136,7 +136,7 @@ class _OpenPair:
     gaps: tuple[str, ...] = ()
 
     @cached_property
-    def _generators(self) -> GeneratorDifference:
+    def _compare_generators(self) -> GeneratorDifference:
         return compare_generators(*self.sides)
 
     def compare(self) -> tuple[Comparison, DataFrame]:
@@ -147,21 +147,21 @@ class _OpenPair:
             cut_gaps = [(side.root, side.nodes.cut)] if side.nodes.cut else []
             gaps += [f"{side.name}: {path}: {reason}" for path, reason in (*cut_gaps, *side.nodes.gaps)]
             notes += [f"{side.name}: {note}" for note in side.nodes.notes]
-        tables = [("ledger_differences", self._ledgers), ("node_differences", self._nodes)]
+        tables = [("ledger_differences", self._compare_ledgers), ("node_differences", self._compare_nodes)]
         tables += [("owner_differences", self._owner_rows)] if self.owners else []
         result_tables = [self.cache.write_table(name, make_table) for name, make_table in tables]
         differences = result_tables[0]
         for rows in result_tables[1:]:
             differences = differences.unionByName(rows)
         with own_errors():
-            tallies = self._tallies(differences)
+            tallies = self._count_tallies(differences)
             gaps += self._unread_notes()
             notes += self._misplaced_notes()
-            notes += [self._generators.note] if self._generators.note else []
+            notes += [self._compare_generators.note] if self._compare_generators.note else []
         unique_gaps = tuple(dict.fromkeys(gaps))
         return Comparison(source.summary(), copy.summary(), tallies, unique_gaps, tuple(notes)), differences
 
-    def _ledgers(self) -> DataFrame:
+    def _compare_ledgers(self) -> DataFrame:
         source, copy = self.sides
         sides = Sides(source.ledgers(), copy.ledgers())
         cuts = [side.nodes.cut_below(side.root) for side in self.sides]
@@ -181,30 +181,32 @@ class _OpenPair:
         later_owners = source.owners_again(self.owners[0]), copy.owners_again(self.owners[1])
         return settle_differences(differences, StoreItem.OWNER, *later_owners)
 
-    def _nodes(self) -> DataFrame:
+    def _compare_nodes(self) -> DataFrame:
         """Return the differences of layout, instance id, cookies and id generator, which are few."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         source_values, copy_values = (side.values() for side in self.sides)
         rows: list[tuple[Any, ...]] = []
         for name in sorted(source_values.keys() | copy_values.keys()):
-            if source_values.get(name) != copy_values.get(name) and self._comparable(name):
-                change, why = self._change(name, source_values, copy_values)
-                rows.append((str(item_of(name)), str(change), None, None, name, None, why, None, None))
+            if source_values.get(name) != copy_values.get(name) and self._is_comparable(name):
+                change, reason = self._find_change(name, source_values, copy_values)
+                rows.append(
+                    (str(store_item_of(name)), str(change), None, None, name, None, reason, None, None)
+                )
         if rows and any(side.live for side in self.sides):
             later_values = [side.values(again=True) if side.live else side.values() for side in self.sides]
             rows = [
                 row
                 if (source_values.get(row[4]), copy_values.get(row[4]))
                 == (later_values[0].get(row[4]), later_values[1].get(row[4]))
-                else (row[0], str(CopyState.UNDECIDED), *row[2:6], MOVED, None, None)
+                else (row[0], str(CopyState.UNDECIDED), *row[2:6], MOVED_REASON, None, None)
                 for row in rows
             ]
-        if self._generators.row is not None:
-            rows.append(self._generators.row)
+        if self._compare_generators.row is not None:
+            rows.append(self._compare_generators.row)
         return self.cache.spark.createDataFrame(rows, from_arrow_schema(STORE_DIFFERENCES))
 
-    def _change(
+    def _find_change(
         self, name: str, source_values: Mapping[str, bytes], copy_values: Mapping[str, bytes]
     ) -> tuple[CopyState, str | None]:
         if name in source_values and name in copy_values:
@@ -212,12 +214,12 @@ class _OpenPair:
         change, side_index = (CopyState.EXTRA, 0) if name in copy_values else (CopyState.MISSING, 1)
         side = self.sides[side_index]
         path = f"{side.root}/{name}"
-        for gap, reason in ((side.root, side.nodes.cut_below(side.root)), *side.nodes.gaps):
-            if reason is not None and (path == gap or path.startswith(f"{gap}/")):
-                return CopyState.UNDECIDED, f"{gap}: {reason}"
+        for gap_path, reason in ((side.root, side.nodes.cut_below(side.root)), *side.nodes.gaps):
+            if reason is not None and (path == gap_path or path.startswith(f"{gap_path}/")):
+                return CopyState.UNDECIDED, f"{gap_path}: {reason}"
         return change, None
 
-    def _comparable(self, name: str) -> bool:
+    def _is_comparable(self, name: str) -> bool:
         """Return whether both stores should have the same bytes at the path ``name``.
 
         Only LAYOUT may differ: BookKeeper's own driver for etcd writes other bytes there than ZooKeeper's
@@ -226,22 +228,23 @@ class _OpenPair:
         is_etcd = [side.layout is LayoutKind.ETCD for side in self.sides]
         return name != "LAYOUT" or is_etcd[0] == is_etcd[1]
 
-    def _tallies(self, differences: DataFrame) -> tuple[ItemTally, ...]:
-        # A null version means that the row is absent. Cookies and single nodes have none: see `_totals`.
+    def _count_tallies(self, differences: DataFrame) -> tuple[ItemTally, ...]:
+        # A null version means that the row is absent. Cookies and single nodes have none: see
+        # `_count_totals`.
         counts = {
             (row["item"], row["change"]): row
             for row in differences.groupBy("item", "change")
             .agg(F.count("*").alias("all"), F.count("source_version").alias("in_source"))
             .collect()
         }
-        totals = self._totals()
+        totals = self._count_totals()
         return tuple(
             _count_item(store_item, totals[store_item], counts)
             for store_item in StoreItem
             if store_item in totals
         )
 
-    def _totals(self) -> dict[StoreItem, tuple[int, int, int | None]]:
+    def _count_totals(self) -> dict[StoreItem, tuple[int, int, int | None]]:
         """Return for each kind of item the number of items in source and copy, and of equal items.
 
         The number of equal items is None if the caller must derive it from the differences.
@@ -261,14 +264,14 @@ class _OpenPair:
         source_values, copy_values = source.values(), copy.values()
         for store_item in (StoreItem.COOKIE, StoreItem.LAYOUT, StoreItem.INSTANCE_ID):
             source_names, copy_names = (
-                {name for name in side if item_of(name) is store_item}
+                {name for name in side if store_item_of(name) is store_item}
                 for side in (source_values, copy_values)
             )
             equal_count = sum(source_values[name] == copy_values[name] for name in source_names & copy_names)
-            if source_names | copy_names and all(map(self._comparable, source_names | copy_names)):
+            if source_names | copy_names and all(map(self._is_comparable, source_names | copy_names)):
                 totals[store_item] = (len(source_names), len(copy_names), equal_count)
-        if self._generators.note is None:
-            totals[StoreItem.ID_GENERATOR] = (1, 1, int(self._generators.row is None))
+        if self._compare_generators.note is None:
+            totals[StoreItem.ID_GENERATOR] = (1, 1, int(self._compare_generators.row is None))
         return totals
 
     def _unread_notes(self) -> Iterator[str]:
@@ -294,10 +297,10 @@ def _unread_rows(name: str, rows: DataFrame, table_words: str) -> Iterator[str]:
         yield f"{name}: {count:,} places of its {table_words} could not be read in total"
 
 
-def item_of(name: str) -> StoreItem:
+def store_item_of(name: str) -> StoreItem:
     """Return the kind of the item at a path below the root.
 
-    >>> str(item_of("cookies/bk1:3181"))
+    >>> str(store_item_of("cookies/bk1:3181"))
     'cookie'
     """
     return _STORE_ITEMS.get(name, StoreItem.COOKIE)
@@ -315,7 +318,7 @@ def _count_item(
 
 
 @contextmanager
-def _directory(out: str | None) -> Iterator[RunDirectory]:
+def _open_directory(out: str | None) -> Iterator[RunDirectory]:
     """Yield the directory of the tables: ``out``, which is kept, or a scratch directory, which is deleted."""
     if out is None:
         with scratch_directory("compare") as scratch_path:
@@ -327,27 +330,27 @@ def _directory(out: str | None) -> Iterator[RunDirectory]:
     yield run
 
 
-def _log(run: RunDirectory) -> Path | None:
+def _log_path(run: RunDirectory) -> Path | None:
     return None if "://" in run.path else Path(run.path, "spark.log")
 
 
-def some_differences(differences: DataFrame, limit: int) -> list[StoreDifference]:
+def first_differences(differences: DataFrame, limit: int) -> list[StoreDifference]:
     """Return the first ``limit`` differences of each kind of change."""
     listed_differences: list[StoreDifference] = []
     with own_errors():
         for change in CopyState:
-            rows = differences.where(differences.change == str(change)).orderBy(*_ORDER).limit(limit)
-            listed_differences += map(_difference, rows.collect())
+            rows = differences.where(differences.change == str(change)).orderBy(*_ORDER_COLUMNS).limit(limit)
+            listed_differences += map(_make_difference, rows.collect())
     return listed_differences
 
 
 def all_differences(differences: DataFrame) -> Iterator[StoreDifference]:
     """Yield every difference in a fixed order. The driver holds one part of the table at a time."""
     with own_errors():
-        yield from map(_difference, differences.orderBy(*_ORDER).toLocalIterator())
+        yield from map(_make_difference, differences.orderBy(*_ORDER_COLUMNS).toLocalIterator())
 
 
-def _difference(row: Any) -> StoreDifference:
+def _make_difference(row: Any) -> StoreDifference:
     row_change = StoreItem(row["item"]), CopyState(row["change"])
     row_place = row["path"], row["scope_id"], row["ledger_id"]
     return StoreDifference(*row_change, *row_place, tuple(row["fields"] or ()), row["why"])

@@ -30,7 +30,7 @@ from auditor.model.replacements import Vacancy, replacements
 from auditor.simulate.windows import NO_BOOKIE, Bools, Longs
 from auditor.simulate.writes import Isolation
 
-BATCH = 10
+BATCH_ENTRIES = 10
 """Number of entries in a batch of a worker: the server's ``rereplicationEntryBatchSize``."""
 
 
@@ -56,36 +56,40 @@ class GonePlaces:
         >>> one.entries().tolist()
         [[2, 2, 2]]
         """
-        size, classes = self.ensemble_size[:, None], self._classes()
-        counts_upto, counts_before = (edge[:, None] - classes for edge in (self.last, self.first - 1))
-        counts = np.maximum(counts_upto // size - counts_before // size, 0)
-        counts[(classes >= size) | (self.last < self.first)[:, None]] = 0
-        return counts
+        ensemble_sizes, entry_classes = self.ensemble_size[:, None], self._entry_classes()
+        offsets_of_last, offsets_before_first = (
+            boundary[:, None] - entry_classes for boundary in (self.last, self.first - 1)
+        )
+        entry_counts = np.maximum(
+            offsets_of_last // ensemble_sizes - offsets_before_first // ensemble_sizes, 0
+        )
+        entry_counts[(entry_classes >= ensemble_sizes) | (self.last < self.first)[:, None]] = 0
+        return entry_counts
 
-    def gone_of_windows(self) -> Longs:
+    def count_gone_places(self) -> Longs:
         """Return the number of gone places of each window: a row per segment, a column per class.
 
         >>> def column(*values): return np.array(values, np.int64)
         >>> one = GonePlaces(column(0), column(9), column(3), column(2), np.array([[True, False, False]]))
-        >>> one.gone_of_windows().tolist()
+        >>> one.count_gone_places().tolist()
         [[1, 0, 1]]
         """
-        size, classes = self.ensemble_size[:, None], self._classes()
-        counts = np.zeros(classes.shape, np.int64)
-        for step in range(classes.shape[1]):
-            is_gone = np.take_along_axis(self.is_gone, (classes + step) % size, 1)
-            counts += is_gone & (step < self.write_quorum)[:, None]
-        counts[classes >= size] = 0
-        return counts
+        ensemble_sizes, entry_classes = self.ensemble_size[:, None], self._entry_classes()
+        gone_counts = np.zeros(entry_classes.shape, np.int64)
+        for step in range(entry_classes.shape[1]):
+            is_gone = np.take_along_axis(self.is_gone, (entry_classes + step) % ensemble_sizes, 1)
+            gone_counts += is_gone & (step < self.write_quorum)[:, None]
+        gone_counts[entry_classes >= ensemble_sizes] = 0
+        return gone_counts
 
-    def first_left(self) -> Longs:
+    def first_remaining_place(self) -> Longs:
         """Return the first remaining place of each window, from which a worker reads; -1 if none remains."""
-        size, classes = self.ensemble_size[:, None], self._classes()
-        first_place = np.full(classes.shape, -1, np.int64)
-        for step in range(classes.shape[1]):
-            position = (classes + step) % size
-            is_staying = ~np.take_along_axis(self.is_gone, position, 1) & (step < self.write_quorum)[:, None]
-            first_place = np.where((first_place < 0) & is_staying, position, first_place)
+        ensemble_sizes, entry_classes = self.ensemble_size[:, None], self._entry_classes()
+        first_place = np.full(entry_classes.shape, -1, np.int64)
+        for step in range(entry_classes.shape[1]):
+            place = (entry_classes + step) % ensemble_sizes
+            is_staying = ~np.take_along_axis(self.is_gone, place, 1) & (step < self.write_quorum)[:, None]
+            first_place = np.where((first_place < 0) & is_staying, place, first_place)
         return first_place
 
     def copied(self) -> Longs:
@@ -96,50 +100,60 @@ class GonePlaces:
         >>> one.copied().tolist()  # striping needs 20
         [28]
         """
-        is_stored = self.gone_of_windows() > 0
-        number = np.maximum(self.last - self.first + 1, 0)
-        whole_batches, remainder = np.divmod(number, BATCH)
-        total = self._count_spanned(is_stored, self.first + whole_batches * BATCH, remainder)
-        for step in range(is_stored.shape[1]):
+        is_class_stored = self.count_gone_places() > 0
+        entry_count = np.maximum(self.last - self.first + 1, 0)
+        whole_batches, last_batch_size = np.divmod(entry_count, BATCH_ENTRIES)
+        entry_total = self._count_entries_read(
+            is_class_stored, self.first + whole_batches * BATCH_ENTRIES, last_batch_size
+        )
+        for batch_number in range(is_class_stored.shape[1]):
             # Batches begin at the same class again after E of them, at the latest.
             batch_counts = np.maximum(
-                (whole_batches - step + self.ensemble_size - 1) // self.ensemble_size, 0
+                (whole_batches - batch_number + self.ensemble_size - 1) // self.ensemble_size, 0
             )
-            batch_counts[step >= self.ensemble_size] = 0
-            total += batch_counts * self._count_spanned(
-                is_stored, self.first + step * BATCH, np.full_like(whole_batches, BATCH)
+            batch_counts[batch_number >= self.ensemble_size] = 0
+            entry_total += batch_counts * self._count_entries_read(
+                is_class_stored,
+                self.first + batch_number * BATCH_ENTRIES,
+                np.full_like(whole_batches, BATCH_ENTRIES),
             )
-        return total
+        return entry_total
 
-    def _count_spanned(self, stored: Bools, start: Longs, length: Longs) -> Longs:
+    def _count_entries_read(self, is_class_stored: Bools, first_entries: Longs, length: Longs) -> Longs:
         """Return the number of entries that a worker reads of one batch per segment.
 
-        The batch has the entries from ``start`` on, ``length`` of them. The worker reads from the first to
-        the last entry of a class in ``stored``.
+        The batch has the entries from ``first_entries`` on, ``length`` of them. The worker reads from the
+        first to the last entry of a class in ``is_class_stored``.
         """
-        lowest, highest = np.full_like(start, BATCH), np.full_like(start, -1)
-        for step in range(BATCH):
-            position = (start + step) % self.ensemble_size
-            is_stored = np.take_along_axis(stored, position[:, None], 1)[:, 0] & (step < length)
-            lowest = np.where(is_stored, np.minimum(lowest, step), lowest)
-            highest = np.where(is_stored, step, highest)
-        entry_counts: Longs = np.maximum(highest - lowest + 1, 0)
-        return entry_counts
+        lowest_offset, highest_offset = (
+            np.full_like(first_entries, BATCH_ENTRIES),
+            np.full_like(first_entries, -1),
+        )
+        for step in range(BATCH_ENTRIES):
+            entry_class = (first_entries + step) % self.ensemble_size
+            is_entry_stored = np.take_along_axis(is_class_stored, entry_class[:, None], 1)[:, 0] & (
+                step < length
+            )
+            lowest_offset = np.where(is_entry_stored, np.minimum(lowest_offset, step), lowest_offset)
+            highest_offset = np.where(is_entry_stored, step, highest_offset)
+        spanned_counts: Longs = np.maximum(highest_offset - lowest_offset + 1, 0)
+        return spanned_counts
 
-    def _classes(self) -> Longs:
+    def _entry_classes(self) -> Longs:
         return np.broadcast_to(np.arange(self.is_gone.shape[1]), self.is_gone.shape)
 
 
-class Openings(NamedTuple):
+class ReplacementOptions(NamedTuple):
     """Possible replacements, with a row per ensemble.
 
-    ``outside`` is the number of spares that are not in the ensemble. ``candidates`` flags, by number, the
-    spares that the policy accepts. ``refused`` is whether the policy finds no bookie for some place.
+    ``free_spare_counts`` is the number of spares that are not in the ensemble. ``candidates`` flags, by
+    number, the spares that the policy accepts. ``is_refused`` is whether the policy finds no bookie for some
+    place.
     """
 
-    outside: Longs
+    free_spare_counts: Longs
     candidates: Bools
-    refused: Bools
+    is_refused: Bools
 
 
 class Targets:
@@ -161,11 +175,13 @@ class Targets:
     ) -> None:
         self._isolations = isolations
         self.spares, self._names, self._settings, self._locations = is_spare, names, settings, locations
-        self._writable = [name for name, spare in zip(names, is_spare.tolist(), strict=True) if spare]
-        view = ServerView.of(locations, settings.policy, names, self._writable, registered)
-        self._paths = [view.paths[name] for name in names]
+        self._writable = [
+            name for name, is_spare_name in zip(names, is_spare.tolist(), strict=True) if is_spare_name
+        ]
+        server_view = ServerView.of(locations, settings.policy, names, self._writable, registered)
+        self._paths = [server_view.paths[name] for name in names]
 
-    def unsure(self, isolation_numbers: Longs) -> tuple[Bools, Bools]:
+    def flag_uncertain_groups(self, isolation_numbers: Longs) -> tuple[Bools, Bools]:
         """Return two flags per ledger: unknown groups, and groups in the metadata that AutoRecovery ignores.
 
         ``isolation_numbers`` has the number of each ledger's isolation groups.
@@ -175,97 +191,112 @@ class Targets:
             (not isolation_kind.is_known, isolation_kind.is_known and isolation_kind.own and ignores_groups)
             for isolation_kind in self._isolations
         ]
-        is_unknown, is_own = np.array(kinds, bool).T
-        return is_unknown[isolation_numbers], is_own[isolation_numbers]
+        has_unknown_groups, has_own_groups = np.array(kinds, bool).T
+        return has_unknown_groups[isolation_numbers], has_own_groups[isolation_numbers]
 
     def of(
-        self, members: NDArray[np.int32], seats: GonePlaces, ack_quorum: Longs, isolation: Longs
-    ) -> Openings:
+        self, members: NDArray[np.int32], gone_places: GonePlaces, ack_quorum: Longs, isolation: Longs
+    ) -> ReplacementOptions:
         """Return the possible replacements for the gone places of each ensemble."""
-        is_free = np.repeat(self.spares[None, :], len(members), 0)
+        is_free_spare = np.repeat(self.spares[None, :], len(members), 0)
         # NO_BOOKIE, which fills rows up, is the last place: one more than there are bookies.
-        is_free = np.append(is_free, np.zeros((len(members), 1), bool), 1)
-        np.put_along_axis(is_free, members.astype(np.int64) % is_free.shape[1], False, 1)
-        is_free = is_free[:, :-1]
-        free_count = is_free.sum(1)
+        is_free_spare = np.append(is_free_spare, np.zeros((len(members), 1), bool), 1)
+        np.put_along_axis(is_free_spare, members.astype(np.int64) % is_free_spare.shape[1], False, 1)
+        is_free_spare = is_free_spare[:, :-1]
+        free_spare_count = is_free_spare.sum(1)
         if self._settings.policy is Policy.NONE and not isolation.any():
-            return Openings(free_count, is_free, free_count < seats.is_gone.sum(1))
-        is_refused = np.zeros(len(members), bool)
-        shapes = np.column_stack([seats.ensemble_size, isolation])
-        for size, group_number in np.unique(shapes, axis=0).tolist():
-            rows = np.flatnonzero((shapes == [size, group_number]).all(1))
-            kinds = self._kinds(size, self._isolations[group_number])
-            is_candidate, is_refused[rows] = self._choose_candidates(
-                kinds, members[rows], seats, rows, ack_quorum[rows]
+            return ReplacementOptions(
+                free_spare_count, is_free_spare, free_spare_count < gone_places.is_gone.sum(1)
             )
-            is_free[rows] &= is_candidate
-        return Openings(free_count, is_free, is_refused)
+        is_ensemble_refused = np.zeros(len(members), bool)
+        ensemble_shapes = np.column_stack([gone_places.ensemble_size, isolation])
+        for ensemble_size, group_number in np.unique(ensemble_shapes, axis=0).tolist():
+            ensemble_rows = np.flatnonzero((ensemble_shapes == [ensemble_size, group_number]).all(1))
+            kinds = self._bookie_kinds(ensemble_size, self._isolations[group_number])
+            is_candidate, is_ensemble_refused[ensemble_rows] = self._choose_candidates(
+                kinds, members[ensemble_rows], gone_places, ensemble_rows, ack_quorum[ensemble_rows]
+            )
+            is_free_spare[ensemble_rows] &= is_candidate
+        return ReplacementOptions(free_spare_count, is_free_spare, is_ensemble_refused)
 
     def _choose_candidates(
-        self, kinds: _Kinds, members: NDArray[np.int32], seats: GonePlaces, rows: Longs, ack_quorum: Longs
+        self,
+        kinds: _BookieKinds,
+        members: NDArray[np.int32],
+        gone_places: GonePlaces,
+        ensemble_rows: Longs,
+        ack_quorum: Longs,
     ) -> tuple[Bools, Bools]:
         """Return for ensembles of one size which bookies the policy accepts, and whether it fails."""
-        codes = np.append(kinds.kind_of, NO_BOOKIE)[members]
-        places = np.where(members == NO_BOOKIE, NO_BOOKIE, codes * 2 + seats.is_gone[rows])
+        kind_codes = np.append(kinds.kind_of, NO_BOOKIE)[members]
+        place_codes = np.where(
+            members == NO_BOOKIE, NO_BOOKIE, kind_codes * 2 + gone_places.is_gone[ensemble_rows]
+        )
         if self._settings.policy is Policy.RACK:
-            places = np.sort(places, axis=1)[:, ::-1]  # it asks for no order
-        shapes = np.column_stack([seats.write_quorum[rows], ack_quorum, places])
-        distinct_shapes, shape_numbers = np.unique(shapes, axis=0, return_inverse=True)
+            place_codes = np.sort(place_codes, axis=1)[:, ::-1]  # it asks for no order
+        ensemble_shapes = np.column_stack([gone_places.write_quorum[ensemble_rows], ack_quorum, place_codes])
+        distinct_shapes, shape_numbers = np.unique(ensemble_shapes, axis=0, return_inverse=True)
         choices = [self._find_choices(kinds, row[0], row[1], row[2:]) for row in distinct_shapes.tolist()]
         is_candidate = np.array([kind_flags for kind_flags, _ in choices])[:, kinds.kind_of]
-        return is_candidate[shape_numbers.ravel()], np.array([refuses for _, refuses in choices])[
+        return is_candidate[shape_numbers.ravel()], np.array([has_no_choice for _, has_no_choice in choices])[
             shape_numbers.ravel()
         ]
 
-    def _kinds(self, ensemble_size: int, isolation: Isolation) -> _Kinds:
-        outside_bookies = isolation.outside(ensemble_size, self._locations, self._writable)
-        traits = [
+    def _bookie_kinds(self, ensemble_size: int, isolation: Isolation) -> _BookieKinds:
+        outside_bookies = isolation.bookies_outside_groups(ensemble_size, self._locations, self._writable)
+        bookie_traits = [
             (path, is_spare, name in outside_bookies)
             for path, is_spare, name in zip(self._paths, self.spares.tolist(), self._names, strict=True)
         ]
-        numbers = {kind: number for number, kind in enumerate(sorted(set(traits)))}
-        kind_of = np.array([numbers[kind] for kind in traits], np.int64)
-        return _Kinds(kind_of, list(numbers), np.bincount(kind_of, minlength=len(numbers)).tolist())
+        numbers = {kind: number for number, kind in enumerate(sorted(set(bookie_traits)))}
+        kind_of = np.array([numbers[kind] for kind in bookie_traits], np.int64)
+        return _BookieKinds(kind_of, list(numbers), np.bincount(kind_of, minlength=len(numbers)).tolist())
 
     def _find_choices(
-        self, kinds: _Kinds, write_quorum: int, ack_quorum: int, places: list[int]
+        self, kinds: _BookieKinds, write_quorum: int, ack_quorum: int, place_codes: list[int]
     ) -> tuple[list[bool], bool]:
         """Return which kinds of bookies the policy accepts for one ensemble.
 
         The second result is True if the policy finds no bookie for one of the places.
         """
-        places = [place for place in places if place != NO_BOOKIE]
-        ensemble = [f"{number}" for number in range(len(places))]
-        counts_left = [
-            count - sum(place // 2 == kind for place in places) for kind, count in enumerate(kinds.numbers)
+        place_codes = [place_code for place_code in place_codes if place_code != NO_BOOKIE]
+        ensemble = [f"{number}" for number in range(len(place_codes))]
+        remaining_counts = [
+            count - sum(place_code // 2 == kind for place_code in place_codes)
+            for kind, count in enumerate(kinds.numbers)
         ]
         ensemble_traits = {
-            name: kinds.traits[place // 2] for name, place in zip(ensemble, places, strict=True)
+            name: kinds.traits[place_code // 2]
+            for name, place_code in zip(ensemble, place_codes, strict=True)
         }
         # Of each kind one bookie stands for all that are not in the ensemble.
         kind_traits = {f"of {kind}": traits for kind, traits in enumerate(kinds.traits)}
         traits_by_name = ensemble_traits | kind_traits
         paths = {name: path for name, (path, _, _) in traits_by_name.items()}
-        view = ServerView(paths, frozenset(name for name, (_, spare, _) in traits_by_name.items() if spare))
-        is_candidate = [False] * len(counts_left)
-        for position, member_code in enumerate(places):
+        server_view = ServerView(
+            paths, frozenset(name for name, (_, is_spare_name, _) in traits_by_name.items() if is_spare_name)
+        )
+        is_candidate = [False] * len(remaining_counts)
+        for position, member_code in enumerate(place_codes):
             if not member_code % 2:
                 continue
-            excluded = {
-                f"of {kind}" for kind, traits in enumerate(kinds.traits) if not counts_left[kind] or traits[2]
+            excluded_names = {
+                f"of {kind}"
+                for kind, traits in enumerate(kinds.traits)
+                if not remaining_counts[kind] or traits[2]
             }
-            vacancy = Vacancy(ensemble, position, write_quorum, ack_quorum, frozenset(excluded))
-            chosen_kinds = [int(name[3:]) for name in replacements(vacancy, view, self._settings)]
+            vacancy = Vacancy(ensemble, position, write_quorum, ack_quorum, frozenset(excluded_names))
+            chosen_kinds = [int(name[3:]) for name in replacements(vacancy, server_view, self._settings)]
             if not chosen_kinds:
                 return is_candidate, True
             for kind in chosen_kinds:
                 is_candidate[kind] = True
             # One after the other: the next place does without what this one took.
-            counts_left[max(chosen_kinds, key=counts_left.__getitem__)] -= 1
+            remaining_counts[max(chosen_kinds, key=remaining_counts.__getitem__)] -= 1
         return is_candidate, False
 
 
-class _Kinds(NamedTuple):
+class _BookieKinds(NamedTuple):
     """Kinds of bookies: bookies with the same location, spare or not, excluded by isolation groups or not.
 
     ``kind_of`` has the kind of each bookie by number, ``traits`` these three properties of each kind,

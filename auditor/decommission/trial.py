@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.decommission.targets import BATCH, GonePlaces, Openings, Targets
+from auditor.decommission.targets import BATCH_ENTRIES, GonePlaces, ReplacementOptions, Targets
 from auditor.model.decommission import OF_LEDGERS, Cause
 from auditor.runs.ledger_topics import topics_of
 from auditor.runs.reader import RunReader
@@ -63,9 +63,9 @@ def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) 
     is_closed = np.zeros(rows.num_rows, bool)
     is_closed[columns.ledger[columns.closed]] = True
     entries = np.where(is_closed & (last_entry >= 0), last_entry + 1, 1)
-    sizes = np.diff(np.append(columns.starts, len(columns.members)))
-    ensembles = np.full((len(sizes), int(sizes.max(initial=0))), NO_BOOKIE, np.int32)
-    ensembles[np.arange(ensembles.shape[1]) < sizes[:, None]] = columns.members
+    ensemble_sizes = np.diff(np.append(columns.starts, len(columns.members)))
+    ensembles = np.full((len(ensemble_sizes), int(ensemble_sizes.max(initial=0))), NO_BOOKIE, np.int32)
+    ensembles[np.arange(ensembles.shape[1]) < ensemble_sizes[:, None]] = columns.members
     return Segments(
         **vars(columns),
         entry_bytes=np.where(is_closed, np.maximum(length, 0) / entries, np.nan),
@@ -76,48 +76,48 @@ def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) 
     )
 
 
-def name_any(rows: pa.RecordBatch, is_wanted: Bools, numbers: BookieNumbers) -> Bools:
-    """Return which ledgers have an ensemble with a bookie whose number has a flag in ``is_wanted``.
+def flag_ledgers_naming(rows: pa.RecordBatch, is_selected: Bools, numbers: BookieNumbers) -> Bools:
+    """Return which ledgers have an ensemble with a bookie that ``is_selected`` flags by its number.
 
     Bookies that are new in these rows get further numbers, and are not wanted.
     """
     segments = segment_columns(rows, numbers)
-    flags = np.zeros(len(numbers), bool)
-    flags[: len(is_wanted)] = is_wanted
-    return segments.any_of_members(flags[segments.members])
+    is_selected_number = np.zeros(len(numbers), bool)
+    is_selected_number[: len(is_selected)] = is_selected
+    return segments.any_of_members(is_selected_number[segments.members])
 
 
 CAUSES = (None, *OF_LEDGERS, Cause.ABSENT)
 """Cause of each code in `TrialSums.blocked`; code 0 is a ledger that is not blocked."""
 
 _CODE_BY_CAUSE = {cause: code for code, cause in enumerate(CAUSES)}
-UNREAD = "ledgers whose other copies may be missing"
-OTHER_ENTRIES = "ledgers whose segments have other entries that may be lost"
-UNGROUPED = "ledgers whose isolation groups are not known"
-OWN_GROUPS = "ledgers with no spare in their own isolation groups, which only Pulsar's policy uses"
-DOUBTS = (UNREAD, OTHER_ENTRIES, UNGROUPED, OWN_GROUPS)
-_NO_CANDIDATES = 1 << 60
+UNREAD_COPIES_DOUBT = "ledgers whose other copies may be missing"
+OTHER_ENTRIES_DOUBT = "ledgers whose segments have other entries that may be lost"
+UNKNOWN_GROUPS_DOUBT = "ledgers whose isolation groups are not known"
+OWN_GROUPS_DOUBT = "ledgers with no spare in their own isolation groups, which only Pulsar's policy uses"
+DOUBTS = (UNREAD_COPIES_DOUBT, OTHER_ENTRIES_DOUBT, UNKNOWN_GROUPS_DOUBT, OWN_GROUPS_DOUBT)
+_NO_CANDIDATE_COUNT = 1 << 60
 _BATCH_ROWS = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _SegmentInspection:
     """Flags and numbers for the segments of a batch, in a trial that removes bookies."""
 
     is_gone: Bools
-    seats: GonePlaces
+    gone_places: GonePlaces
     entries: Longs
-    lost: Longs
-    waits: Bools
-    openings: Openings
+    gone_counts: Longs
+    must_be_copied: Bools
+    options: ReplacementOptions
 
 
-class _Causes(NamedTuple):
+class _LedgerCauses(NamedTuple):
     """For each ledger: the code of its first cause, its unknown facts, and whether it has too few spares."""
 
     codes: NDArray[np.int8]
     doubts: dict[str, Bools]
-    without_spare: Bools
+    ledgers_without_spare: Bools
 
 
 class TrialSums:
@@ -137,27 +137,27 @@ class TrialSums:
         self._is_gone[[*leaving_bookies, *absent_bookies]] = True
         self._absent = bool(absent_bookies)
         self.sums: dict[str, float] = dict.fromkeys(_SUM_NAMES, 0)
-        self.without_spare = 0
+        self.ledgers_without_spare = 0
         self.doubts = dict.fromkeys(DOUBTS, 0)
         self.blocked: list[tuple[Longs, NDArray[np.int8]]] = []
         self.read, self.written = np.zeros((2, count - 1)), np.zeros((2, count - 1))
         self.candidates = np.zeros(count, np.int64)
 
     @property
-    def concerned(self) -> Bools:
+    def is_removed_bookie(self) -> Bools:
         """A flag for each bookie by number: whether it is leaving or absent."""
         return self._is_gone[:-1]
 
-    def all_blocked(self) -> tuple[Longs, NDArray[np.int8]]:
+    def all_blocked_ledgers(self) -> tuple[Longs, NDArray[np.int8]]:
         """Return every blocked ledger: scope and id, and the position of its cause in `CAUSES`."""
         ids = np.concatenate([np.zeros((0, 2), np.int64), *(ledger_ids for ledger_ids, _ in self.blocked)])
         return ids, np.concatenate(
             [np.zeros(0, np.int8), *(ledger_codes for _, ledger_codes in self.blocked)]
         )
 
-    def stuck(self) -> Longs:
+    def blocked_ids_of_store(self) -> Longs:
         """Return the ledgers of scope 0, ascending, that are blocked by another cause than absent bookies."""
-        ids, codes = self.all_blocked()
+        ids, codes = self.all_blocked_ledgers()
         is_ledger_cause = codes != _CODE_BY_CAUSE[Cause.ABSENT]
         ledger_ids: Longs = np.sort(ids[is_ledger_cause & (ids[:, 0] == 0), 1])
         return ledger_ids
@@ -165,128 +165,159 @@ class TrialSums:
     def add(self, segments: Segments, windows: Windows) -> None:
         """Add the ledgers of a batch to the sums; ``windows`` are those of the same ledgers."""
         is_leaving = self._is_leaving[segments.ensembles]
-        is_touched = any_true(is_leaving)
-        names_leaving = segments.any_of_ledger(is_touched)
-        segment_look = self._look(segments, is_leaving, self._is_gone)
-        waits = segments.any_of_ledger(segment_look.waits)
-        codes, doubts, without_spare = self._causes(segments, windows, segment_look, self._is_gone)
+        has_leaving_member = any_true(is_leaving)
+        names_leaving_bookie = segments.any_of_ledger(has_leaving_member)
+        inspection = self._inspect_segments(segments, is_leaving, self._is_gone)
+        must_be_copied = segments.any_of_ledger(inspection.must_be_copied)
+        codes, doubts, has_no_spare = self._find_causes(segments, windows, inspection, self._is_gone)
         if self._absent and codes.any():
-            return_look = self._look(segments, is_leaving, self._is_leaving)
-            causes_of_leaving = self._causes(segments, windows, return_look, self._is_leaving)
+            inspection_without_absent = self._inspect_segments(segments, is_leaving, self._is_leaving)
+            causes_of_leaving = self._find_causes(
+                segments, windows, inspection_without_absent, self._is_leaving
+            )
             codes[(codes > 0) & (causes_of_leaving.codes == 0)] = _CODE_BY_CAUSE[Cause.ABSENT]
-            without_spare &= causes_of_leaving.without_spare
-        self.without_spare += int(without_spare.sum())
+            has_no_spare &= causes_of_leaving.ledgers_without_spare
+        self.ledgers_without_spare += int(has_no_spare.sum())
         is_blocked = codes > 0
         self.blocked.append((segments.ids[is_blocked], codes[is_blocked]))
-        moves = waits & ~is_blocked
-        for word, is_doubtful in doubts.items():
-            self.doubts[word] += int((is_doubtful & moves).sum())
-        is_short: Bools = segment_look.openings.refused | (
-            segment_look.openings.outside < segment_look.is_gone.sum(1)
+        is_moving = must_be_copied & ~is_blocked
+        for doubt, is_doubtful in doubts.items():
+            self.doubts[doubt] += int((is_doubtful & is_moving).sum())
+        has_too_few_spares: Bools = inspection.options.is_refused | (
+            inspection.options.free_spare_counts < inspection.is_gone.sum(1)
         )
-        is_stuck = segments.any_of_ledger(is_short & is_touched) & names_leaving & ~waits
-        has_leaving = any_true(segment_look.is_gone)
-        is_neighbour = segments.any_of_ledger(has_leaving) & ~names_leaving
-        for name, number in (
-            ("renamed", names_leaving & ~waits),
-            ("renamed_stuck", is_stuck),
-            ("along", is_neighbour),
+        cannot_be_placed = (
+            segments.any_of_ledger(has_too_few_spares & has_leaving_member)
+            & names_leaving_bookie
+            & ~must_be_copied
+        )
+        has_gone_member = any_true(inspection.is_gone)
+        has_gone_neighbour = segments.any_of_ledger(has_gone_member) & ~names_leaving_bookie
+        for name, is_counted in (
+            ("renamed", names_leaving_bookie & ~must_be_copied),
+            ("renamed_stuck", cannot_be_placed),
+            ("along", has_gone_neighbour),
         ):
-            self.sums[name] += int(number.sum())
-        self._work(segments, segment_look, moves)
+            self.sums[name] += int(is_counted.sum())
+        self._add_copy_work(segments, inspection, is_moving)
 
-    def _look(self, segments: Segments, is_leaving: Bools, gone_ids: Bools) -> _Look:
-        is_gone = gone_ids[segments.ensembles]
-        shape = (segments.first, segments.last, segments.ensemble_size, segments.write_quorum)
-        seats = GonePlaces(*shape, is_gone)
-        entries = seats.entries()
-        is_stored = (entries > 0) & (GonePlaces(*shape, is_leaving).gone_of_windows() > 0)
-        waits: Bools = is_stored.any(1) | (segments.open_end & is_leaving.any(1))
+    def _inspect_segments(
+        self, segments: Segments, is_leaving: Bools, is_removed: Bools
+    ) -> _SegmentInspection:
+        is_gone = is_removed[segments.ensembles]
+        segment_shape = (segments.first, segments.last, segments.ensemble_size, segments.write_quorum)
+        gone_places = GonePlaces(*segment_shape, is_gone)
+        entries = gone_places.entries()
+        is_stored = (entries > 0) & (GonePlaces(*segment_shape, is_leaving).count_gone_places() > 0)
+        must_be_copied: Bools = is_stored.any(1) | (segments.open_end & is_leaving.any(1))
         isolation = segments.isolation[segments.ledger]
-        openings = self.targets.of(segments.ensembles, seats, segments.ack_quorum, isolation)
-        return _Look(is_gone, seats, entries, seats.gone_of_windows(), waits, openings)
-
-    def _causes(self, segments: Segments, windows: Windows, look: _Look, gone_ids: Bools) -> _Causes:
-        segment_rows = _find_segments(segments, windows)
-        is_gone = gone_ids[windows.bookies]
-        is_missing = is_gone | ((windows.copies == MISSING) & (windows.bookies != NO_BOOKIE))
-        may_miss = is_missing | ((windows.copies == UNKNOWN) & (windows.bookies != NO_BOOKIE))
-        has_no_copy, may_lack = (
-            is_missing.sum(1) >= windows.write_quorum,
-            may_miss.sum(1) >= windows.write_quorum,
+        options = self.targets.of(segments.ensembles, gone_places, segments.ack_quorum, isolation)
+        return _SegmentInspection(
+            is_gone, gone_places, entries, gone_places.count_gone_places(), must_be_copied, options
         )
-        counts = look.waits[segment_rows] & ~windows.open_end
+
+    def _find_causes(
+        self, segments: Segments, windows: Windows, inspection: _SegmentInspection, is_removed: Bools
+    ) -> _LedgerCauses:
+        segment_rows = _find_segments(segments, windows)
+        is_gone = is_removed[windows.bookies]
+        is_missing = is_gone | ((windows.copies == MISSING) & (windows.bookies != NO_BOOKIE))
+        is_missing_or_unknown = is_missing | ((windows.copies == UNKNOWN) & (windows.bookies != NO_BOOKIE))
+        has_no_copy, may_have_no_copy = (
+            is_missing.sum(1) >= windows.write_quorum,
+            is_missing_or_unknown.sum(1) >= windows.write_quorum,
+        )
+        needs_copying = inspection.must_be_copied[segment_rows] & ~windows.open_end
         is_only_copy = is_gone.sum(1) >= windows.write_quorum
         has_gone_copy = is_gone.any(1)
-        has_too_few = look.openings.outside < look.is_gone.sum(1)
-        is_uncovered = segments.open_end & (look.lost >= np.maximum(segments.ack_quorum, 1)[:, None]).any(1)
-        waits = segments.any_of_ledger(look.waits)
-        is_refused = segments.any_of_ledger(look.waits & look.openings.refused)
-        is_ungrouped, is_own_group = self.targets.unsure(segments.isolation)
-        of_causes = {
-            Cause.ONLY_COPY: windows.any_of_ledger(counts & is_only_copy),
-            Cause.UNREADABLE: windows.any_of_ledger(counts & has_gone_copy & has_no_copy),
-            Cause.NO_SPARE: segments.any_of_ledger(look.waits & has_too_few),
-            Cause.NO_ADMISSIBLE: is_refused & ~is_ungrouped & ~is_own_group,
-            Cause.NO_COVERAGE: segments.any_of_ledger(is_uncovered) & waits,
+        has_too_few_candidates = inspection.options.free_spare_counts < inspection.is_gone.sum(1)
+        has_no_ack_quorum = segments.open_end & (
+            inspection.gone_counts >= np.maximum(segments.ack_quorum, 1)[:, None]
+        ).any(1)
+        must_be_copied = segments.any_of_ledger(inspection.must_be_copied)
+        is_refused = segments.any_of_ledger(inspection.must_be_copied & inspection.options.is_refused)
+        has_unknown_groups, has_own_groups = self.targets.flag_uncertain_groups(segments.isolation)
+        ledgers_by_cause = {
+            Cause.ONLY_COPY: windows.any_of_ledger(needs_copying & is_only_copy),
+            Cause.UNREADABLE: windows.any_of_ledger(needs_copying & has_gone_copy & has_no_copy),
+            Cause.NO_SPARE: segments.any_of_ledger(inspection.must_be_copied & has_too_few_candidates),
+            Cause.NO_ADMISSIBLE: is_refused & ~has_unknown_groups & ~has_own_groups,
+            Cause.NO_COVERAGE: segments.any_of_ledger(has_no_ack_quorum) & must_be_copied,
         }
-        is_short = of_causes[Cause.NO_SPARE] | of_causes[Cause.NO_ADMISSIBLE]
+        has_too_few_spares = ledgers_by_cause[Cause.NO_SPARE] | ledgers_by_cause[Cause.NO_ADMISSIBLE]
         codes = np.zeros(len(segments.ids), np.int8)
         for cause in reversed(OF_LEDGERS):
-            codes[of_causes[cause]] = _CODE_BY_CAUSE[cause]
+            codes[ledgers_by_cause[cause]] = _CODE_BY_CAUSE[cause]
         doubts = {
-            UNREAD: windows.any_of_ledger(counts & has_gone_copy & may_lack & ~has_no_copy),
-            OTHER_ENTRIES: windows.any_of_ledger(counts & ~has_gone_copy & may_lack),
-            UNGROUPED: waits & is_ungrouped,
-            OWN_GROUPS: is_refused & is_own_group,
+            UNREAD_COPIES_DOUBT: windows.any_of_ledger(
+                needs_copying & has_gone_copy & may_have_no_copy & ~has_no_copy
+            ),
+            OTHER_ENTRIES_DOUBT: windows.any_of_ledger(needs_copying & ~has_gone_copy & may_have_no_copy),
+            UNKNOWN_GROUPS_DOUBT: must_be_copied & has_unknown_groups,
+            OWN_GROUPS_DOUBT: is_refused & has_own_groups,
         }
-        return _Causes(codes, doubts, is_short)
+        return _LedgerCauses(codes, doubts, has_too_few_spares)
 
-    def _work(self, segments: Segments, look: _Look, moves: Bools) -> None:
+    def _add_copy_work(self, segments: Segments, inspection: _SegmentInspection, is_moving: Bools) -> None:
         """Add the copying work for the ledgers that move."""
-        is_stored = (look.entries > 0) & (look.lost > 0)
-        rows = moves[segments.ledger] & (is_stored.any(1) | (segments.open_end & look.is_gone.any(1)))
-        gone_count = look.is_gone.sum(1)
-        entries_read = np.where(rows, look.seats.copied(), 0)
-        entries_needed = np.where(rows, (look.entries * look.lost).sum(1), 0)
+        is_stored = (inspection.entries > 0) & (inspection.gone_counts > 0)
+        is_moving_segment = is_moving[segments.ledger] & (
+            is_stored.any(1) | (segments.open_end & inspection.is_gone.any(1))
+        )
+        gone_count = inspection.is_gone.sum(1)
+        entries_read = np.where(is_moving_segment, inspection.gone_places.copied(), 0)
+        entries_needed = np.where(is_moving_segment, (inspection.entries * inspection.gone_counts).sum(1), 0)
         mean_bytes = segments.entry_bytes[segments.ledger]
-        size, is_unsized = np.nan_to_num(mean_bytes), np.isnan(mean_bytes)
+        entry_sizes, has_unknown_size = np.nan_to_num(mean_bytes), np.isnan(mean_bytes)
         entries_copied = entries_read * gone_count
-        number = segments.last - segments.first + 1
+        entry_counts = segments.last - segments.first + 1
         sums = self.sums
-        sums["ledgers"] += int(moves.sum())
+        sums["ledgers"] += int(is_moving.sum())
         sums["fragments"] += int((entries_read > 0).sum())
-        sums["batches"] += int(np.where(entries_read > 0, -(-number // BATCH), 0).sum())
+        sums["batches"] += int(np.where(entries_read > 0, -(-entry_counts // BATCH_ENTRIES), 0).sum())
         sums["needed"] += int(entries_needed.sum())
-        sums["needed_bytes"] += float((entries_needed * size).sum())
+        sums["needed_bytes"] += float((entries_needed * entry_sizes).sum())
         sums["read"] += int(entries_read.sum())
         sums["copied"] += int(entries_copied.sum())
-        sums["copied_bytes"] += float((entries_copied * size).sum())
-        sums["unsized"] += int(entries_copied[is_unsized].sum())
-        sums["open_ends"] += int(segments.any_of_ledger(rows & segments.open_end & look.is_gone.any(1)).sum())
-        self._loads(segments, look, entries_read, size, rows)
+        sums["copied_bytes"] += float((entries_copied * entry_sizes).sum())
+        sums["unsized"] += int(entries_copied[has_unknown_size].sum())
+        sums["open_ends"] += int(
+            segments.any_of_ledger(is_moving_segment & segments.open_end & inspection.is_gone.any(1)).sum()
+        )
+        self._add_loads(segments, inspection, entries_read, entry_sizes, is_moving_segment)
 
-    def _loads(
-        self, segments: Segments, look: _Look, entries_read: Longs, size: NDArray[np.float64], rows: Bools
+    def _add_loads(
+        self,
+        segments: Segments,
+        inspection: _SegmentInspection,
+        entries_read: Longs,
+        entry_sizes: NDArray[np.float64],
+        is_moving_segment: Bools,
     ) -> None:
         """Add reads to the first member that stays, and spread writes evenly over all candidates."""
-        position = look.seats.first_left()
-        read_share = entries_read / np.maximum(look.entries.sum(1), 1)
-        entries = np.where(position >= 0, look.entries * read_share[:, None], 0.0)
-        member = np.take_along_axis(segments.ensembles, np.maximum(position, 0), 1)
+        reading_place = inspection.gone_places.first_remaining_place()
+        read_share = entries_read / np.maximum(inspection.entries.sum(1), 1)
+        entries = np.where(reading_place >= 0, inspection.entries * read_share[:, None], 0.0)
+        reading_bookies = np.take_along_axis(segments.ensembles, np.maximum(reading_place, 0), 1)
         count = self.read.shape[1]
-        for sums, weights in zip(self.read, (entries, entries * size[:, None]), strict=True):
-            sums += np.bincount(member.ravel() % (count + 1), weights.ravel(), count + 1)[:count]
-        number = look.openings.candidates.sum(1)
-        candidate_share = entries_read * look.is_gone.sum(1) / np.maximum(number, 1)
-        for start in range(0, len(candidate_share), _BATCH_ROWS):
+        for sums, entry_weights in zip(self.read, (entries, entries * entry_sizes[:, None]), strict=True):
+            sums += np.bincount(reading_bookies.ravel() % (count + 1), entry_weights.ravel(), count + 1)[
+                :count
+            ]
+        candidate_counts = inspection.options.candidates.sum(1)
+        entries_per_candidate = entries_read * inspection.is_gone.sum(1) / np.maximum(candidate_counts, 1)
+        for start in range(0, len(entries_per_candidate), _BATCH_ROWS):
             rows_at_once = slice(start, start + _BATCH_ROWS)
-            share = np.stack([candidate_share[rows_at_once], (candidate_share * size)[rows_at_once]])
-            self.written += share @ look.openings.candidates[rows_at_once]
-        fewest_candidates = np.full(len(segments.ids), _NO_CANDIDATES, np.int64)
-        np.minimum.at(fewest_candidates, segments.ledger[rows], number[rows])
+            candidate_loads = np.stack(
+                [entries_per_candidate[rows_at_once], (entries_per_candidate * entry_sizes)[rows_at_once]]
+            )
+            self.written += candidate_loads @ inspection.options.candidates[rows_at_once]
+        fewest_candidates = np.full(len(segments.ids), _NO_CANDIDATE_COUNT, np.int64)
+        np.minimum.at(
+            fewest_candidates, segments.ledger[is_moving_segment], candidate_counts[is_moving_segment]
+        )
         self.candidates += np.bincount(
-            fewest_candidates[fewest_candidates < _NO_CANDIDATES], minlength=len(self.candidates)
+            fewest_candidates[fewest_candidates < _NO_CANDIDATE_COUNT], minlength=len(self.candidates)
         )
 
 
@@ -299,23 +330,23 @@ _SUM_NAMES = (
 def _find_segments(segments: Segments, windows: Windows) -> Longs:
     """Return the segment of each window: the segment of its ledger with the same first entry."""
     assert windows.bounds is not None  # nothing was merged
-    firsts = np.concatenate([segments.first, windows.bounds[:, 0]])
-    _, ranks = np.unique(firsts, return_inverse=True)
+    first_entries = np.concatenate([segments.first, windows.bounds[:, 0]])
+    _, ranks = np.unique(first_entries, return_inverse=True)
     rank_count = int(ranks.max(initial=0)) + 1
     keys = segments.ledger * rank_count + ranks[: len(segments.first)]
     order = np.argsort(keys, kind="stable")
-    positions = np.searchsorted(keys[order], windows.ledger * rank_count + ranks[len(segments.first) :])
-    segment_rows: Longs = order[positions]
+    key_positions = np.searchsorted(keys[order], windows.ledger * rank_count + ranks[len(segments.first) :])
+    segment_rows: Longs = order[key_positions]
     return segment_rows
 
 
 def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:
     """Return every blocked ledger with its first cause and its topic, ordered by cause and id."""
-    ids, codes = trial.all_blocked()
+    ids, codes = trial.all_blocked_ledgers()
     order = np.lexsort((ids[:, 1], ids[:, 0], codes))
     ids, codes = ids[order], codes[order]
-    words = pa.array([str(cause) if cause else "" for cause in CAUSES], pa.string())
-    causes = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), words)
+    cause_texts = pa.array([str(cause) if cause else "" for cause in CAUSES], pa.string())
+    causes = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), cause_texts)
     columns = {"scope_id": ids[:, 0], "ledger_id": ids[:, 1], "cause": causes, "topic": topics_of(run, ids)}
     return pa.table(columns)
 
@@ -324,9 +355,9 @@ def blocked_topics(run: RunReader, trial: TrialSums) -> pa.Table:
     """Return the number of blocked ledgers by cause and topic, the most first; topic null if unknown."""
     ledgers = blocked_ledgers(run, trial)
     text_table = pa.table({name: ledgers[name].cast(pa.string()) for name in ("cause", "topic")})
-    counts = text_table.group_by(["cause", "topic"]).aggregate([([], "count_all")])
-    counts = counts.rename_columns(["cause", "topic", "ledgers"])
-    return counts.sort_by([("cause", "ascending"), ("ledgers", "descending"), ("topic", "ascending")])
+    topic_counts = text_table.group_by(["cause", "topic"]).aggregate([([], "count_all")])
+    topic_counts = topic_counts.rename_columns(["cause", "topic", "ledgers"])
+    return topic_counts.sort_by([("cause", "ascending"), ("ledgers", "descending"), ("topic", "ascending")])
 
 
 def blocked_table(name: str | None, run: RunReader, trial: TrialSums) -> pa.Table:

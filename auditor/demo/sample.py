@@ -51,34 +51,34 @@ class SampleCluster:
     znodes: dict[str, bytes] = field(default_factory=dict)
     ephemeral: set[str] = field(default_factory=set)
 
-    def put(self, path: str, data: bytes, ephemeral: bool = False) -> None:
+    def put(self, path: str, znode_value: bytes, ephemeral: bool = False) -> None:
         """Add or replace the znode at ``path`` below the root, and create missing parents."""
-        absolute = f"{ROOT}/{path}"
-        parent = absolute.rpartition("/")[0]
+        znode_path = f"{ROOT}/{path}"
+        parent = znode_path.rpartition("/")[0]
         while parent not in self.znodes:
             self.znodes[parent] = b""
             parent = parent.rpartition("/")[0]
-        self.znodes[absolute] = data
+        self.znodes[znode_path] = znode_value
         if ephemeral:
-            self.ephemeral.add(absolute)
+            self.ephemeral.add(znode_path)
 
     def place(self, bookie_id: str) -> Path:
         """Return the path of a bookie's directories."""
         return self.bookies / bookie_id.replace(":", "_")
 
 
-def unpack(folder: Path, written_ms: int) -> SampleCluster:
+def unpack_sample(folder: Path, written_ms: int) -> SampleCluster:
     """Unpack the sample below ``folder``, and set the modification time of its files to ``written_ms``."""
     package = files("auditor.demo") / "sample"
     cluster = SampleCluster(folder / "bookies")
     for line in gzip.decompress((package / "metadata.jsonl.gz").read_bytes()).splitlines():
-        record = json.loads(line)
-        cluster.znodes[record["path"]] = base64.b64decode(record["data"])
-        if record["ephemeralOwner"]:
-            cluster.ephemeral.add(record["path"])
+        znode_record = json.loads(line)
+        cluster.znodes[znode_record["path"]] = base64.b64decode(znode_record["data"])
+        if znode_record["ephemeralOwner"]:
+            cluster.ephemeral.add(znode_record["path"])
     with as_file(package / "bookies.tar.gz") as archive_path:
         extract(archive_path, folder)
-    stamp(cluster.bookies, written_ms)
+    set_file_times(cluster.bookies, written_ms)
     return cluster
 
 
@@ -89,7 +89,7 @@ def extract(archive_path: Path, target: Path) -> None:
         archive.extractall(target)
 
 
-def stamp(directory: Path, written_ms: int) -> None:
+def set_file_times(directory: Path, written_ms: int) -> None:
     """Set the modification time of every file below a directory."""
     for path in directory.rglob("*"):
         os.utime(path, (written_ms / 1000, written_ms / 1000))
@@ -99,10 +99,12 @@ _HEADER = b"BookieMetadataFormatVersion\t1\n"
 _SLOT_STRUCT = struct.Struct(">q")
 _SLOTS_OFFSET = 1024
 B1, B2, B3, B4 = (f"127.0.101.{number}:3181" for number in (1, 2, 3, 4))
-NEW, RENAMED, GARBLED, BARE, IDLE, DOWN = (f"127.0.101.{number}:3181" for number in (5, 6, 7, 8, 9, 98))
+NEW_BOOKIE, RENAMED_BOOKIE, GARBLED_COOKIE_BOOKIE, BARE_BOOKIE, IDLE_BOOKIE, DOWN_BOOKIE = (
+    f"127.0.101.{number}:3181" for number in (5, 6, 7, 8, 9, 98)
+)
 
 
-def plant(cluster: SampleCluster) -> None:
+def plant_faults(cluster: SampleCluster) -> None:
     """Add all faults that the functions below describe."""
     for fault in FAULTS:
         fault(cluster)
@@ -110,51 +112,53 @@ def plant(cluster: SampleCluster) -> None:
 
 def metadata_that_breaks_a_rule(cluster: SampleCluster) -> None:
     """Add ledgers 1001 to 1008. Each breaks a rule of metadata, is unreadable, or is misplaced."""
-    _ledger(cluster, 1001, [(5, [B1, B2])], last=9)  # segment-gap
-    _ledger(cluster, 1002, [(0, [B1, B2])], ensemble=3, last=-1)  # ensemble-size
-    _ledger(cluster, 1003, [(0, [B1, B1])], last=-1)  # ensemble-duplicate
-    _ledger(cluster, 1004, [(0, [B1, B2])], quorum=3, last=-1)  # quorum-invalid
-    _ledger(cluster, 1005, [(9, [B1, B2]), (0, [B1, B2])], last=-1)  # segment-order
-    _ledger(cluster, 1006, [(0, [B1, "not/an/id"])], last=-1)  # bookie-id-invalid
+    _ledger(cluster, 1001, [(5, [B1, B2])], last_entry=9)  # segment-gap
+    _ledger(cluster, 1002, [(0, [B1, B2])], ensemble=3, last_entry=-1)  # ensemble-size
+    _ledger(cluster, 1003, [(0, [B1, B1])], last_entry=-1)  # ensemble-duplicate
+    _ledger(cluster, 1004, [(0, [B1, B2])], quorum=3, last_entry=-1)  # quorum-invalid
+    _ledger(cluster, 1005, [(9, [B1, B2]), (0, [B1, B2])], last_entry=-1)  # segment-order
+    _ledger(cluster, 1006, [(0, [B1, "not/an/id"])], last_entry=-1)  # bookie-id-invalid
     cluster.put(HIERARCHICAL.to_path(1007), b"no metadata")  # metadata-unreadable
     cluster.put("00/0000/X1008", b"")  # metadata-misplaced
 
 
 def a_bookie_that_is_down(cluster: SampleCluster) -> None:
     """Add ledgers 1010 and 1011, which need a bookie that has a cookie and is not registered."""
-    _cookie(cluster, DOWN, DOWN)
-    _ledger(cluster, 1010, [(0, [B1, DOWN])], last=-1)
-    _ledger(cluster, 1011, [(0, [DOWN, B2])], last=-1)
+    _cookie(cluster, DOWN_BOOKIE, DOWN_BOOKIE)
+    _ledger(cluster, 1010, [(0, [B1, DOWN_BOOKIE])], last_entry=-1)
+    _ledger(cluster, 1011, [(0, [DOWN_BOOKIE, B2])], last_entry=-1)
 
 
 def cookies_gone_wrong(cluster: SampleCluster) -> None:
     """Add cookies that are misnamed, unreadable or unused, and a registered bookie without a cookie."""
-    _cookie(cluster, RENAMED, "127.0.101.66:3181")
-    cluster.put(f"cookies/{GARBLED}", b"five\n")
-    _cookie(cluster, IDLE, IDLE)
-    for bookie in (RENAMED, GARBLED, BARE):
+    _cookie(cluster, RENAMED_BOOKIE, "127.0.101.66:3181")
+    cluster.put(f"cookies/{GARBLED_COOKIE_BOOKIE}", b"five\n")
+    _cookie(cluster, IDLE_BOOKIE, IDLE_BOOKIE)
+    for bookie in (RENAMED_BOOKIE, GARBLED_COOKIE_BOOKIE, BARE_BOOKIE):
         cluster.put(f"available/{bookie}", b"", ephemeral=True)
 
 
 def a_disk_of_another_cluster(cluster: SampleCluster) -> None:
     """Give a new bookie a disk that a bookie of another cluster has written."""
-    _cookie(cluster, NEW, NEW)
-    cluster.put(f"available/{NEW}", b"", ephemeral=True)
+    _cookie(cluster, NEW_BOOKIE, NEW_BOOKIE)
+    cluster.put(f"available/{NEW_BOOKIE}", b"", ephemeral=True)
     for name in ("journal", "ledgers0"):
-        current = cluster.place(NEW) / name / "current"
-        current.mkdir(parents=True)
-        (current / "VERSION").write_bytes(
+        current_directory = cluster.place(NEW_BOOKIE) / name / "current"
+        current_directory.mkdir(parents=True)
+        (current_directory / "VERSION").write_bytes(
             _cookie_bytes("10.9.8.7:3181", "9", "00000000-0000-4000-8000-000000000000")
         )
-    shutil.copy(_current(cluster, B1) / "lastMark", _current(cluster, NEW) / "lastMark")
-    target = _current(cluster, NEW) / index_path.to_path(69)
+    shutil.copy(
+        _current_directory(cluster, B1) / "lastMark", _current_directory(cluster, NEW_BOOKIE) / "lastMark"
+    )
+    target = _current_directory(cluster, NEW_BOOKIE) / index_path.to_path(69)
     target.parent.mkdir(parents=True)
     shutil.copy(cluster.place(B1) / "ledgers0/current" / index_path.to_path(36), target)
 
 
 def an_entry_of_another_segment(cluster: SampleCluster) -> None:
     """Give bookie 1 entry 15 of ledger 28, although the bookie left the ledger's ensemble at entry 14."""
-    with (_current(cluster, B1) / index_path.to_path(28)).open("r+b") as index:
+    with (_current_directory(cluster, B1) / index_path.to_path(28)).open("r+b") as index:
         index.seek(_SLOTS_OFFSET + 15 * _SLOT_STRUCT.size)
         index.write(_SLOT_STRUCT.pack(1 << 10))
 
@@ -180,16 +184,16 @@ def _ledger(
     cluster: SampleCluster,
     ledger_id: int,
     segments: list[tuple[int, list[str]]],
-    last: int,
+    last_entry: int,
     ensemble: int = 2,
     quorum: int = 2,
 ) -> None:
     """Add a closed ledger in metadata format 1, which is plain text.
 
-    ``segments`` are (first entry id, bookies); ``last`` is the last entry id.
+    ``segments`` are (first entry id, bookies); ``last_entry`` is the last entry id.
     """
-    of_segments = ("\t".join([str(first), *members]) for first, members in segments)
-    lines = [str(quorum), str(ensemble), "0", *of_segments, f"{last}\tCLOSED"]
+    segment_lines = ("\t".join([str(first), *members]) for first, members in segments)
+    lines = [str(quorum), str(ensemble), "0", *segment_lines, f"{last_entry}\tCLOSED"]
     cluster.put(HIERARCHICAL.to_path(ledger_id), _HEADER + "\n".join(lines).encode())
 
 
@@ -199,14 +203,14 @@ def _cookie(cluster: SampleCluster, name: str, bookie_host: str) -> None:
 
 
 def _cookie_bytes(bookie_host: str, disk: str, instance_id: str) -> bytes:
-    base = f"/data/bookkeeper/bk{disk}"
+    bookie_root = f"/data/bookkeeper/bk{disk}"
     return (
-        f'5\nbookieHost: "{bookie_host}"\njournalDir: "{base}/journal"\n'
-        f'ledgerDirs: "1\\t{base}/ledgers0"\ninstanceId: "{instance_id}"\n'
+        f'5\nbookieHost: "{bookie_host}"\njournalDir: "{bookie_root}/journal"\n'
+        f'ledgerDirs: "1\\t{bookie_root}/ledgers0"\ninstanceId: "{instance_id}"\n'
     ).encode()
 
 
-def _current(cluster: SampleCluster, bookie_id: str) -> Path:
+def _current_directory(cluster: SampleCluster, bookie_id: str) -> Path:
     return cluster.place(bookie_id) / "ledgers0" / "current"
 
 
@@ -237,12 +241,12 @@ class DemoResult:
 
 def expected_findings() -> set[Key]:
     """Return the expected findings of the sample cluster."""
-    text = (files("auditor.demo") / "sample" / "known.json").read_text("utf-8")
-    return {(id, ledger, bookie) for id, ledger, bookie in json.loads(text)}
+    findings_text = (files("auditor.demo") / "sample" / "known.json").read_text("utf-8")
+    return {(id, ledger, bookie) for id, ledger, bookie in json.loads(findings_text)}
 
 
 def show(
-    out: str, options: AuditOptions, progress: Progress, spark: SparkSession | None = None
+    run_path: str, options: AuditOptions, progress: Progress, spark: SparkSession | None = None
 ) -> DemoResult:
     """Start a ZooKeeper, load the sample, audit it, and stop the server.
 
@@ -258,14 +262,14 @@ def show(
         folder = Path(directory)
         progress.stage("making the sample cluster")
         with named_target(folder):
-            cluster = unpack(folder, current_ms)
-            plant(cluster)
+            cluster = unpack_sample(folder, current_ms)
+            plant_faults(cluster)
         with EmbeddedZooKeeper(folder / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
             server.load(sample_znodes(cluster))
             uri = f"zk://{server.hosts}{ROOT}"
-            report = Audit(uri, [str(cluster.bookies)], out, options).run(spark, progress)
+            report = Audit(uri, [str(cluster.bookies)], run_path, options).run(spark, progress)
     findings = {
-        (finding.id, decimal(finding.ledger_id), finding.bookie_id) for finding in open_run(out).findings
+        (finding.id, decimal(finding.ledger_id), finding.bookie_id) for finding in open_run(run_path).findings
     }
     expected = expected_findings()
     return DemoResult(report, _sort_keys(expected - findings), _sort_keys(findings - expected))
@@ -274,8 +278,8 @@ def show(
 def sample_znodes(cluster: SampleCluster) -> list[Znode]:
     """Return the sample's znodes for the embedded server, parents first."""
     return [
-        Znode(path, data, 0, 0, 0, 0, 0, _EPHEMERAL if path in cluster.ephemeral else _PERSISTENT)
-        for path, data in sorted(cluster.znodes.items())
+        Znode(path, znode_value, 0, 0, 0, 0, 0, _EPHEMERAL if path in cluster.ephemeral else _PERSISTENT)
+        for path, znode_value in sorted(cluster.znodes.items())
     ]
 
 
@@ -295,10 +299,10 @@ def sample_run(directory: str | Path = "runs") -> str:
 
     Raises the errors of `auditor.demo.sample.show` if there is no run and the demonstration fails.
     """
-    newest_path, out = _newest_run(directory, INSTANCE_ID)
+    newest_path, run_path = _newest_run(directory, INSTANCE_ID)
     if not newest_path:
-        show(out, AuditOptions(), Silent())
-    return newest_path or out
+        show(run_path, AuditOptions(), Silent())
+    return newest_path or run_path
 
 
 def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None) -> str:
@@ -308,15 +312,15 @@ def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None
 
     Raises the errors of `auditor.audit.audit.Audit.run` if there is no run and the audit fails.
     """
-    newest_path, out = _newest_run(directory, PULSAR_INSTANCE_ID)
+    newest_path, run_path = _newest_run(directory, PULSAR_INSTANCE_ID)
     if not newest_path:
         with scratch_directory("demo") as folder:
             with as_file(files("auditor.demo") / "sample" / "pulsar-zookeeper.tar.gz") as archive_path:
                 extract(archive_path, Path(folder))
             # The sample's times are new, so with a grace period no ledger would count as leaked.
             options = AuditOptions(owner_grace=0.0)
-            Audit(f"zk-snapshot://{folder}/version-2", [], out, options).run(spark, Silent())
-    return newest_path or out
+            Audit(f"zk-snapshot://{folder}/version-2", [], run_path, options).run(spark, Silent())
+    return newest_path or run_path
 
 
 def _newest_run(directory: str | Path, instance_id: str) -> tuple[str | None, str]:
@@ -324,6 +328,12 @@ def _newest_run(directory: str | Path, instance_id: str) -> tuple[str | None, st
 
     The first path is None if there is no run.
     """
-    below = Path(directory)
-    runs = [run for run in history(below).runs if run.instance_id == instance_id] if below.is_dir() else []
-    return runs[-1].path if runs else None, str(below / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+    runs_directory = Path(directory)
+    runs = (
+        [run for run in history(runs_directory).runs if run.instance_id == instance_id]
+        if runs_directory.is_dir()
+        else []
+    )
+    return runs[-1].path if runs else None, str(
+        runs_directory / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    )

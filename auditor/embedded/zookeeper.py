@@ -166,8 +166,8 @@ class EmbeddedZooKeeper:
         paths: set[str] = set()
         written_count, request_bytes = 0, 0
         for znode in znodes:
-            names = znode.path.split("/")
-            for ancestor in ("/".join(names[:depth]) for depth in range(2, len(names))):
+            child_names = znode.path.split("/")
+            for ancestor in ("/".join(child_names[:depth]) for depth in range(2, len(child_names))):
                 if ancestor not in paths and not client.exists(ancestor):
                     transaction.create(ancestor, b"")
                 paths.add(ancestor)
@@ -249,8 +249,12 @@ def zookeeper_jars() -> list[Path]:
     Raises:
         StoreError: neither pyspark nor SPARK_HOME has them.
     """
-    spec = importlib.util.find_spec("pyspark")
-    spark_homes = [Path(location) for location in (spec.submodule_search_locations or [])] if spec else []
+    pyspark_spec = importlib.util.find_spec("pyspark")
+    spark_homes = (
+        [Path(location) for location in (pyspark_spec.submodule_search_locations or [])]
+        if pyspark_spec
+        else []
+    )
     spark_homes += [Path(os.environ["SPARK_HOME"])] if os.environ.get("SPARK_HOME") else []
     for spark_home in spark_homes:
         jars_by_pattern = [sorted((spark_home / "jars").glob(pattern)) for pattern in _JARS]

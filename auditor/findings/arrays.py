@@ -40,13 +40,13 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
     digits = byte_values.reshape(-1, _DIGEST_DIGITS)
     if not np.all(((digits >= 48) & (digits < 58)) | ((digits >= 97) & (digits < 103))):
         raise RunError("a fingerprint has other digits than 0-9 and a-f")
-    nibbles = np.where(digits < 58, digits - 48, digits - 87).astype(np.uint8)
-    digest_bytes = np.ascontiguousarray(nibbles[:, 0::2] << 4 | nibbles[:, 1::2])
+    digit_values = np.where(digits < 58, digits - 48, digits - 87).astype(np.uint8)
+    digest_bytes = np.ascontiguousarray(digit_values[:, 0::2] << 4 | digit_values[:, 1::2])
     return digest_bytes.view(">u8").ravel().astype(np.uint64)
 
 
 def among(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which values of a column are among ``texts``; null is not."""
+    """Return which values of a column are among ``texts``. False for null."""
     is_among: NDArray[np.bool_] = pc.is_in(column, pa.array(texts, pa.string())).to_numpy(
         zero_copy_only=False
     )
@@ -94,5 +94,5 @@ def find(sorted_values: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]
     """
     if not len(sorted_values):
         return np.full(len(values), -1, np.int64)
-    position = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)
-    return np.where(sorted_values[position] == values, position, -1)
+    positions = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)
+    return np.where(sorted_values[positions] == values, positions, -1)

@@ -1,4 +1,4 @@
-"""Coverage: whether a run looked at the facts that a finding rests on. Only then can it be fixed.
+"""Coverage: whether a run looked at the facts that a finding rests on. Otherwise the finding is not fixed.
 
 A run that could not read a bookie finds nothing on its disks, and that is not a repair. An earlier finding
 that is absent now is *fixed* only if this run looked for it and did not find it. Else it is *unseen*, and
@@ -36,7 +36,7 @@ Batches = Callable[[str, Sequence[str]], Iterable[Any]]
 """Function of (path, columns) that returns a part of a run as record batches, always in the same order."""
 
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
-"""Ids of checks that are stages of one trouble, the mildest first. A ledger in a later stage got worse."""
+"""Ids of checks that are stages of one trouble, the mildest first. A later stage is worse."""
 
 UNREADABLE = "index-unreadable"
 
@@ -60,8 +60,8 @@ def ids_resting_on(*bases: Basis) -> list[str]:
 def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
     """Return the ids, former ids included, of findings that a run without ``skipped_checks`` cannot find.
 
-    If one stage of a trouble (`STAGES`) did not run, the result has all stages: the trouble may be in that
-    one now.
+    If one stage of a trouble (`STAGES`) did not run, the result has all stages: the trouble may be in
+    the skipped stage now.
 
     >>> ids_without_check(["entry-lost"])
     ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
@@ -100,8 +100,8 @@ def of_marks(id: str) -> bool:
 
 Flags = NDArray[np.bool_]
 ENTRY_LOGS = "entry_logs"
-_BASES = tuple(Basis)
-_KINDS = {id: position for position, id in enumerate(BY_ID)}
+_BASIS_ORDER = tuple(Basis)
+_CHECK_NUMBERS = {id: position for position, id in enumerate(BY_ID)}
 OWNERS = "tables/owners"
 
 
@@ -132,13 +132,13 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
         kinds = batch["id"].to_pylist()
         column_parts.append(
             (
-                np.array([_BASES.index(basis(id)) for id in kinds], np.int8),
-                np.array([_KINDS.get(id, -1) for id in kinds], np.int16),
+                np.array([_BASIS_ORDER.index(basis(id)) for id in kinds], np.int8),
+                np.array([_CHECK_NUMBERS.get(id, -1) for id in kinds], np.int16),
                 np.array([of_marks(id) for id in kinds], np.bool_),
                 batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False),
                 whole(batch["scope_id"]),
                 whole(batch["ledger_id"]),
-                _to_numbers(batch["bookie_id"], numbers),
+                _number_column(batch["bookie_id"], numbers),
             )
         )
     kinds = (np.int8, np.int16, np.bool_, np.bool_, np.int64, np.int64, np.int64)
@@ -169,15 +169,15 @@ def covers(run: Batches, has_holes: bool, findings: Subjects, is_hidden: Flags) 
     """Return for each finding whether ``run`` would have shown it.
 
     ``has_holes`` is True if the run's listings of metadata had holes. ``is_hidden`` says of each finding
-    whether its check did not run, or saw less.
+    whether its check did not run, or had fewer inputs than before.
     """
     if not len(findings.bookie):
         return np.empty(0, np.bool_)
-    is_listed, is_judged, is_decided = _ledgers(run, findings)
+    is_listed, is_judged, is_decided = _ledger_flags(run, findings)
     is_known, is_read, has_unread_bookie = _bookies(run, findings.names)
     nothing = np.zeros_like(is_listed)
     of_way: dict[Way, Flags] = dict.fromkeys(get_args(Way), nothing)
-    for position, finding_basis in enumerate(_BASES):
+    for position, finding_basis in enumerate(_BASIS_ORDER):
         rows = findings.basis == position
         if rows.any() and (finding_basis.table is None or _has_table(run, finding_basis.table)):
             of_way[finding_basis.way] = of_way[finding_basis.way] | rows
@@ -187,7 +187,7 @@ def covers(run: Batches, has_holes: bool, findings: Subjects, is_hidden: Flags) 
         (of_copies, _bookies_with_unreadable_index),
         (of_ensembles, _holders_of_unread_records),
     ):
-        is_selected = np.isin(findings.kind, [_KINDS[id] for id in BY_ID if is_shown(id)])
+        is_selected = np.isin(findings.kind, [_CHECK_NUMBERS[id] for id in BY_ID if is_shown(id)])
         if is_selected.any():  # else the tables need not be read
             names = unread_bookies(run)
             # The last place stands for no bookie: then any of them counts.
@@ -203,13 +203,13 @@ def covers(run: Batches, has_holes: bool, findings: Subjects, is_hidden: Flags) 
         has_bookie=findings.bookie >= 0,
         is_known_bookie=np.append(is_known, False)[findings.bookie],
         is_read_bookie=np.append(is_read, False)[findings.bookie],
-        is_index_unreadable=_unreadable(run, findings) if of_way["disks"].any() else nothing,
+        is_index_unreadable=_unreadable_flags(run, findings) if of_way["disks"].any() else nothing,
         of_marks=findings.of_marks,
         is_hidden=is_hidden,
         unread=unread,
         has_all_metadata=np.bool_(not has_holes),
         has_all_bookies=np.bool_(not has_unread_bookie),
-        has_all_owners=np.bool_(of_way["owners"].any() and _owners_read(run)),
+        has_all_owners=np.bool_(of_way["owners"].any() and _were_owners_read(run)),
     )
     is_covered: Flags = was_covered(facts)
     return is_covered
@@ -247,7 +247,7 @@ def _holders_of_unread_records(run: Batches) -> set[str]:
 
 def of_checks(findings: Subjects, checks: Collection[str]) -> Flags:
     """Return for each finding whether it is among those that a run without these checks cannot find."""
-    is_selected: Flags = np.isin(findings.kind, [_KINDS[id] for id in ids_without_check(checks)])
+    is_selected: Flags = np.isin(findings.kind, [_CHECK_NUMBERS[id] for id in ids_without_check(checks)])
     return is_selected
 
 
@@ -272,7 +272,7 @@ def _has_table(run: Batches, name: str) -> bool:
         return False
 
 
-def _ledgers(run: Batches, findings: Subjects) -> tuple[Flags, Flags, Flags]:
+def _ledger_flags(run: Batches, findings: Subjects) -> tuple[Flags, Flags, Flags]:
     """Return three flags per finding: the run lists its ledger, could judge it, and decided its class."""
     ledger_keys, key_numbers = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
     is_listed, is_judged, is_decided = (np.full(len(ledger_keys), start) for start in (False, True, True))
@@ -280,20 +280,22 @@ def _ledgers(run: Batches, findings: Subjects) -> tuple[Flags, Flags, Flags]:
         for batch in run("tables/verdicts", ["scope_id", "ledger_id", "class", "potential_class"]):
             positions = find(ledger_keys, keys(whole(batch["scope_id"]), whole(batch["ledger_id"])))
             rows = np.flatnonzero(positions >= 0)
-            has_class = ~among(batch["class"], [LedgerClass.UNDECIDED])[rows]
+            has_decided_class = ~among(batch["class"], [LedgerClass.UNDECIDED])[rows]
             is_same_class = pc.equal(batch["class"], batch["potential_class"]).fill_null(False)
             is_listed[positions[rows]] = True
             # Two records may say that they are one ledger: what both allow is known.
-            np.logical_and.at(is_judged, positions[rows], has_class)
+            np.logical_and.at(is_judged, positions[rows], has_decided_class)
             np.logical_and.at(
-                is_decided, positions[rows], has_class & is_same_class.to_numpy(zero_copy_only=False)[rows]
+                is_decided,
+                positions[rows],
+                has_decided_class & is_same_class.to_numpy(zero_copy_only=False)[rows],
             )
-    by_finding = np.zeros((3, len(findings.has_ledger)), np.bool_)
-    by_finding[:, findings.has_ledger] = np.stack([is_listed, is_judged, is_decided])[:, key_numbers]
-    return by_finding[0], by_finding[1], by_finding[2]
+    flags_by_finding = np.zeros((3, len(findings.has_ledger)), np.bool_)
+    flags_by_finding[:, findings.has_ledger] = np.stack([is_listed, is_judged, is_decided])[:, key_numbers]
+    return flags_by_finding[0], flags_by_finding[1], flags_by_finding[2]
 
 
-def _owners_read(run: Batches) -> bool:
+def _were_owners_read(run: Batches) -> bool:
     """Return whether the run read the owners' trees completely, with every value."""
     has_rows = False
     for batch in run(OWNERS, ["status"]):
@@ -316,7 +318,7 @@ def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
     return is_known, np.array([completeness.get(name, False) for name in names], np.bool_), has_unread_bookie
 
 
-def _unreadable(run: Batches, findings: Subjects) -> Flags:
+def _unreadable_flags(run: Batches, findings: Subjects) -> Flags:
     """Return for each finding whether the run could not read the index of its ledger on its bookie."""
     numbers = {name: number for number, name in enumerate(findings.names)}
     key_parts = [np.empty(0, "S24")]
@@ -332,11 +334,11 @@ def _unreadable(run: Batches, findings: Subjects) -> Flags:
                 keys(whole(unreadable_rows["scope_id"]), whole(unreadable_rows["ledger_id"]), bookies)
             )
     finding_keys = keys(findings.scope_id, findings.ledger_id, findings.bookie)
-    is_hit = find(np.unique(np.concatenate(key_parts)), finding_keys) >= 0
-    return is_hit & findings.has_ledger
+    is_matching = find(np.unique(np.concatenate(key_parts)), finding_keys) >= 0
+    return is_matching & findings.has_ledger
 
 
-def _to_numbers(column: Any, numbers: dict[str, int]) -> NDArray[np.int64]:
+def _number_column(column: Any, numbers: dict[str, int]) -> NDArray[np.int64]:
     dictionary_column = column.dictionary_encode()
     codes = [numbers.setdefault(name, len(numbers)) for name in dictionary_column.dictionary.to_pylist()]
     indices = dictionary_column.indices.fill_null(-1).to_numpy(zero_copy_only=False)

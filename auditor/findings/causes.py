@@ -20,8 +20,8 @@ A finding about a bookie follows from a cause of this bookie if the cause explai
 the copies of a ledger follows if all bookies that lack entries or are unknown belong to the cause. Findings
 with another possible explanation are left out. A finding has one cause: the first that claims it.
 
-The number of causes is bounded by the number of bookies, and by `MOST`. One pass over all findings assigns
-them.
+The number of causes is bounded by the number of bookies, and by `MAX_CLAIMS`. One pass over all findings
+assigns them.
 """
 
 import json
@@ -37,7 +37,7 @@ from auditor.spark import functions as F
 from auditor.spark.types import Column
 from auditor.tables.roster import Roster
 
-MOST = 50
+MAX_CLAIMS = 50
 """Largest number of causes of one run; each is a condition that every finding is compared with."""
 
 PROVING = (
@@ -69,7 +69,7 @@ class Claim:
     """A cause, its bookies, and the findings that it explains.
 
     ``of_bookies`` are checks: the cause explains their findings about its bookies. ``of_copies`` are checks:
-    it explains their findings about ledgers if all bookies concerned are its own. ``from_ledger`` is the
+    it explains their findings about ledgers if all bookies concerned belong to it. ``from_ledger`` is the
     lowest id of an orphan that it explains. ``remainder`` (r, n) restricts the ledgers to ids with id modulo
     n = r. ``evidence`` are the (check, bookie) pairs that prove it.
     """
@@ -143,26 +143,28 @@ def find_claims(rows: Iterable[Row], roster: Roster, lacking: Lacking | None = N
             proofs[row["id"]][row["bookie_id"]] = evidence
     bookies = {row["bookie_id"]: row for row in roster.bookies}
     claims = [
-        *_foreign_instances(proofs, bookies),
-        *_store_older(proofs, bookies),
-        *_disks_swapped(proofs),
-        *_disks_not_mounted(proofs, bookies, roster),
-        *_other_ids(proofs),
-        *_not_registered(proofs, bookies, alias_ids),
-        *_overflow(proofs),
+        *_instance_claims(proofs, bookies),
+        *_older_store_claims(proofs, bookies),
+        *_swapped_disk_claims(proofs),
+        *_unmounted_disk_claims(proofs, bookies, roster),
+        *_id_claims(proofs),
+        *_unregistered_claims(proofs, bookies, alias_ids),
+        *_overflow_claims(proofs),
     ]
-    claimed = {name for claim in claims for name in claim.bookies if "bookie-unread" in claim.of_bookies}
-    claims += _not_read(proofs, bookies, claimed)
-    gone_claims = _data_gone(bookies, lacking or {})
+    unread = {name for claim in claims for name in claim.bookies if "bookie-unread" in claim.of_bookies}
+    claims += _unread_claims(proofs, bookies, unread)
+    gone_claims = _lost_data_claims(bookies, lacking or {})
     claims += gone_claims
-    claims += _disks_lost(roster, lacking or {}, {name for claim in gone_claims for name in claim.bookies})
-    return claims[:MOST]
+    claims += _lost_disk_claims(
+        roster, lacking or {}, {name for claim in gone_claims for name in claim.bookies}
+    )
+    return claims[:MAX_CLAIMS]
 
 
 Proofs = Mapping[str, Mapping[str, Row]]
 
 
-def _foreign_instances(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Claim]:
+def _instance_claims(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Claim]:
     for name, evidence in proofs["instance-mismatch"].items():
         if name in bookies and bookies[name]["foreign_instance"]:
             ids = sorted({cookie["instance_id"] or "none" for cookie in evidence["cookies"]})
@@ -184,7 +186,7 @@ def _foreign_instances(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[C
             )
 
 
-def _store_older(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Claim]:
+def _older_store_claims(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Claim]:
     evidence_by_bookie = {
         name: evidence
         for name, evidence in proofs["metadata-suspect"].items()
@@ -205,7 +207,7 @@ def _store_older(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Claim]:
         )
 
 
-def _disks_swapped(proofs: Proofs) -> Iterable[Claim]:
+def _swapped_disk_claims(proofs: Proofs) -> Iterable[Claim]:
     carried = {
         name: {directory["names"] for directory in evidence["directories"]}
         for name, evidence in proofs["disk-id-mismatch"].items()
@@ -226,15 +228,15 @@ def _disks_swapped(proofs: Proofs) -> Iterable[Claim]:
                 )
 
 
-def _disks_not_mounted(proofs: Proofs, bookies: Mapping[str, Row], roster: Roster) -> Iterable[Claim]:
+def _unmounted_disk_claims(proofs: Proofs, bookies: Mapping[str, Row], roster: Roster) -> Iterable[Claim]:
     missing_paths = {
         row["bookie_id"]: len(row["paths"]) for row in roster.starts if row["fault"] == Fault.VERSION_MISSING
     }
     for name, evidence in proofs["disk-version-missing"].items():
         if all(directory["empty"] for directory in evidence["directories"]):
             paths = sorted(directory["path"] for directory in evidence["directories"])
-            has_absent = bool(bookies[name]["absent_directories"])
-            explained_checks = {"disk-version-missing"} | ({"bookie-unread"} if has_absent else set())
+            has_absent_disk = bool(bookies[name]["absent_directories"])
+            explained_checks = {"disk-version-missing"} | ({"bookie-unread"} if has_absent_disk else set())
             explained_checks |= {"start-refused"} if missing_paths.get(name) == len(paths) else set()
             yield Claim(
                 "disk-not-mounted",
@@ -243,7 +245,7 @@ def _disks_not_mounted(proofs: Proofs, bookies: Mapping[str, Row], roster: Roste
                 f"{'is' if len(paths) == 1 else 'are'} empty",
                 (("disk-version-missing", name),),
                 frozenset(explained_checks),
-                _UNDECIDED if has_absent else frozenset(),
+                _UNDECIDED if has_absent_disk else frozenset(),
             )
 
 
@@ -254,7 +256,7 @@ def _disk_words(paths: Sequence[str]) -> str:
 _GONE_BOOKIE_CHECKS = ("ghost-bookie", "bookie-down", "on-unregistered-bookie")
 
 
-def _other_ids(proofs: Proofs) -> Iterable[Claim]:
+def _id_claims(proofs: Proofs) -> Iterable[Claim]:
     for name, evidence in sorted(proofs["bookie-alias"].items()):
         ids = [name, *sorted({alias["bookie_id"] for alias in evidence["ids"]} - {name})]
         yield Claim(
@@ -266,7 +268,7 @@ def _other_ids(proofs: Proofs) -> Iterable[Claim]:
         )
 
 
-def _not_registered(proofs: Proofs, bookies: Mapping[str, Row], aliases: Set[str]) -> Iterable[Claim]:
+def _unregistered_claims(proofs: Proofs, bookies: Mapping[str, Row], aliases: Set[str]) -> Iterable[Claim]:
     names = {name for id in ("ghost-bookie", "bookie-down") for name in proofs[id]}
     for name in sorted(names - aliases):
         row = bookies.get(name)
@@ -286,7 +288,7 @@ def _not_registered(proofs: Proofs, bookies: Mapping[str, Row], aliases: Set[str
         )
 
 
-def _overflow(proofs: Proofs) -> Iterable[Claim]:
+def _overflow_claims(proofs: Proofs) -> Iterable[Claim]:
     names = tuple(
         sorted(
             name
@@ -305,14 +307,14 @@ def _overflow(proofs: Proofs) -> Iterable[Claim]:
         )
 
 
-def _not_read(proofs: Proofs, bookies: Mapping[str, Row], claimed: set[str]) -> Iterable[Claim]:
+def _unread_claims(proofs: Proofs, bookies: Mapping[str, Row], unread: set[str]) -> Iterable[Claim]:
     for name, evidence in sorted(proofs["bookie-unread"].items()):
-        if name not in claimed:
+        if name not in unread:
             if absent_paths := bookies[name]["absent_directories"]:
-                kind, verb = "disk-not-found", "was" if len(absent_paths) == 1 else "were"
+                kind, verb_form = "disk-not-found", "was" if len(absent_paths) == 1 else "were"
                 sentence = (
                     f"{name} has {_disk_words(absent_paths)} not mounted, or not given: "
-                    f"{first_names(absent_paths, _SAMPLES)} {verb} not found"
+                    f"{first_names(absent_paths, _SAMPLES)} {verb_form} not found"
                 )
             else:
                 reading = "was read in part" if evidence["read"] == BookieRead.PARTIAL else "was not read"
@@ -324,7 +326,7 @@ def _not_read(proofs: Proofs, bookies: Mapping[str, Row], claimed: set[str]) -> 
             yield Claim(kind, (name,), sentence, proof, frozenset({"bookie-unread"}), _UNDECIDED)
 
 
-def _data_gone(bookies: Mapping[str, Row], lacking: Lacking) -> list[Claim]:
+def _lost_data_claims(bookies: Mapping[str, Row], lacking: Lacking) -> list[Claim]:
     lost_replicas = {
         name: sum(lacks.values())
         for name, lacks in sorted(lacking.items())
@@ -344,7 +346,7 @@ def _lacks_nearly_all(missing_count: int, expected_count: int) -> bool:
     return missing_count >= max(_MIN_LEDGERS, _LOST_SHARE * expected_count)
 
 
-def _disks_lost(roster: Roster, lacking: Lacking, gone_bookies: Set[str]) -> Iterable[Claim]:
+def _lost_disk_claims(roster: Roster, lacking: Lacking, gone_bookies: Set[str]) -> Iterable[Claim]:
     for name, places in uneven_directories(roster).items():
         for position, (path, ledgers) in enumerate(places):
             missing_count = lacking.get(name, {}).get(position, 0)
@@ -364,34 +366,34 @@ def _disks_lost(roster: Roster, lacking: Lacking, gone_bookies: Set[str]) -> Ite
 def cause_column(claims: Sequence[Claim]) -> Column:
     """Return the position of a finding's cause among ``claims``, from 1; null if no cause explains it."""
     bookie_ids = F.concat(F.transform("missing", lambda replica: replica["bookie_id"]), F.col("unknown"))
-    only_id = F.when(F.size(F.array_distinct(bookie_ids)) == 1, F.get(bookie_ids, F.lit(0)))
-    names = {"bookie": F.col("bookie_id"), "copies": only_id}
+    single_id = F.when(F.size(F.array_distinct(bookie_ids)) == 1, F.get(bookie_ids, F.lit(0)))
+    names = {"bookie": F.col("bookie_id"), "copies": single_id}
     # Most claims are of one bookie each and explain the same checks: one look into a map for all of them.
     claims_by_subject: dict[tuple[str, frozenset[str]], dict[str, int]] = {}
-    numbers = [F.lit(None).cast("int")] * 2  # the least of two at least
+    number_columns = [F.lit(None).cast("int")] * 2  # the least of two at least
     for claim_number, claim in enumerate(claims, 1):
         if len(claim.bookies) > 1 or claim.from_ledger is not None or claim.remainder is not None:
-            numbers.append(F.when(_is_explained(claim, bookie_ids), F.lit(claim_number)))
+            number_columns.append(F.when(_is_explained(claim, bookie_ids), F.lit(claim_number)))
             continue
         for subject, ids in (("bookie", claim.of_bookies), ("copies", claim.of_copies)):
             if ids:
                 claims_by_subject.setdefault((subject, ids), {}).setdefault(claim.bookies[0], claim_number)
     for (subject, ids), claim_numbers in claims_by_subject.items():
         place_of = F.create_map(*(F.lit(part) for pair in claim_numbers.items() for part in pair))
-        numbers.append(F.when(F.col("id").isin(*ids), place_of[names[subject]]))
-    return F.least(*numbers)
+        number_columns.append(F.when(F.col("id").isin(*ids), place_of[names[subject]]))
+    return F.least(*number_columns)
 
 
 def _is_explained(claim: Claim, bookie_ids: Column) -> Column:
-    of_bookie = F.col("bookie_id").isin(*claim.bookies) & F.col("id").isin(*claim.of_bookies)
+    is_of_bookie = F.col("bookie_id").isin(*claim.bookies) & F.col("id").isin(*claim.of_bookies)
     if claim.from_ledger is not None:
         is_undrawn = F.col("ledger_id").isNull() | (F.col("ledger_id") >= claim.from_ledger)
-        of_bookie &= is_undrawn
+        is_of_bookie &= is_undrawn
     if not claim.of_copies:
-        return F.coalesce(of_bookie, F.lit(False))
+        return F.coalesce(is_of_bookie, F.lit(False))
     explains_all = F.size(bookie_ids) > 0
     explains_all &= F.forall(bookie_ids, lambda name: name.isin(*claim.bookies))
     if claim.remainder is not None:
         remainder, modulus = claim.remainder
         explains_all &= F.pmod("ledger_id", F.lit(modulus)) == remainder
-    return F.coalesce(of_bookie, F.lit(False)) | (F.col("id").isin(*claim.of_copies) & explains_all)
+    return F.coalesce(is_of_bookie, F.lit(False)) | (F.col("id").isin(*claim.of_copies) & explains_all)

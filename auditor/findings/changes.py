@@ -147,7 +147,7 @@ def _make_all_new(trouble_rows: DataFrame, finish_time: Column) -> DataFrame:
 
 
 def still_found(changes: DataFrame) -> DataFrame:
-    """Return the rows of a table changes that the run of this table found itself."""
+    """Return the rows of a table changes that its own run found. Other rows are from earlier runs."""
     return changes.where(F.col("change").isin(*FOUND))
 
 

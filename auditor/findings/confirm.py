@@ -42,25 +42,25 @@ from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.scans import unsettled_ledgers
 
-OF_DELETED = ("orphan-ledger-deleting",)
+CHECKS_OF_DELETED_LEDGERS = ("orphan-ledger-deleting",)
 """Checks about ledgers that were deleted between the scans."""
 
 
 def confirm(findings: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
-    """Withdraw findings about ledgers that were deleted between scans; make those about changed ones suspect.
+    """Withdraw findings about ledgers deleted between scans. Make findings about changed ledgers suspect.
 
     ``moved_ledgers`` has the differences between two scans of a live store (`auditor.tables.scans`); None if
     there was only one scan.
     """
     if moved_ledgers is None:
         return findings
-    is_concerned = ~F.col("id").isin(*OF_DELETED)
+    can_be_withdrawn = ~F.col("id").isin(*CHECKS_OF_DELETED_LEDGERS)
     rows = findings.join(unsettled_ledgers(moved_ledgers), [*LEDGER], "left")
-    remaining = rows.where(~(is_concerned & F.coalesce("deleted", F.lit(False))))
-    is_changed = is_concerned & F.col("deleted").isNotNull()
+    remaining_rows = rows.where(~(can_be_withdrawn & F.coalesce("deleted", F.lit(False))))
+    is_changed = can_be_withdrawn & F.col("deleted").isNotNull()
     is_doubted = is_changed & (F.col("confidence") == Confidence.CONFIRMED.value)
     confidence = F.when(is_doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
-    return remaining.withColumn("confidence", confidence).drop("deleted")
+    return remaining_rows.withColumn("confidence", confidence).drop("deleted")
 
 
 def doubt_unproved(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
@@ -68,8 +68,8 @@ def doubt_unproved(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
     if not bookies:
         return findings
     rests_on_data = F.col("id").isin([id for id, check in BY_ID.items() if check.rests_on.way in _DATA_WAYS])
-    is_concerned = rests_on_data & F.col("bookie_id").isin(list(bookies))
-    is_doubted = is_concerned & (F.col("confidence") == Confidence.CONFIRMED.value)
+    can_be_withdrawn = rests_on_data & F.col("bookie_id").isin(list(bookies))
+    is_doubted = can_be_withdrawn & (F.col("confidence") == Confidence.CONFIRMED.value)
     confidence = F.when(is_doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
     return findings.withColumn("confidence", confidence)
 
@@ -89,7 +89,7 @@ class EarlierFindings(NamedTuple):
 
 def healing_suspects(findings: DataFrame) -> DataFrame:
     """Return the suspect findings about which time can remove every doubt."""
-    return findings.where(_is_healing())
+    return findings.where(_is_healing_suspect())
 
 
 def confirm_by_two_runs(
@@ -106,8 +106,12 @@ def confirm_by_two_runs(
     """
     suspects = _with_version(healing_suspects(findings))
     earlier_rows = _with_version(earlier_run.rows.where("ledger_id is not null and bookie_id is null"))
-    own_run = F.struct(F.lit(earlier_run.name).alias("name"), F.lit(earlier_run.finished).alias("finished"))
-    first_run = F.coalesce(F.from_json(F.get_json_object("evidence", "$.earlier_run"), _RUN_SCHEMA), own_run)
+    earlier_run_struct = F.struct(
+        F.lit(earlier_run.name).alias("name"), F.lit(earlier_run.finished).alias("finished")
+    )
+    first_run = F.coalesce(
+        F.from_json(F.get_json_object("evidence", "$.earlier_run"), _RUN_SCHEMA), earlier_run_struct
+    )
     earlier_rows = earlier_rows.where(F.col("confidence") != Confidence.UNKNOWN.value).select(
         *_SUBJECT, F.col("missing").alias("was_missing"), first_run.alias("first")
     )
@@ -120,14 +124,14 @@ def confirm_by_two_runs(
         .join(changed_ledgers, [*LEDGER], "left")
         .crossJoin(F.broadcast(index_times))
     )
-    was_seen = F.col("first").isNotNull() & F.col("changed").isNull() & _was_lacking()
+    was_seen_earlier = F.col("first").isNotNull() & F.col("changed").isNull() & _was_replica_lacking()
     confirmed_rows = _with_earlier_run(
-        joined_rows, F.coalesce(was_seen, F.lit(False)), F.coalesce(_is_newer(grace_ms), F.lit(False))
+        joined_rows, F.coalesce(was_seen_earlier, F.lit(False)), F.coalesce(_is_newer(grace_ms), F.lit(False))
     )
-    return findings.where(~_is_healing()).unionByName(confirmed_rows.select(*findings.columns))
+    return findings.where(~_is_healing_suspect()).unionByName(confirmed_rows.select(*findings.columns))
 
 
-def _is_healing() -> Column:
+def _is_healing_suspect() -> Column:
     lasting_doubts = F.get_json_object("evidence", "$.lasting_doubts")
     has_doubts = F.get_json_object("evidence", "$.doubts") != "[]"
     is_suspect = F.col("confidence") == Confidence.SUSPECT.value
@@ -139,7 +143,7 @@ def _with_version(findings: DataFrame) -> DataFrame:
     return findings.withColumn("version", F.get_json_object("evidence", "$.metadata_version"))
 
 
-def _was_lacking() -> Column:
+def _was_replica_lacking() -> Column:
     def same(replica: Column) -> Column:
         return F.exists(
             "was_missing",
@@ -156,29 +160,29 @@ def _is_newer(grace_ms: int) -> Column:
     return F.forall("missing", lambda replica: F.try_element_at("times", replica.bookie_id) > earliest_time)
 
 
-def _with_earlier_run(rows: DataFrame, was_seen: Column, is_newer: Column) -> DataFrame:
-    """Add evidence of the earlier run to rows with ``was_seen``; confirm those with ``is_newer`` as well."""
+def _with_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column) -> DataFrame:
+    """Add evidence of the earlier run to rows with ``was_seen_earlier``; confirm those with ``is_newer``."""
     run = F.to_json("first")
     carried_evidence = F.concat(
         F.expr("left(evidence, length(evidence) - 1)"), F.lit(',"earlier_run":'), run, F.lit("}")
     )
-    words = F.concat(
+    message_words = F.concat(
         "message",
         F.lit("; seen by the run of "),
         utc(F.col("first.finished")),
         F.lit(" at the same version, with an older index"),
     )
-    is_confirmed = was_seen & is_newer
+    is_confirmed = was_seen_earlier & is_newer
     return rows.withColumns(
         {
-            "evidence": F.when(was_seen, carried_evidence).otherwise(F.col("evidence")),
-            "message": F.when(is_confirmed, words).otherwise(F.col("message")),
+            "evidence": F.when(was_seen_earlier, carried_evidence).otherwise(F.col("evidence")),
+            "message": F.when(is_confirmed, message_words).otherwise(F.col("message")),
             "confidence": F.when(is_confirmed, Confidence.CONFIRMED.value).otherwise(F.col("confidence")),
         }
     )
 
 
-SAMPLED = 10
+MAX_SAMPLED_LEDGERS = 10
 """Largest number of ledgers whose owners are looked up for a finding: the first ones of its sample."""
 
 _LEDGERS_SCHEMA = "sample array<string>, aliases array<struct<sample array<string>>>"
@@ -195,8 +199,8 @@ def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     """
     ledgers = findings.where("ledger_id is not null").select(*LEDGER).distinct()
     owned_ledgers = _first_owners(ownership, ledgers).where("path is not null")
-    text = F.to_json("owner", {"ignoreNullFields": "false"})
-    rows = findings.join(owned_ledgers.select(*LEDGER, text.alias("owner")), [*LEDGER], "left")
+    owner_text = F.to_json("owner", {"ignoreNullFields": "false"})
+    rows = findings.join(owned_ledgers.select(*LEDGER, owner_text.alias("owner")), [*LEDGER], "left")
     sample_owners = _owners_of_samples(findings, ownership).withColumnRenamed("evidence", "of")
     # A few for each bookie, so they are broadcast: findings of ledgers are not sorted for them.
     has_no_owner = F.col("ledger_id").isNull() & (F.col("evidence") == F.col("of"))
@@ -213,9 +217,9 @@ def _first_owners(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
 
     If several paths name the ledger, the first one counts; null if nobody names it.
     """
-    own_rows = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
+    unborrowed_rows = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
     owner = F.struct(*OWNER).alias("owner")
-    first_owners = own_rows.join(ledgers, [*LEDGER], "left_semi").groupBy(*LEDGER)
+    first_owners = unborrowed_rows.join(ledgers, [*LEDGER], "left_semi").groupBy(*LEDGER)
     return first_owners.agg(F.min(F.struct("path", "standing", owner)).alias("first")).select(
         *LEDGER, "first.*"
     )
@@ -223,20 +227,22 @@ def _first_owners(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
 
 def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     """Return ``evidence`` of findings without a ledger, and ``owners`` of its sampled ledgers, as JSON."""
-    sampled = _sampled_ledgers(findings)
-    ledger_owners = _first_owners(ownership, F.broadcast(sampled.select(*LEDGER).distinct()))
-    no_owner = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
-    sample_rows = sampled.join(F.broadcast(ledger_owners), [*LEDGER], "left").select(
+    sampled_ledgers = _sampled_ledgers(findings)
+    ledger_owners = _first_owners(ownership, F.broadcast(sampled_ledgers.select(*LEDGER).distinct()))
+    null_owner = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
+    sample_rows = sampled_ledgers.join(F.broadcast(ledger_owners), [*LEDGER], "left").select(
         "evidence",
         *LEDGER,
         F.coalesce("standing", F.lit("unknown")).alias("standing"),
-        F.coalesce("owner", no_owner).alias("owner"),
+        F.coalesce("owner", null_owner).alias("owner"),
     )
-    by_owner = sample_rows.groupBy("evidence", "standing", "owner").agg(
+    rows_by_owner = sample_rows.groupBy("evidence", "standing", "owner").agg(
         F.array_sort(F.collect_list("ledger_id")).alias("ledgers")
     )
     owner_entry = F.struct("ledgers", "standing", "owner.*")
-    owner_lists = by_owner.groupBy("evidence").agg(F.array_sort(F.collect_list(owner_entry)).alias("owners"))
+    owner_lists = rows_by_owner.groupBy("evidence").agg(
+        F.array_sort(F.collect_list(owner_entry)).alias("owners")
+    )
     # As everywhere in JSON, ids are text.
     owner_texts = F.transform(
         "owners", lambda owner: owner.withField("ledgers", owner["ledgers"].cast("array<string>"))
@@ -252,18 +258,18 @@ def _sampled_ledgers(findings: DataFrame) -> DataFrame:
     A sample may consist of paths instead of ledgers. A ledger of another scope ("7 of scope 1") has no known
     owner. Both give no row.
     """
-    texts = F.from_json("evidence", _LEDGERS_SCHEMA)
+    evidence_texts = F.from_json("evidence", _LEDGERS_SCHEMA)
     logs = F.from_json("evidence", _LOGS_SCHEMA)["sample"]
     sample_lists = F.array(
-        texts["sample"],
-        F.flatten(texts["aliases"]["sample"]),
+        evidence_texts["sample"],
+        F.flatten(evidence_texts["aliases"]["sample"]),
         F.flatten(F.transform(logs, lambda log: log["keeps"]["ledger"])),
     )
     names = F.flatten(
         F.transform(sample_lists, lambda sample: F.coalesce(sample, F.array().cast("array<string>")))
     )
     ids = F.filter(F.transform(names, lambda name: name.try_cast("bigint")), lambda id: id.isNotNull())
-    first_ids = F.slice(F.array_distinct(ids), 1, SAMPLED)
+    first_ids = F.slice(F.array_distinct(ids), 1, MAX_SAMPLED_LEDGERS)
     samples = findings.where("ledger_id is null").select("evidence").distinct()
     return samples.select(
         "evidence", F.lit(0).cast("bigint").alias(LEDGER[0]), F.explode(first_ids).alias(LEDGER[1])

@@ -30,7 +30,7 @@ _CONFIRMED = _CONFIDENCE_CODES[Confidence.CONFIRMED]
 
 @dataclass(frozen=True)
 class Marks:
-    """The findings that one run knows, as arrays in the order of its table changes: 18 bytes each, and rows.
+    """The findings that one run knows, as arrays in the order of its table changes: 18 bytes and ``row``.
 
     ``trouble`` is the number by which findings of two runs are matched. ``rank`` is that of the severity, 0
     the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in the table. ``unseen``

@@ -33,7 +33,7 @@ from auditor.checks.check import Way
 from auditor.model.states import Change
 
 IF_NOT_COVERED: Mapping[Change, Change] = {Change.BETTER: Change.SAME, Change.FIXED: Change.UNSEEN}
-"""What a change becomes if less was looked at. Such a finding is neither better nor fixed."""
+"""Change that replaces another one if the later run did not look at the facts of the finding."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class FindingFacts:
         is_read_bookie: whether it read the known bookie to the end.
         is_index_unreadable: whether it could not read the ledger's index on the bookie.
         of_marks: whether the finding rests on under-replication marks.
-        is_hidden: whether its check did not run, or saw less.
+        is_hidden: whether its check did not run, or had fewer inputs than before.
         unread: pairs of flags. The first says whether the finding rests on one kind of data, the second
             whether the run could not read all such data of the bookie.
         has_all_metadata: whether the listings have no holes, for all findings.

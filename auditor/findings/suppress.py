@@ -143,10 +143,10 @@ def find_refusals(
     Returns rows with the entry's place and the count. ``changes`` is the result of `apply_suppressions`. A
     finding counts once: for the entry that names it by fingerprint, else for the first entry that names it.
     """
-    open_losses = changes.where(
+    unaccepted_losses = changes.where(
         F.col("suppression").isNull() & F.col("urgency").isin(*DATA_LOSS) & F.col("change").isin(*FOUND)
     )
-    rows, matches = _match_entries(open_losses, entries, baselines, today)
+    rows, matches = _match_entries(unaccepted_losses, entries, baselines, today)
     number = F.lit(None).cast("int")
     for position in sorted(
         matches, key=lambda place: ("fingerprint" not in entries[place - 1].names, place), reverse=True
@@ -170,9 +170,9 @@ def refusal_sentences(
     ['entry 1 (known): 2 findings; such a finding is accepted only by its fingerprint']
     """
     return [
-        f"entry {place} ({entries[place - 1].reason}): {plural(count, 'finding')}; "
-        f"{_refusal_reason(entries[place - 1], digests, today)}"
-        for place, count in refused_counts.items()
+        f"entry {position} ({entries[position - 1].reason}): {plural(count, 'finding')}; "
+        f"{_refusal_reason(entries[position - 1], digests, today)}"
+        for position, count in refused_counts.items()
     ]
 
 
@@ -196,7 +196,7 @@ def _match_entries(
         if entry.expired(today):
             continue
         if entry.baseline is None:
-            matches[position] = _all_match(entry.names)
+            matches[position] = _all_names_match(entry.names)
         else:
             rows, matches[position] = _match_not_worse(
                 rows, baselines[entry.baseline], f"baseline_{position}"
@@ -221,8 +221,8 @@ def _parse_entry(location: str, kind: str, table: dict[str, Any], base_directory
     for key, value in table.items():
         if key not in rules:
             raise UsageError(f"{location}: {key}: no such key; there are {', '.join(rules)}")
-        if (fault := rules[key](value)) is not None:
-            raise UsageError(f"{location}: {key}: {value!r} is {fault}")
+        if (fault_text := rules[key](value)) is not None:
+            raise UsageError(f"{location}: {key}: {value!r} is {fault_text}")
     for key in ("reason", "until", *(("run",) if kind == "baseline" else ())):
         if key not in table:
             raise UsageError(f"{location}: {key}: missing")
@@ -249,7 +249,7 @@ def _check_day(value: Any) -> str | None:
     return None if is_valid else "not a day: write it without quotes, as 2026-12-31"
 
 
-def _check_long(value: Any) -> str | None:
+def _check_integer(value: Any) -> str | None:
     is_valid = isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
     return None if is_valid else "not a whole number of 64 bits"
 
@@ -264,7 +264,7 @@ def _check_fingerprint(value: Any) -> str | None:
     return None if _is_short_digest(value) else "not a fingerprint: 16 digits of 0-9 and a-f"
 
 
-def _check_missing(value: Any) -> str | None:
+def _check_missing_digest(value: Any) -> str | None:
     return None if _is_short_digest(value) else "not a digest of missing entries: 16 digits of 0-9 and a-f"
 
 
@@ -274,14 +274,14 @@ def _is_short_digest(value: Any) -> bool:
 
 _COLUMN_KEYS: dict[str, Callable[[Any], str | None]] = {
     "id": _check_check_id,
-    "scope_id": _check_long,
-    "ledger_id": _check_long,
+    "scope_id": _check_integer,
+    "ledger_id": _check_integer,
     "bookie_id": _check_text,
     "fingerprint": _check_fingerprint,
 }
 _REQUIRED_KEYS: dict[str, Callable[[Any], str | None]] = {"reason": _check_text, "until": _check_day}
 _KEYS_BY_KIND: dict[str, dict[str, Callable[[Any], str | None]]] = {
-    "suppress": {**_COLUMN_KEYS, "missing": _check_missing, **_REQUIRED_KEYS},
+    "suppress": {**_COLUMN_KEYS, "missing": _check_missing_digest, **_REQUIRED_KEYS},
     "baseline": {"run": _check_text, **_REQUIRED_KEYS},
 }
 
@@ -290,7 +290,7 @@ def _matches(pattern: str, name: str) -> bool:
     return re.fullmatch(glob_to_regex(pattern), name, re.DOTALL) is not None
 
 
-def _all_match(names: Mapping[str, str | int]) -> Column:
+def _all_names_match(names: Mapping[str, str | int]) -> Column:
     """Return whether a row has all the values that an entry names."""
     is_match = F.lit(True)
     for column, expected in names.items():

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from auditor.checks import ALL, RosterCheck, TableCheck, place_of_check
+from auditor.checks import ALL, RosterCheck, TableCheck, check_order
 from auditor.checks.check import FINDING_COLUMNS
 from auditor.findings.causes import Claim, cause_column
 from auditor.model.columns import LEDGER, REPLICA, schema_of
@@ -52,7 +52,7 @@ FINDINGS = schema_of(
 )
 
 
-FOUND = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "id")])
+FOUND_SCHEMA = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "id")])
 """Columns of the checks' results, before they get a fingerprint."""
 
 
@@ -73,7 +73,7 @@ def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
 
 
 def ask_roster_checks(checks: Sequence[RosterCheck], roster: Roster) -> list[dict[str, Any]]:
-    """Return the results of all checks that read the roster, which the driver holds: rows of `FOUND`."""
+    """Return the results of all checks that read the roster, as rows of `FOUND_SCHEMA`."""
     return [{**row, "id": check.id} for check in checks for row in check(roster)]
 
 
@@ -91,7 +91,7 @@ def add_fingerprints(findings: DataFrame, instance_id: str | None, claims: Seque
 
 def fingerprints(id: str | Column, instance_id: str | None) -> Column:
     """Return each row's `auditor.model.finding.fingerprint`: of ``id``, cluster, scope, ledger and bookie."""
-    parts = ", ".join(f"coalesce(cast({part} AS string), '')" for part in REPLICA)
+    parts = ", ".join(f"coalesce(cast({column} AS string), '')" for column in REPLICA)
     subject = F.concat_ws("\0", id, F.lit(instance_id or ""), F.expr(f"concat_ws('\\0', {parts})"))
     return F.substring(F.sha2(subject, 256), 1, 16)
 
@@ -102,9 +102,13 @@ def qualified_names() -> Column:
 
 
 def order() -> list[Column]:
-    """Return the order of all reports: urgency, severity, check, scope, ledger, bookie (`place_of_check`)."""
-    places = (_rank_column("urgency", Urgency), ranks(), _rank_column("id", (check.id for check in ALL)))
-    return [*places, *(F.col(name) for name in REPLICA)]
+    """Return the order of all reports: urgency, severity, check, scope, ledger, bookie (`check_order`)."""
+    rank_columns = (
+        _rank_column("urgency", Urgency),
+        ranks(),
+        _rank_column("id", (check.id for check in ALL)),
+    )
+    return [*rank_columns, *(F.col(name) for name in REPLICA)]
 
 
 def ranks(severity: str = "severity") -> Column:
@@ -112,9 +116,9 @@ def ranks(severity: str = "severity") -> Column:
     return _rank_column(severity, Severity)
 
 
-def _rank_column(column: str, words: Iterable[str]) -> Column:
-    """Return the position of each word of a column in ``words``, from 0."""
-    pairs = ", ".join(f"'{word}', {place}" for place, word in enumerate(words))
+def _rank_column(column: str, value_names: Iterable[str]) -> Column:
+    """Return the position of each word of a column in ``value_names``, from 0."""
+    pairs = ", ".join(f"'{value_name}', {rank}" for rank, value_name in enumerate(value_names))
     return F.expr(f"map({pairs})[{column}]")
 
 
@@ -160,11 +164,11 @@ def next_steps(counts: Iterable[FindingCount], texts: Mapping[str, str]) -> list
         if row.suppression is None:
             groups.setdefault((row.urgency, row.id), []).append(row)
     steps = [_make_step(group, texts.get(id)) for (_, id), group in groups.items()]
-    return sorted(steps, key=lambda step: place_of_check(step["urgency"], step["severity"], step["id"]))
+    return sorted(steps, key=lambda step: check_order(step["urgency"], step["severity"], step["id"]))
 
 
 def _make_step(group: list[FindingCount], action: str | None) -> Step:
-    group = sorted(group, key=lambda row: (place_of_check(*row[1:4]), not row.confirmed, _sort_key(row)))
+    group = sorted(group, key=lambda row: (check_order(*row[1:4]), not row.confirmed, _sort_key(row)))
     first_row = group[0]
     count = sum(row.findings for row in group)
     return Step(

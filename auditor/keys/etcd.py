@@ -71,7 +71,7 @@ def from_path(relative_key: str) -> LedgerId | None:
 
 
 def read_by_java(relative_key: str) -> LedgerId | None:
-    """Return the ledger that the driver reads from a key, canonical or not; None if the driver fails.
+    """Return the ledger that the driver reads from a key, even from an irregular key; None if it fails.
 
     Java's ``UUID.fromString`` (11 and later) accepts groups of unusual length, upper-case letters, and a
     plus sign. It drops the bits that do not fit into a group. The driver ignores everything before the
@@ -87,20 +87,20 @@ def read_by_java(relative_key: str) -> LedgerId | None:
     if len(name) > _JAVA_UUID_LENGTH or len(groups) != len(_GROUP_BITS):
         return None
     unsigned_id = 0
-    for group, bits in zip(groups, _GROUP_BITS, strict=True):
+    for group, bit_count in zip(groups, _GROUP_BITS, strict=True):
         match = _HEX_GROUP.fullmatch(group)
         number = int(match[1], 16) if match else -1
         if not 0 <= number < 2**63:
             return None
-        unsigned_id = unsigned_id << bits | number & ((1 << bits) - 1)
+        unsigned_id = unsigned_id << bit_count | number & ((1 << bit_count) - 1)
     return LedgerId.parse(f"{unsigned_id:032x}")
 
 
 def listed_by_java(relative_key: str) -> int | None:
-    """Return the id that the driver's listing gives for a key; None if it gives none.
+    """Return the id that the driver's listing gives for a key; None if the listing omits the key.
 
-    Garbage collection uses this listing. The listing begins with the key of id 0 and ends before the key
-    of the largest id. It drops the scopes of the ids.
+    Garbage collection uses this listing. The listing begins with the key of id 0 and ends before the key of
+    the largest id. The listed ids have no scope.
 
     >>> listed_by_java("ledgers/00000000-0000-0000-0000-000000000007")
     7

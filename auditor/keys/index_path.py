@@ -28,14 +28,14 @@ STEPS = 4
 _MASK = 2**64 - 1
 _NAME = re.compile(r"(0|[1-9a-f][0-9a-f]{0,15})\.idx")
 _TOP_DIRECTORY = re.compile(r"[0-9a-f]{8}")
-_STEP = re.compile(r"0|[1-9a-f][0-9a-f]{0,7}|[0-9a-f]{8}")
+_STEP_NAME = re.compile(r"0|[1-9a-f][0-9a-f]{0,7}|[0-9a-f]{8}")
 
 _DIGITS = 16
 _SLASH, _NO_DIGIT = 254, 255
 _SUFFIX = np.frombuffer(b".idx", np.uint8)
-_VALUES = np.full(256, _NO_DIGIT, np.uint8)
-_VALUES[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(_DIGITS)
-_VALUES[ord("/")] = _SLASH
+_VALUE_OF_BYTE = np.full(256, _NO_DIGIT, np.uint8)
+_VALUE_OF_BYTE[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(_DIGITS)
+_VALUE_OF_BYTE[ord("/")] = _SLASH
 
 
 def to_path(ledger_id: int) -> str:
@@ -51,7 +51,7 @@ def to_path(ledger_id: int) -> str:
 def from_name(name: str) -> int | None:
     """Return the ledger of an index file by its name; None if the name cannot be that of an index file.
 
-    Like the server, this ignores the directories. Compare the path with `to_path` to check them.
+    Like the server, this function ignores the directories. To check them, compare the path with `to_path`.
 
     >>> from_name("1234.idx"), from_name("0001.idx"), from_name("notes.txt")
     (4660, None, None)
@@ -74,7 +74,7 @@ def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
     path_bytes = np.frombuffer(b"".join(paths), np.uint8)
     path_ends = np.cumsum(np.fromiter(map(len, paths), np.int64, len(paths)))
     is_index = (path_bytes[path_ends[:, None] + np.arange(-4, 0)] == _SUFFIX).all(axis=1)
-    values = _VALUES[path_bytes]
+    values = _VALUE_OF_BYTE[path_bytes]
     digit_positions = path_ends - 5  # the last digit; the loop moves it to the byte before the first digit
     ids = np.zeros(len(paths), np.uint64)
     first_digit = np.full(len(paths), _NO_DIGIT, np.uint8)
@@ -131,7 +131,7 @@ def spellings(steps: Sequence[int]) -> Iterator[str]:
 
 
 def third_step(directory: str, name: str) -> tuple[int, ...] | None:
-    """Return the numbers that three nested directories stand for: the two in ``directory``, and ``name``.
+    """Return the numbers of three nested directories: the two in the path ``directory``, and ``name``.
 
     Return None if a name is not a number, or if the directories belong to scope 0.
 
@@ -144,7 +144,7 @@ def third_step(directory: str, name: str) -> tuple[int, ...] | None:
 
 
 def is_scoped_top(name: str) -> bool:
-    """Return whether a directory in ``current`` is a padded one, which leads to indexes outside scope 0.
+    """Return whether a directory in ``current`` has a padded name, and so leads to indexes outside scope 0.
 
     >>> is_scoped_top("00000000"), is_scoped_top("0"), is_scoped_top("locations")
     (True, False, False)
@@ -158,7 +158,7 @@ def step(name: str) -> int | None:
     >>> step("0000001f"), step("1f"), step("01f")
     (31, 31, None)
     """
-    return int(name, 16) if _STEP.fullmatch(name) else None
+    return int(name, 16) if _STEP_NAME.fullmatch(name) else None
 
 
 def ledger_spelt(steps: Sequence[int]) -> LedgerId:

@@ -42,8 +42,8 @@ class KeyLayout(Protocol):
     def to_path(self, ledger_id: int) -> str:
         """Return the path of a ledger, relative to the root."""
 
-    def from_path(self, rel: str) -> int | None:
-        """Return the ledger whose metadata is at ``rel``; None for a path that `to_path` never returns."""
+    def from_path(self, relative_path: str) -> int | None:
+        """Return the ledger at ``relative_path``; None for a path that `to_path` never returns."""
 
 
 class _Digits:
@@ -70,10 +70,10 @@ class _Digits:
         groups = [digits[start:end] for start, end in zip(starts, [*self._ends, None], strict=True)]
         return "/".join([*groups[:-1], f"L{groups[-1]}"])
 
-    def from_path(self, rel: str) -> int | None:
-        match = self._path.fullmatch(rel)
+    def from_path(self, relative_path: str) -> int | None:
+        match = self._path.fullmatch(relative_path)
         ledger_id = int("".join(match.groups())) if match else MAX_LEDGER_ID + 1
-        return ledger_id if ledger_id <= self._most and self.to_path(ledger_id) == rel else None
+        return ledger_id if ledger_id <= self._most and self.to_path(ledger_id) == relative_path else None
 
 
 class _Hierarchical:
@@ -82,11 +82,11 @@ class _Hierarchical:
     def to_path(self, ledger_id: int) -> str:
         return (LEGACY_HIERARCHICAL if ledger_id < FIRST_LONG_ID else LONG_HIERARCHICAL).to_path(ledger_id)
 
-    def from_path(self, rel: str) -> int | None:
+    def from_path(self, relative_path: str) -> int | None:
         for layout in (LEGACY_HIERARCHICAL, LONG_HIERARCHICAL):
-            ledger_id = layout.from_path(rel)
+            ledger_id = layout.from_path(relative_path)
             if ledger_id is not None:
-                return ledger_id if self.to_path(ledger_id) == rel else None
+                return ledger_id if self.to_path(ledger_id) == relative_path else None
         return None
 
 
@@ -125,26 +125,26 @@ def to_scoped_path(ledger: LedgerId) -> str:
     return "/".join([SCOPES, *digit_groups[:7], f"L{digit_groups[7]}"])
 
 
-def ledger_of_path(rel: str) -> LedgerId | None:
-    """Return the ledger whose id the path ``rel`` below `SCOPES` contains; None for any other path.
+def ledger_of_path(relative_path: str) -> LedgerId | None:
+    """Return the ledger whose id the path ``relative_path`` below `SCOPES` contains; None for any other path.
 
-    The id may be of scope 0. Such a ledger does not belong below `SCOPES`, but somebody may have put it
+    The id may be of scope 0. Such a ledger does not belong below `SCOPES`, but a client may have put it
     there.
 
     >>> ledger_of_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
     LedgerId(id=2, scope=0)
     """
-    match = _SCOPED.fullmatch(rel)
+    match = _SCOPED.fullmatch(relative_path)
     return None if match is None else LedgerId.parse("".join(match.groups()))
 
 
-def is_inner_of_scopes(rel: str) -> bool:
-    """Return whether ``rel`` is `SCOPES` or a directory below it that leads to ledgers.
+def is_inner_of_scopes(relative_path: str) -> bool:
+    """Return whether ``relative_path`` is `SCOPES` or a directory below it that leads to ledgers.
 
     >>> is_inner_of_scopes("scopes"), is_inner_of_scopes("scopes/0000/0000"), is_inner_of_scopes("scopes/x")
     (True, True, False)
     """
-    top, *steps = rel.split("/")
+    top, *steps = relative_path.split("/")
     return top == SCOPES and len(steps) <= SCOPE_LEVELS and all(map(_SCOPE_STEP.fullmatch, steps))
 
 
@@ -159,17 +159,17 @@ class ScopeSpan(NamedTuple):
     high: int
 
 
-def scope_span(rel: str) -> ScopeSpan:
-    """Return the range of ids that can be at or below ``rel``.
+def scope_span(relative_path: str) -> ScopeSpan:
+    """Return the range of ids that can be at or below ``relative_path``.
 
-    Only the leading directories that are valid digits narrow the range.
+    Leading directories narrow the range, up to the first one that is not a valid group of digits.
 
     >>> scope_span("scopes/0000/0000/0000/0001/ffff")
     ScopeSpan(scope=1, low=-281474976710656, high=-1)
     >>> scope_span("scopes/0000/x/0000/0001").scope is None
     True
     """
-    digits = "".join(takewhile(_SCOPE_STEP.fullmatch, rel.split("/")[1 : SCOPE_LEVELS + 1]))
+    digits = "".join(takewhile(_SCOPE_STEP.fullmatch, relative_path.split("/")[1 : SCOPE_LEVELS + 1]))
     if len(digits) < _SCOPE_DIGITS:
         return ScopeSpan(None, -(2**63), 2**63 - 1)
     scope = LedgerId.parse(digits[:_SCOPE_DIGITS] + "0" * 16).scope
@@ -208,7 +208,7 @@ def mark_to_path(ledger_id: int) -> str:
     return f"{MARKS}/{digits[:4]}/{digits[4:8]}/{digits[8:12]}/{digits[12:]}/urL{ledger_id:010d}"
 
 
-def classify_mark(rel: str) -> MarkPlace:
+def classify_mark(relative_path: str) -> MarkPlace:
     """Return the kind of a znode, by its path relative to the root.
 
         mark        a mark at the path of its id
@@ -222,14 +222,14 @@ def classify_mark(rel: str) -> MarkPlace:
     >>> classify_mark("underreplication/ledgers/0000/0000/0000/0002/urL0000000001")
     MarkPlace(kind='misplaced', ledger_id=1)
     """
-    if rel == MARKS:
+    if relative_path == MARKS:
         return MarkPlace("inner")
-    if not rel.startswith(MARKS + "/"):
+    if not relative_path.startswith(MARKS + "/"):
         return MarkPlace("other")
-    branch, _, name = rel.removeprefix(MARKS + "/").rpartition("/")
+    branch, _, name = relative_path.removeprefix(MARKS + "/").rpartition("/")
     ledger_id = _id_of_name(name)
     if ledger_id is not None:
-        return MarkPlace("mark" if mark_to_path(ledger_id) == rel else "misplaced", ledger_id)
+        return MarkPlace("mark" if mark_to_path(ledger_id) == relative_path else "misplaced", ledger_id)
     inner_match = _MARKS_BRANCH.fullmatch(f"{branch}/{name}" if branch else name)
     return MarkPlace("inner" if inner_match else "malformed")
 
@@ -243,14 +243,14 @@ def lock_to_path(ledger_id: int) -> str:
     return f"{LOCKS}/urL{ledger_id:010d}"
 
 
-def lock_from_path(rel: str) -> int | None:
-    """Return the ledger whose lock is at ``rel``; None for a path that `lock_to_path` never returns.
+def lock_from_path(relative_path: str) -> int | None:
+    """Return the ledger with a lock at ``relative_path``; None for a path that `lock_to_path` never returns.
 
     >>> lock_from_path("underreplication/locks/urL0000000001"), lock_from_path("underreplication/locks")
     (1, None)
     """
-    ledger_id = _id_of_name(rel.rpartition("/")[2])
-    return ledger_id if ledger_id is not None and lock_to_path(ledger_id) == rel else None
+    ledger_id = _id_of_name(relative_path.rpartition("/")[2])
+    return ledger_id if ledger_id is not None and lock_to_path(ledger_id) == relative_path else None
 
 
 def _id_of_name(name: str) -> int | None:

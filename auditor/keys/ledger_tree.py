@@ -31,8 +31,8 @@ class Place(NamedTuple):
 
     Attributes:
         kind: see `classify`.
-        ledger_id: the ledger's id. For ``malformed`` the id that Java would list; None without one.
-        low: smallest id that the znode has, leads to, or could stand for; None if it stands for no ledger.
+        ledger_id: the ledger's id. For ``malformed`` the id that Java would list; None if there is no id.
+        low: smallest ledger id that the znode has, leads to, or could stand for; None if there is no such id.
         high: largest of these ids, inclusive; None like ``low``.
         scope_id: scope of these ids (BP-35); None if it could be any.
     """
@@ -94,20 +94,20 @@ def to_path(kind: LayoutKind, ledger_id: int) -> str:
     return LAYOUTS[kind].to_path(ledger_id)
 
 
-def from_path(kind: LayoutKind, rel: str) -> int | None:
-    """Return the ledger of scope 0 with the path ``rel``; None for a path that `to_path` never returns.
+def from_path(kind: LayoutKind, relative_path: str) -> int | None:
+    """Return the ledger of scope 0 at ``relative_path``; None for a path that `to_path` never returns.
 
     >>> from_path(LayoutKind.HIERARCHICAL, "00/0000/L0007")
     7
     """
     if kind is LayoutKind.ETCD:
-        ledger = etcd.from_path(rel)
+        ledger = etcd.from_path(relative_path)
         return ledger.id if ledger is not None and ledger.scope == 0 and ledger.id >= 0 else None
-    return LAYOUTS[kind].from_path(rel)
+    return LAYOUTS[kind].from_path(relative_path)
 
 
-def classify(kind: LayoutKind, rel: str) -> Place:
-    """Return the kind of the znode at ``rel``, relative to the root, in a tree of layout ``kind``.
+def classify(kind: LayoutKind, relative_path: str) -> Place:
+    """Return the kind of the znode at ``relative_path``, relative to the root, in a tree of layout ``kind``.
 
         ledger      the path of a ledger
         inner       a directory above ledgers
@@ -132,24 +132,24 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     ('ledger', 2, 2, 2, 1)
     """
     if kind is LayoutKind.ETCD:
-        return _etcd(rel)
-    ledger_id = LAYOUTS[kind].from_path(rel)
+        return _etcd(relative_path)
+    ledger_id = LAYOUTS[kind].from_path(relative_path)
     if ledger_id is not None:
         return Place("ledger", ledger_id, ledger_id, ledger_id)
-    names = rel.split("/")
+    names = relative_path.split("/")
     if names[0] == ledger_path.SCOPES:  # exists in every layout
-        return _scoped_place(rel, names)
+        return _scoped_place(relative_path, names)
     own_place = Place("other")
     if kind is LayoutKind.FLAT:
-        own_place = _place_below(_flat(names[0]), len(names) > 1)
+        own_place = _classify_below(_flat(names[0]), len(names) > 1)
     for shape in _SHAPES[kind]:
         if shape.top.fullmatch(names[0]):
             place = _hierarchical(kind, shape, names[: shape.depth + 1])
-            own_place = _place_below(place, len(names) > shape.depth + 1)
-    return own_place if own_place.kind == "inner" else _place_of_other_layout(kind, rel, own_place)
+            own_place = _classify_below(place, len(names) > shape.depth + 1)
+    return own_place if own_place.kind == "inner" else _place_of_other_layout(kind, relative_path, own_place)
 
 
-def unread_place(kind: LayoutKind, rel: str) -> Place:
+def unread_place(kind: LayoutKind, relative_path: str) -> Place:
     """Return the place of a path that could not be read. Ledgers from ``low`` to ``high`` may be below it.
 
     >>> [unread_place(LayoutKind.HIERARCHICAL, rel).low for rel in ("00/0001", "notes")]
@@ -157,18 +157,18 @@ def unread_place(kind: LayoutKind, rel: str) -> Place:
     >>> unread_place(LayoutKind.FLAT, "") == Place("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
     True
     """
-    if rel.rstrip("/") in ("", etcd.LEDGERS if kind is LayoutKind.ETCD else ""):
+    if relative_path.rstrip("/") in ("", etcd.LEDGERS if kind is LayoutKind.ETCD else ""):
         return Place("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
-    return classify(kind, rel)
+    return classify(kind, relative_path)
 
 
-def _place_of_other_layout(kind: LayoutKind, rel: str, own_place: Place) -> Place:
-    """Return the place of ``rel`` in another layout, if it is or leads to a ledger; else ``own_place``."""
+def _place_of_other_layout(kind: LayoutKind, relative_path: str, own_place: Place) -> Place:
+    """Return the place of ``relative_path`` in another layout if it leads to a ledger, else ``own_place``."""
     for other_kind in _SEARCHED_LAYOUTS:
-        ledger_id = None if other_kind is kind else from_path(other_kind, rel)
+        ledger_id = None if other_kind is kind else from_path(other_kind, relative_path)
         if ledger_id is not None:
             return Place("malformed", own_place.ledger_id, ledger_id, ledger_id, layout=other_kind)
-    names = rel.split("/")
+    names = relative_path.split("/")
     for shape in (_SHORT_SHAPE, _LONG_SHAPE):
         if own_place.kind == "other" and shape.top.fullmatch(names[0]) and len(names) <= shape.depth:
             place = _hierarchical(LayoutKind.HIERARCHICAL, shape, names)
@@ -176,8 +176,8 @@ def _place_of_other_layout(kind: LayoutKind, rel: str, own_place: Place) -> Plac
     return own_place
 
 
-def _place_below(place: Place, has_children: bool) -> Place:
-    """Return the place of a znode, given ``place``, that of the leaf at or above the znode.
+def _classify_below(place: Place, has_children: bool) -> Place:
+    """Return the place of a znode. ``place`` is the place of the leaf at or above the znode.
 
     ``has_children`` is True if the znode is below the leaf. Java then does not list it, and it stands for no
     more ledgers than the leaf.
@@ -187,7 +187,7 @@ def _place_below(place: Place, has_children: bool) -> Place:
     return Place("malformed", None, place.low, place.high)
 
 
-def _etcd(rel: str) -> Place:
+def _etcd(relative_path: str) -> Place:
     """Classify a key of BookKeeper's etcd driver. The driver reads the id after the last slash.
 
     If the driver cannot read that name, its whole listing fails, so garbage collection deletes nothing. No
@@ -195,16 +195,16 @@ def _etcd(rel: str) -> Place:
     stands for that ledger. A key with a negative id of scope 0 stands for no ledger either:
     LedgerMetadataBuilder refuses such ids, and the driver's listing ends before their keys.
     """
-    ledger = etcd.from_path(rel)
+    ledger = etcd.from_path(relative_path)
     if ledger is not None and (ledger.scope or ledger.id >= 0):
         return Place("ledger", ledger.id, ledger.id, ledger.id, ledger.scope)
-    if not rel.startswith(f"{etcd.LEDGERS}/"):
-        return _place_of_other_layout(LayoutKind.ETCD, rel, Place("other"))
-    listed_id = etcd.listed_by_java(rel)
+    if not relative_path.startswith(f"{etcd.LEDGERS}/"):
+        return _place_of_other_layout(LayoutKind.ETCD, relative_path, Place("other"))
+    listed_id = etcd.listed_by_java(relative_path)
     if listed_id is not None:  # the driver drops the scope of what it lists
         return Place("malformed", listed_id, listed_id, listed_id)
-    above = "/".join(rel.split("/", 2)[:2])
-    read_ledger = etcd.read_by_java(rel) or etcd.from_path(above)
+    top_path = "/".join(relative_path.split("/", 2)[:2])
+    read_ledger = etcd.read_by_java(relative_path) or etcd.from_path(top_path)
     if read_ledger is None:
         return Place("malformed", scope_id=None)
     if read_ledger.id < 0 and not read_ledger.scope:
@@ -212,7 +212,7 @@ def _etcd(rel: str) -> Place:
     return Place("malformed", None, read_ledger.id, read_ledger.id, read_ledger.scope)
 
 
-def _scoped_place(rel: str, names: list[str]) -> Place:
+def _scoped_place(relative_path: str, names: list[str]) -> Place:
     """Classify a path below ``scopes``. Java skips this tree, so it lists no id from there.
 
     A ledger of scope 0 does not belong below ``scopes``, but a znode there could be its metadata.
@@ -222,8 +222,8 @@ def _scoped_place(rel: str, names: list[str]) -> Place:
         is_in_scope = len(names) == ledger_path.SCOPE_LEVELS + 2 and ledger.scope != 0
         kind: PlaceKind = "ledger" if is_in_scope else "malformed"
         return Place(kind, ledger.id if is_in_scope else None, ledger.id, ledger.id, ledger.scope)
-    span = ledger_path.scope_span(rel)
-    if not ledger_path.is_inner_of_scopes(rel):
+    span = ledger_path.scope_span(relative_path)
+    if not ledger_path.is_inner_of_scopes(relative_path):
         return Place("malformed", scope_id=span.scope)
     return Place("inner", None, span.low, span.high, span.scope)
 
@@ -258,8 +258,8 @@ def _hierarchical(kind: LayoutKind, shape: _Shape, names: list[str]) -> Place:
         if ledger_id is not None:  # the path is below that of this ledger
             return Place("ledger", ledger_id, ledger_id, ledger_id)
     listed_id = _bulk_listing_id(shape, inner, leaf)
-    stands = listed_id if _LEAF.fullmatch(leaf) else None
-    return Place("malformed", listed_id, stands, stands)
+    is_at_place = listed_id if _LEAF.fullmatch(leaf) else None
+    return Place("malformed", listed_id, is_at_place, is_at_place)
 
 
 def _bulk_listing_id(shape: _Shape, inner: list[str], leaf: str) -> int | None:
@@ -291,5 +291,5 @@ def _java_long(digits: str) -> int:
 
 def _span(prefix: str, digits: int) -> tuple[int, int]:
     free_digits = digits - len(prefix)
-    low = int(prefix + "0" * free_digits)
-    return min(low, MAX_LEDGER_ID), min(low + 10**free_digits - 1, MAX_LEDGER_ID)
+    lowest_id = int(prefix + "0" * free_digits)
+    return min(lowest_id, MAX_LEDGER_ID), min(lowest_id + 10**free_digits - 1, MAX_LEDGER_ID)

@@ -22,9 +22,7 @@ from auditor.model.ledger_id import LayoutKind
 _SHORT_TEMPLATE, _LONG_TEMPLATE, _FLAT_TEMPLATE = "00/0000/L0000", "000/0000/0000/0000/L0000", "L0000000000"
 _TEN_DIGITS = 10**10
 _MAX_ID = 2**63 // _TEN_DIGITS * _TEN_DIGITS
-"""Smallest id that this module leaves to `classify`: it, or an id with the same upper digits, could exceed
-a long.
-"""
+"""Smallest id that this module leaves to `classify`. An id with the same upper digits could exceed a long."""
 
 _KEY = b"ledgers/00000000-0000-0000-"
 _HEX_LENGTH, _HYPHEN = len("0000-000000000000"), 4
@@ -39,11 +37,11 @@ _TEMPLATES: dict[LayoutKind, tuple[tuple[str, int, int], ...]] = {
 }
 
 
-def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np.int64]:
+def ledger_ids(layout_kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np.int64]:
     """Return the ids of the ledgers of scope 0 at ``paths``; -1 for a path that is not in canonical form.
 
     Args:
-        kind: layout of the ledgers.
+        layout_kind: layout of the ledgers.
         paths: paths of znodes or keys.
         start: number of UTF-8 bytes to skip at the beginning of each path.
 
@@ -53,13 +51,13 @@ def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np
     column = TextColumn.of(paths).octets
     path_ids = np.full(len(column), -1, np.int64)
     lengths = column.ends - column.starts - start
-    if kind is LayoutKind.ETCD:
+    if layout_kind is LayoutKind.ETCD:
         rows = np.flatnonzero(lengths == len(_KEY) + _HEX_LENGTH)
         starts = column.starts[rows] + start
         rows, starts = (array[begin_with(column.octets, starts, _KEY)] for array in (rows, starts))
         path_ids[rows] = _hexadecimal(windows(column.octets, starts + len(_KEY), _HEX_LENGTH))
         return path_ids
-    for template, minimum_id, end in _TEMPLATES.get(kind, ()):
+    for template, minimum_id, end in _TEMPLATES.get(layout_kind, ()):
         rows = np.flatnonzero(lengths == len(template))
         characters = windows(column.octets, column.starts[rows] + start, len(template)).view(np.uint8)
         characters = characters.reshape(-1, len(template))

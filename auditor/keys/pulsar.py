@@ -65,25 +65,25 @@ def names_of(path: str) -> Names:
     if path == MANAGED_LEDGERS or path.startswith(f"{MANAGED_LEDGERS}/"):
         return _managed_names(path.split("/")[1:])
     if path == SCHEMAS or path.startswith(f"{SCHEMAS}/"):
-        return _schema(path.split("/")[1:])
+        return _schema_names(path.split("/")[1:])
     if path == FUNCTIONS or path.startswith(f"{FUNCTIONS}/"):
-        return _log(path.split("/")[2:])
+        return _log_names(path.split("/")[2:])
     return Names(NodeKind.UNKNOWN)
 
 
 def _managed_names(parts: list[str]) -> Names:
     if len(parts) > 2 and parts[2] == _PERSISTENT:
-        return _topic(parts[:2], parts[3:], None)
+        return _topic_names(parts[:2], parts[3:], None)
     if len(parts) > 2 and parts[2] == _SEGMENT:
         topic_parts = parts[3:]
         joined_names = ["/".join(topic_parts[:2]), *topic_parts[2:]] if len(topic_parts) > 1 else []
-        return _topic(parts[:2], joined_names, None)
+        return _topic_names(parts[:2], joined_names, None)
     if len(parts) > 3 and parts[3] == _PERSISTENT:
-        return _topic([parts[0], parts[2]], parts[4:], parts[1])
+        return _topic_names([parts[0], parts[2]], parts[4:], parts[1])
     return Names(NodeKind.INNER if len(parts) < 4 else NodeKind.UNKNOWN)
 
 
-def _topic(tenant_and_namespace: list[str], names: list[str], cluster: str | None) -> Names:
+def _topic_names(tenant_and_namespace: list[str], names: list[str], cluster: str | None) -> Names:
     tenant, namespace = tenant_and_namespace
     decoded_names = [unquote_plus(name) for name in names]
     if not decoded_names:
@@ -94,14 +94,14 @@ def _topic(tenant_and_namespace: list[str], names: list[str], cluster: str | Non
     return Names(kind, tenant, namespace, decoded_names[0], decoded_names[1], cluster)
 
 
-def _schema(parts: list[str]) -> Names:
+def _schema_names(parts: list[str]) -> Names:
     if len(parts) < 3:
         return Names(NodeKind.INNER)
     kind = NodeKind.SCHEMA if len(parts) == 3 else NodeKind.UNKNOWN
     return Names(kind, parts[0], parts[1], unquote_plus(parts[2]))
 
 
-def _log(parts: list[str]) -> Names:
+def _log_names(parts: list[str]) -> Names:
     name = unquote_plus(parts[0]) if parts else None
     if len(parts) == 4 and parts[2] == "ledgers":
         return Names(NodeKind.LOG_SEGMENT, topic=name)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from auditor.model.placement import DEFAULT_RACK, Level, Locations, PlacementSettings, Policy, normalise
 
-DEFAULTS = {
+DEFAULT_PATHS = {
     Policy.RACK: DEFAULT_RACK,
     Policy.REGION: "/default-region/default-rack",
     Policy.ZONE: "/default-zone/default-upgradedomain",
@@ -39,7 +39,7 @@ DEFAULTS = {
 }
 """Location that each policy gives to a bookie without an entry in the mapping of bookies to locations."""
 
-UNSEEN = DEFAULTS | {Policy.ZONE: DEFAULTS[Policy.REGION]}
+UNSEEN = DEFAULT_PATHS | {Policy.ZONE: DEFAULT_PATHS[Policy.REGION]}
 """Location that each policy gives to a bookie that was never registered since the server started."""
 
 Numbers = NDArray[np.int32]
@@ -96,7 +96,7 @@ class ServerView:
         for bookie in bookies:
             location = locations.of.get(bookie)
             path = location.path if location and bookie in all_registered else None
-            paths[bookie] = path or (DEFAULTS if bookie in all_registered else UNSEEN)[policy]
+            paths[bookie] = path or (DEFAULT_PATHS if bookie in all_registered else UNSEEN)[policy]
         candidates = {
             name for name in paths if name in writable_names and depth in (None, depth_of(paths[name]))
         }
@@ -131,12 +131,12 @@ class CodedView:
         """Return the arrays of a view, for bookies in the order of ``names``."""
         racks = [view.paths[name] if name in view.known else None for name in names]
         zones = [zone_of(view.paths[name]) for name in names]
-        codes, rack = _text_codes(racks)
+        codes, rack = _encode_texts(racks)
         return cls(
             names,
             rack,
-            _text_codes([zone and zone[0] for zone in zones])[1],
-            _text_codes([zone and "/".join(zone) for zone in zones])[1],
+            _encode_texts([zone and zone[0] for zone in zones])[1],
+            _encode_texts([zone and "/".join(zone) for zone in zones])[1],
             codes.get(DEFAULT_RACK, -1),
         )
 
@@ -150,12 +150,12 @@ def zone_of(path: str) -> tuple[str, str] | None:
     (('z1', 'u1'), None, None)
     """
     parts = [part for part in normalise(path).split("/") if part]
-    return (parts[0], parts[1]) if len(parts) == 2 and path != DEFAULTS[Policy.ZONE] else None
+    return (parts[0], parts[1]) if len(parts) == 2 and path != DEFAULT_PATHS[Policy.ZONE] else None
 
 
 def domain_codes(locations: Locations, level: Level, names: Sequence[str]) -> Numbers:
     """Return a code for the domain of each bookie at a level; -1 if the mapping does not give the domain."""
-    return _text_codes([locations.domain(name, level) for name in names])[1]
+    return _encode_texts([locations.domain(name, level) for name in names])[1]
 
 
 @dataclass(frozen=True)
@@ -228,8 +228,10 @@ def _judge_by_zone(
     )
     is_broken |= (view.zone[ensembles] < 0).any(axis=1, keepdims=True) | is_refused
     is_below_desired = (zone_counts < min(write_quorum, settings.desired_zones)).any(axis=1)
-    grades = np.where(is_below_desired, Adherence.SOFT, Adherence.STRICT)
-    return Verdicts(np.where(is_broken.any(axis=1), Adherence.FAIL, grades).astype(np.int8), is_broken)
+    adherence_grades = np.where(is_below_desired, Adherence.SOFT, Adherence.STRICT)
+    return Verdicts(
+        np.where(is_broken.any(axis=1), Adherence.FAIL, adherence_grades).astype(np.int8), is_broken
+    )
 
 
 def windows(codes: Numbers, write_quorum: int) -> Numbers:
@@ -252,15 +254,15 @@ def count_distinct(members: Numbers) -> Numbers:
     return count
 
 
-def first_of_each(ordered: NDArray[np.integer[Any]]) -> Flags:
+def first_of_each(sorted_codes: NDArray[np.integer[Any]]) -> Flags:
     """Flag the first element of each different code along the last, sorted axis; codes below 0 get no flag.
 
     >>> first_of_each(np.array([-1, 0, 3, 3])).tolist()
     [False, True, True, False]
     """
-    is_first: Flags = np.ones(ordered.shape, np.bool_)
-    is_first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    return is_first & (ordered >= 0)
+    is_first: Flags = np.ones(sorted_codes.shape, np.bool_)
+    is_first[..., 1:] = sorted_codes[..., 1:] != sorted_codes[..., :-1]
+    return is_first & (sorted_codes >= 0)
 
 
 def crowded(zones: Numbers, domains: Numbers) -> Flags:
@@ -284,8 +286,8 @@ def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
     if write_quorum < 2 or not codes.shape[1]:
         return np.full(codes.shape, -1, np.int32)
     members = windows(codes, write_quorum)
-    first: Numbers = members[..., 0]
-    return np.where((members == first[..., None]).all(axis=-1), first, np.int32(-1))
+    has_other_domain: Numbers = members[..., 0]
+    return np.where((members == has_other_domain[..., None]).all(axis=-1), has_other_domain, np.int32(-1))
 
 
 def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_regions: int) -> Flags:
@@ -304,19 +306,19 @@ def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_re
     members = windows(codes, write_quorum)
     region_copies = (members[..., None] == members[..., None, :]).sum(axis=-1)
     # Each region counts once, at its first member.
-    is_earlier = np.tril(np.ones((write_quorum, write_quorum), np.bool_), -1)
-    is_repeated = ((members[..., None] == members[..., None, :]) & is_earlier).any(axis=-1)
+    is_earlier_member = np.tril(np.ones((write_quorum, write_quorum), np.bool_), -1)
+    is_repeated = ((members[..., None] == members[..., None, :]) & is_earlier_member).any(axis=-1)
     counts = np.sort(np.where(is_repeated | (members < 0), 0, region_copies), axis=-1)
     has_ack_quorum: Flags = counts[..., -(min_regions - 1) :].sum(axis=-1) >= ack_quorum
     return has_ack_quorum
 
 
-def _text_codes(values: Sequence[str | None]) -> tuple[dict[str, int], Numbers]:
-    """Return a code for each different text, and the codes of all ``values``; -1 stands for None."""
+def _encode_texts(texts: Sequence[str | None]) -> tuple[dict[str, int], Numbers]:
+    """Return a code for each different text, and the codes of all ``texts``; -1 stands for None."""
     code_by_text = {
-        text: number for number, text in enumerate(sorted({text for text in values if text is not None}))
+        text: number for number, text in enumerate(sorted({text for text in texts if text is not None}))
     }
-    return code_by_text, np.array([-1 if text is None else code_by_text[text] for text in values], np.int32)
+    return code_by_text, np.array([-1 if text is None else code_by_text[text] for text in texts], np.int32)
 
 
 def distinct_rows(rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -335,10 +337,10 @@ def distinct_rows(rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], ND
     if not row_bytes.size:
         return np.zeros(len(row_bytes), np.int64), np.arange(min(len(row_bytes), 1))
     row_type = pa.binary(row_bytes.shape[1] * row_bytes.itemsize)
-    coded = pa.Array.from_buffers(
+    row_dictionary = pa.Array.from_buffers(
         row_type, len(row_bytes), [None, pa.py_buffer(row_bytes)]
     ).dictionary_encode()
-    row_kinds = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    first_rows = np.full(len(coded.dictionary), len(row_bytes))
-    np.minimum.at(first_rows, row_kinds, np.arange(len(row_bytes)))
-    return row_kinds, first_rows
+    row_codes = row_dictionary.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    first_rows = np.full(len(row_dictionary.dictionary), len(row_bytes))
+    np.minimum.at(first_rows, row_codes, np.arange(len(row_bytes)))
+    return row_codes, first_rows

@@ -100,10 +100,10 @@ def is_ip(host: str) -> bool:
     return _IP.fullmatch(host) is not None
 
 
-def anyones(host: str) -> bool:
+def is_shared_host(host: str) -> bool:
     """Return whether a host name means a different machine on every machine, as localhost does.
 
-    >>> anyones("localhost"), anyones("127.0.103.1")
+    >>> is_shared_host("localhost"), is_shared_host("127.0.103.1")
     (True, False)
     """
     return same_name(host) in _SHARED_HOSTS
@@ -117,12 +117,12 @@ def shorter_names(host: str) -> Iterator[str]:
     """
     if is_ip(host) or len(host) > MAX_NAME:
         return
-    for position, letter in enumerate(host):
-        if letter == "." and position:
+    for position, character in enumerate(host):
+        if character == "." and position:
             yield host[:position]
 
 
-LEAST_LEDGERS = 5
+MIN_COMPARED_LEDGERS = 5
 """Smallest number of equal ledgers that count as evidence; fewer may come from a running replication."""
 
 
@@ -159,7 +159,7 @@ class Contents:
         >>> Contents(due=40, held=39, exact=38).agree, Contents(due=40, held=12, exact=12).agree
         (True, False)
         """
-        return self.exact >= LEAST_LEDGERS and 2 * self.exact > self.due
+        return self.exact >= MIN_COMPARED_LEDGERS and 2 * self.exact > self.due
 
     @property
     def objection(self) -> str | None:
@@ -223,7 +223,7 @@ def comparable(address: HostPort | None) -> HostPort | None:
     >>> comparable(("BK1.", 3181)), comparable(("localhost", 3181))
     (('bk1', 3181), None)
     """
-    if address is None or anyones(address[0]):
+    if address is None or is_shared_host(address[0]):
         return None
     return same_name(address[0]), address[1]
 
@@ -295,45 +295,47 @@ def _pair_name_with_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, H
         if not facts.registered:
             continue
         own_hosts = [addresses[id][0]] if id in addresses else []
-        hosts = {same_name(host) for host in (*own_hosts, *facts.hosts) if not anyones(host)}
+        hosts = {same_name(host) for host in (*own_hosts, *facts.hosts) if not is_shared_host(host)}
         # With more hosts it is not clear which name belongs to which IP.
         if len(hosts) == 2 and sum(map(is_ip, hosts)) == 1:
             ip, name = sorted(hosts, key=is_ip, reverse=True)
             ips[name].add(ip)
             names[ip].add(name)
             witness_by_pair[name, ip] = min(id, witness_by_pair.get((name, ip), id))
-    by_host: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    names_by_port: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for id, (host, port) in addresses.items():
-        by_host[host].append((port, id))
+        names_by_port[host].append((port, id))
     for (name, ip), witness in witness_by_pair.items():
         if len(ips[name]) > 1 or len(names[ip]) > 1:
             continue
-        by_ip = dict(sorted(by_host.get(ip, ()), reverse=True))
-        for port, id in by_host.get(name, ()):
-            if port in by_ip:
+        names_of_ip = dict(sorted(names_by_port.get(ip, ()), reverse=True))
+        for port, id in names_by_port.get(name, ()):
+            if port in names_of_ip:
                 evidence = f"the registration of {witness} shows {name} and {ip}"
-                yield id, by_ip[port], Rule.NAME_AND_IP, evidence
+                yield id, names_of_ip[port], Rule.NAME_AND_IP, evidence
 
 
 def _pair_short_name(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> AliasClaims:
-    by_address: dict[HostPort, str] = {}
+    ids_by_address: dict[HostPort, str] = {}
     for id in sorted(addresses, reverse=True):
-        by_address[addresses[id]] = id
-    hosts = {host for host, _ in by_address}
+        ids_by_address[addresses[id]] = id
+    hosts = {host for host, _ in ids_by_address}
     hosts |= {same_name(host) for facts in ids.values() for host in facts.hosts}
     longer_names: dict[str, list[str]] = defaultdict(list)
     for host in hosts:
         for name in shorter_names(host):
             if name in hosts:
                 longer_names[name].append(host)
-    for name, name_chain in longer_names.items():
-        name_chain.sort(key=len)
+    for name, names_longest_last in longer_names.items():
+        names_longest_last.sort(key=len)
         if not all(
             longer_name.startswith(f"{shorter_name}.")
-            for shorter_name, longer_name in itertools.pairwise(name_chain)
+            for shorter_name, longer_name in itertools.pairwise(names_longest_last)
         ):
             longer_names[name] = []
-    for (host, port), id in by_address.items():
-        nearest_name = next((name for name in longer_names.get(host, ()) if (name, port) in by_address), None)
+    for (host, port), id in ids_by_address.items():
+        nearest_name = next(
+            (name for name in longer_names.get(host, ()) if (name, port) in ids_by_address), None
+        )
         if nearest_name is not None:
-            yield id, by_address[nearest_name, port], Rule.SHORT_NAME, f"{host} may be {nearest_name}"
+            yield id, ids_by_address[nearest_name, port], Rule.SHORT_NAME, f"{host} may be {nearest_name}"

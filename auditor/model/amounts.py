@@ -54,17 +54,17 @@ def first_names(names: Sequence[str], shown: int, total: int | None = None) -> s
     >>> first_names(["a", "b", "c"], 2), first_names(["a"], 2, total=7)
     ('a, b and 1 more', 'a and 6 more')
     """
-    hidden = (len(names) if total is None else total) - min(len(names), shown)
-    return ", ".join(names[:shown]) + (f" and {hidden:,} more" if hidden > 0 else "")
+    hidden_count = (len(names) if total is None else total) - min(len(names), shown)
+    return ", ".join(names[:shown]) + (f" and {hidden_count:,} more" if hidden_count > 0 else "")
 
 
-def and_more(hidden: int, noun: str = "", indent: str = "") -> list[str]:
+def and_more(hidden_count: int, noun: str = "", indent: str = "") -> list[str]:
     """Return a line with the number of items that a list does not show; no line if the list shows all.
 
     >>> and_more(1200, " bookies"), and_more(0)
     (['and 1,200 more bookies'], [])
     """
-    return [f"{indent}and {hidden:,} more{noun}"] if hidden > 0 else []
+    return [f"{indent}and {hidden_count:,} more{noun}"] if hidden_count > 0 else []
 
 
 def percent(part: int, whole: int) -> str:

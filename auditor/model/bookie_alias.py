@@ -75,8 +75,8 @@ def components(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
         return node
 
     for start, end in edges:
-        first, second = sorted((top(start), top(end)))
-        parents[second] = first
+        first_root, second_root = sorted((top(start), top(end)))
+        parents[second_root] = first_root
     members: dict[str, list[str]] = {}
     for node in sorted(parents):
         members.setdefault(top(node), []).append(node)
@@ -108,14 +108,14 @@ def alias_edges(
         ledgers: the comparison of the ledgers of these ids.
     """
     evidence_by_pair: dict[tuple[str, str, Rule], str] = {}
-    for first, second, rule, evidence in (
+    for first_root, second_root, rule, evidence in (
         *by_addresses(ids),
         *_pair_by_cookie(ids),
         *_pair_by_disks(ids),
         *_pair_by_directories(ids),
         *ledgers.agreeing(),
     ):
-        first_id, second_id = sorted((first, second))
+        first_id, second_id = sorted((first_root, second_root))
         if not _are_both_registered(ids[first_id], ids[second_id]):
             evidence_by_pair[first_id, second_id, rule] = min(
                 evidence, evidence_by_pair.get((first_id, second_id, rule), evidence)
@@ -134,11 +134,15 @@ def _make_edge(
     ids: Mapping[str, BookieFacts],
     objection: str | None,
 ) -> Edge:
-    against = objection
-    if against is None and rule in _ADDRESS_RULES and _have_unequal_directories(first_id, second_id, ids):
-        against = "the directories in their cookies differ"
-    joins = rule in _JOINING_RULES and against is None
-    return Edge(first_id, second_id, rule, joins, evidence, against, objection is not None)
+    counter_evidence = objection
+    if (
+        counter_evidence is None
+        and rule in _ADDRESS_RULES
+        and _have_unequal_directories(first_id, second_id, ids)
+    ):
+        counter_evidence = "the directories in their cookies differ"
+    joins = rule in _JOINING_RULES and counter_evidence is None
+    return Edge(first_id, second_id, rule, joins, evidence, counter_evidence, objection is not None)
 
 
 def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
@@ -154,8 +158,8 @@ def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
     for edge in edges:
         if not edge.apart:
             rules[edge.one, edge.other].add(None if edge.rule in _ADDRESS_RULES else edge.rule)
-    joined_pairs = {(edge.one, edge.other) for edge in edges if edge.joins}
-    return components(joined_pairs | {pair for pair, pair_rules in rules.items() if len(pair_rules) > 1})
+    edge_pairs = {(edge.one, edge.other) for edge in edges if edge.joins}
+    return components(edge_pairs | {pair for pair, pair_rules in rules.items() if len(pair_rules) > 1})
 
 
 def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[str, str]:
@@ -187,15 +191,15 @@ def _layout(cookie: Cookie) -> tuple[str, ...]:
 
 
 def _have_unequal_directories(first_id: str, second_id: str, ids: Mapping[str, BookieFacts]) -> bool:
-    first, second = _own_cookie(first_id, ids[first_id]), _own_cookie(second_id, ids[second_id])
-    return first is not None and second is not None and _layout(first) != _layout(second)
+    first_root, second_root = _own_cookie(first_id, ids[first_id]), _own_cookie(second_id, ids[second_id])
+    return first_root is not None and second_root is not None and _layout(first_root) != _layout(second_root)
 
 
 def _are_both_registered(facts: BookieFacts, other_facts: BookieFacts) -> bool:
     if not (facts.registered and other_facts.registered):
         return False
-    first, second = comparable(facts.address), comparable(other_facts.address)
-    return first is None or first != second
+    first_root, second_root = comparable(facts.address), comparable(other_facts.address)
+    return first_root is None or first_root != second_root
 
 
 def _pair_by_cookie(ids: Mapping[str, BookieFacts]) -> AliasClaims:
@@ -224,13 +228,13 @@ def _pair_by_directories(ids: Mapping[str, BookieFacts]) -> AliasClaims:
         cookie = _own_cookie(id, facts)
         if cookie is not None and cookie.instance_id is not None:
             ids_by_layout[_layout(cookie)].append(id)
-    shared_groups = [group_ids for group_ids in ids_by_layout.values() if len(group_ids) > 1]
+    shared_layouts = [layout_ids for layout_ids in ids_by_layout.values() if len(layout_ids) > 1]
     # Equal directories are evidence only if most bookies of the cluster have directories of their own.
-    if any(len(group_ids) > 2 for group_ids in shared_groups) or len(shared_groups) * _LAYOUTS_PER_PAIR > len(
-        ids_by_layout
-    ):
+    if any(len(layout_ids) > 2 for layout_ids in shared_layouts) or len(
+        shared_layouts
+    ) * _LAYOUTS_PER_PAIR > len(ids_by_layout):
         return
     evidence = "their cookies name the same directories, and hardly any others do"
     yield from (
-        (first_id, second_id, Rule.SAME_DIRECTORIES, evidence) for first_id, second_id in shared_groups
+        (first_id, second_id, Rule.SAME_DIRECTORIES, evidence) for first_id, second_id in shared_layouts
     )

@@ -97,10 +97,10 @@ def resolves_ids(properties: Mapping[str, str]) -> bool:
     for key in RESOLVER_KEYS:
         value = properties.get(key)
         if value is not None:
-            word = value.strip().lower()
-            if word not in _TRUE_WORDS | _FALSE_WORDS:
+            flag_text = value.strip().lower()
+            if flag_text not in _TRUE_WORDS | _FALSE_WORDS:
                 raise ValueError(f"{key}: {value!r} is neither true nor false")
-            return word in _TRUE_WORDS
+            return flag_text in _TRUE_WORDS
     return True
 
 

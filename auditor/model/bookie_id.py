@@ -63,9 +63,9 @@ def legacy_address(id: str) -> tuple[str, int] | None:
     >>> legacy_address("bk1:3181"), legacy_address("bookie-7"), legacy_address("::1:3181")
     (('bk1', 3181), None, None)
     """
-    host, colon, tail = id.partition(":")
-    port = tail.partition(":")[0]
-    if not colon or _PORT.fullmatch(port) is None or not -(2**31) <= int(port) < 2**31:
+    host, separator, port_and_rest = id.partition(":")
+    port = port_and_rest.partition(":")[0]
+    if not separator or _PORT.fullmatch(port) is None or not -(2**31) <= int(port) < 2**31:
         return None
     return host, int(port)
 
@@ -96,7 +96,7 @@ class Registration:
     damage: str | None = None
 
 
-class Nowhere(StrEnum):
+class NoAddressReason(StrEnum):
     """Reason why a client cannot find a bookie."""
 
     NOT_REGISTERED = "not-registered"
@@ -124,7 +124,7 @@ class Address:
 class UnresolvedBookie:
     """A bookie without an address: a client fails with BookieIdNotResolvedException."""
 
-    why: Nowhere
+    why: NoAddressReason
     reason: str
 
 
@@ -146,26 +146,26 @@ def resolve(
         reads_registrations: whether the client reads registrations at all.
     """
     if not reads_registrations:
-        return _by_id(bookie_id, "and its clients know it by its id alone")
+        return _address_from_id(bookie_id, "and its clients know it by its id alone")
     if registered is not None and registered.damage is None:
         if registered.endpoints is None:
-            return _by_id(bookie_id, "and it registered no endpoint")
+            return _address_from_id(bookie_id, "and it registered no endpoint")
         for endpoint in registered.endpoints:
             if endpoint.protocol == BOOKIE_RPC:
                 return Address(endpoint.host, endpoint.port, from_id=False)
         protocols = ", ".join(sorted({endpoint.protocol for endpoint in registered.endpoints})) or "none"
         reason = f"{bookie_id} registered no endpoint of {BOOKIE_RPC} (endpoints: {protocols})"
-        return UnresolvedBookie(Nowhere.NO_RPC_ENDPOINT, reason)
+        return UnresolvedBookie(NoAddressReason.NO_RPC_ENDPOINT, reason)
     if bookie_id.endswith(":0"):
-        return _by_id(bookie_id, "and it stands for a host")
+        return _address_from_id(bookie_id, "and it stands for a host")
     if registered is not None:
         reason = f"the registration of {bookie_id} cannot be read: {registered.damage}"
-        return UnresolvedBookie(Nowhere.UNREADABLE, reason)
-    return UnresolvedBookie(Nowhere.NOT_REGISTERED, f"{bookie_id} is not registered")
+        return UnresolvedBookie(NoAddressReason.UNREADABLE, reason)
+    return UnresolvedBookie(NoAddressReason.NOT_REGISTERED, f"{bookie_id} is not registered")
 
 
-def _by_id(bookie_id: str, reason: str) -> Address | UnresolvedBookie:
+def _address_from_id(bookie_id: str, reason: str) -> Address | UnresolvedBookie:
     address = legacy_address(bookie_id)
     if address is None:
-        return UnresolvedBookie(Nowhere.NO_ADDRESS, f"{bookie_id} is not an address, {reason}")
+        return UnresolvedBookie(NoAddressReason.NO_ADDRESS, f"{bookie_id} is not an address, {reason}")
     return Address(*address, from_id=True)

@@ -287,7 +287,7 @@ class CheckSettings:
         return tuple(name for name in constants() if not self._is_careful(name))
 
     def _is_careful(self, name: str) -> bool:
-        value, default = getattr(self, name), default_of(name)
+        value, default = getattr(self, name), default_value(name)
         match constants()[name].careful:
             case CarefulSide.ANY:
                 return True
@@ -307,7 +307,7 @@ def constants() -> dict[str, Constant]:
 
 
 @cache
-def default_of(name: str) -> int:
+def default_value(name: str) -> int:
     """Return the default of a constant."""
     return int(getattr(CheckSettings(), name))
 

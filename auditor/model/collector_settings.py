@@ -81,11 +81,12 @@ class CollectorSettings:
                     f"{kind}CompactionInterval {interval} s is below gcWaitTime {self.wait_ms} ms"
                 )
         for name, unit in (("threshold", ""), ("interval", " s")):
-            minor, major = getattr(self, f"minor_{name}"), getattr(self, f"major_{name}")
-            if all(kinds.values()) and minor >= major:
-                word = name.capitalize()
+            minor_value, major_value = getattr(self, f"minor_{name}"), getattr(self, f"major_{name}")
+            if all(kinds.values()) and minor_value >= major_value:
+                suffix = name.capitalize()
                 raise ValueError(
-                    f"minorCompaction{word} {minor}{unit} is not below majorCompaction{word} {major}{unit}"
+                    f"minorCompaction{suffix} {minor_value}{unit} is not below "
+                    f"majorCompaction{suffix} {major_value}{unit}"
                 )
 
     @property

@@ -119,11 +119,11 @@ def configuration(
     else:
         return None
     stored_lists = _directory_lists(stored) if stored is not None else None
-    counts = Counter(_directory_lists(cookie) for cookie in source_cookies)
+    list_counts = Counter(_directory_lists(cookie) for cookie in source_cookies)
     journal, ledger, index = max(
-        counts,
+        list_counts,
         key=lambda lists: (
-            counts[lists],
+            list_counts[lists],
             lists == stored_lists,
             len(lists[1]) + len(lists[2] or ()),
             lists[0],

@@ -50,7 +50,7 @@ class Cause(StrEnum):
 OF_LEDGERS = (Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_COVERAGE)
 """Causes that lie in single ledgers; a ledger with several causes counts under the first in this order."""
 
-OF_THE_GATE = (
+GATE_CAUSES = (
     Cause.HELD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS, Cause.DOUBT, Cause.NO_HOLDS, Cause.DATA_TOO_OLD,
     Cause.DATA_OF_FUTURE, Cause.NO_EARLIER_RUN, Cause.CHECKS_NOT_RUN,
 )  # fmt: skip
@@ -66,7 +66,14 @@ UNSURE = (
 )
 """Causes that come from missing knowledge; if there are no other causes, the answer is unknown."""
 
-LASTING = (Cause.HELD, Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_MARKS)
+LASTING_CAUSES = (
+    Cause.HELD,
+    Cause.ONLY_COPY,
+    Cause.UNREADABLE,
+    Cause.NO_SPARE,
+    Cause.NO_ADMISSIBLE,
+    Cause.NO_MARKS,
+)
 """Causes that remain until somebody adds a copy or a bookie, or gives up data."""
 
 
@@ -247,8 +254,12 @@ class Rehearsal:
         if not self.order:
             return self.together.commands
         of_bookie = {trial.bookies[0]: trial.commands for trial in self.alone}
-        in_order = [of_bookie[name] for name in self.order]
-        return tuple(command for commands in in_order for command in commands) if all(in_order) else ()
+        ordered_commands = [of_bookie[name] for name in self.order]
+        return (
+            tuple(command for commands in ordered_commands for command in commands)
+            if all(ordered_commands)
+            else ()
+        )
 
     @property
     def exit_code(self) -> int:

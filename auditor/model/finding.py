@@ -225,7 +225,7 @@ def _to_number(text: str | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ChangeStatus:
     """State of a finding, compared with the run before.
 
     ``change`` is new, same, worse or better, and empty if there is no run before. ``first_seen`` is the time
@@ -238,17 +238,17 @@ class Standing:
     suppressed: str | None = None
 
 
-Standings = Callable[[str], Standing | None]
-"""Function that returns the `Standing` of the finding with a fingerprint; None if the run has none."""
+StatusLookup = Callable[[str], ChangeStatus | None]
+"""Function that returns the `ChangeStatus` of the finding with a fingerprint; None if the run has none."""
 
 
-def no_standing(fingerprint: str) -> None:
-    """Return None, as the `Standings` of a run without standings."""
+def no_change_status(fingerprint: str) -> None:
+    """Return None, as the `StatusLookup` of a run without change statuses."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindingWithHistory:
-    """A finding of one run with its `Standing`, which is None if the run has none."""
+    """A finding of one run with its `ChangeStatus`, which is None if the run has none."""
 
     finding: Finding
-    standing: Standing | None = None
+    change_status: ChangeStatus | None = None

@@ -75,19 +75,23 @@ def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
     Raises:
         ValueError: the value has another type; the message names the part.
     """
-    origin, parts = get_origin(kind), get_args(kind)
+    origin, type_arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         # A union here is a type or None.
-        [inner_kind] = [part for part in parts if part is not type(None)]
-        return None if value is None else read_value(value, inner_kind, where, sparse)
+        [inner_type] = [type_argument for type_argument in type_arguments if type_argument is not type(None)]
+        return None if value is None else read_value(value, inner_type, where, sparse)
     if origin in (list, tuple):
         _require(value, list, where)
         return origin(
-            read_value(child, parts[0], f"{where}.{index}", sparse) for index, child in enumerate(value)
+            read_value(child, type_arguments[0], f"{where}.{index}", sparse)
+            for index, child in enumerate(value)
         )
     if origin is dict or origin is Mapping:
         _require(value, dict, where)
-        return {key: read_value(child, parts[1], f"{where}.{key}", sparse) for key, child in value.items()}
+        return {
+            key: read_value(child, type_arguments[1], f"{where}.{key}", sparse)
+            for key, child in value.items()
+        }
     if is_dataclass(kind) or is_typeddict(kind):
         _require(value, dict, where)
         return kind(**_read_fields(value, kind, f"{where}." if where else "", sparse))
@@ -144,16 +148,18 @@ def json_schema(kind: Any) -> dict[str, Any]:
     >>> json_schema(Annotated[Count | None, about("how many")])
     {'type': ['integer', 'null'], 'minimum': 0, 'description': 'how many'}
     """
-    origin, parts = get_origin(kind), get_args(kind)
+    origin, type_arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        schema = json_schema(parts[0])
-        for facet in parts[1:]:
+        schema = json_schema(type_arguments[0])
+        for facet in type_arguments[1:]:
             schema[facet.keyword] = list(facet.value) if isinstance(facet.value, tuple) else facet.value
         if "enum" in schema:
             del schema["type"]
         return schema
     if origin in (Union, UnionType):
-        [inner_schema] = [json_schema(part) for part in parts if part is not type(None)]
+        [inner_schema] = [
+            json_schema(type_argument) for type_argument in type_arguments if type_argument is not type(None)
+        ]
         is_plain = isinstance(inner_schema.get("type"), str) and inner_schema["type"] not in (
             "object",
             "array",
@@ -164,9 +170,11 @@ def json_schema(kind: Any) -> dict[str, Any]:
             else {"anyOf": [{"type": "null"}, inner_schema]}
         )
     if origin in (list, tuple):
-        return {"type": "array", "items": json_schema(parts[0])}
+        return {"type": "array", "items": json_schema(type_arguments[0])}
     if origin is dict or origin is Mapping:
-        values_schema = {} if parts[1] is Any else {"additionalProperties": json_schema(parts[1])}
+        values_schema = (
+            {} if type_arguments[1] is Any else {"additionalProperties": json_schema(type_arguments[1])}
+        )
         return {"type": "object", **values_schema}
     if is_dataclass(kind) or is_typeddict(kind):
         hints = _hints(kind, include_extras=True)

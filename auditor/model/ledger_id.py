@@ -78,13 +78,15 @@ class LedgerId:
             raise UsageError(
                 f"{shown_name!r} is not a qualified ledger name: 32 hexadecimal digits, scope first"
             )
-        scope, id_ = (int(half.replace("-", ""), 16) for half in match.groups() if half is not None)
+        scope, id_ = (
+            int(hex_half.replace("-", ""), 16) for hex_half in match.groups() if hex_half is not None
+        )
         return cls(_to_signed(id_), _to_signed(scope))
 
 
-def _to_signed(half: int) -> int:
+def _to_signed(hex_half: int) -> int:
     """Convert the unsigned half of a qualified name to a signed number, as in Java."""
-    return half - (1 << 64) if half >> 63 else half
+    return hex_half - (1 << 64) if hex_half >> 63 else hex_half
 
 
 class LayoutKind(StrEnum):

@@ -316,12 +316,12 @@ class AuditOptions:
             UsageError: a key that is not an option, or a bad value; the message names it.
         """
         types = option_types()
-        own_values = {key: value for key, value in values.items() if key != CLUSTERS}
-        for key in own_values:
+        file_values = {key: value for key, value in values.items() if key != CLUSTERS}
+        for key in file_values:
             if key not in types:
                 raise UsageError(f"{where}: {key}: no such option; there are {', '.join(types)}")
         try:
-            return cls(**own_values)
+            return cls(**file_values)
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from error
 

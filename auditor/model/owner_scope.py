@@ -20,8 +20,12 @@ from typing import Any, NamedTuple
 from auditor.model.amounts import plural
 from auditor.model.source_scope import SourceKind, SourceScope
 
-EVERY_OWNER, OWN_REFERENCES, NOTHING = "every owner of a ledger", "the owners in this store", "nothing"
-"""Possible scopes of a store of owners; deleting a ledger needs a proof of `EVERY_OWNER`."""
+CLAIM_EVERY_OWNER, CLAIM_OWN_REFERENCES, CLAIM_NOTHING = (
+    "every owner of a ledger",
+    "the owners in this store",
+    "nothing",
+)
+"""Possible scopes of a store of owners; deleting a ledger needs a proof of `CLAIM_EVERY_OWNER`."""
 
 NOT_READ = "not read"
 """Text in place of the proof, for a store that is only declared, or that only an earlier run read."""
@@ -109,8 +113,8 @@ def owner_store_rows(
         scope = SourceScope(
             source,
             SourceKind.OWNERS,
-            EVERY_OWNER,
-            EVERY_OWNER if is_complete else (OWN_REFERENCES if is_read else NOTHING),
+            CLAIM_EVERY_OWNER,
+            CLAIM_EVERY_OWNER if is_complete else (CLAIM_OWN_REFERENCES if is_read else CLAIM_NOTHING),
             _proof_sentence(counts, source, is_read=is_read, is_declared=source in declared),
             as_of.get(source),
             "; ".join(reasons) or None,
@@ -173,8 +177,8 @@ def _proof_sentence(counts: OwnerCounts, source: str, *, is_read: bool, is_decla
     if not is_read:
         return NOT_READ
     lists = counts.lists.get(source, ListCounts())
-    near_count = counts.claims - counts.foreign_claims
-    claim_text = f"{near_count:,} of {counts.claims:,} claims are in namespaces of the stores"
+    own_claims = counts.claims - counts.foreign_claims
+    claim_text = f"{own_claims:,} of {counts.claims:,} claims are in namespaces of the stores"
     dropped_text = (
         f"{lists.dropped:,} of {lists.listed_before:,} ledgers that it listed before lost their owner"
     )

@@ -143,8 +143,8 @@ class PlacementSettings:
         """
         settings: dict[str, Any] = {
             name: _parse_value(key, properties[key], kind)
-            for name, kind in _KINDS.items()
-            for key in _KEYS[name]
+            for name, kind in _VALUE_TYPES.items()
+            for key in _KEYS_BY_SETTING[name]
             if properties.get(key, "").strip()
         }
         if policy not in (None, Policy.RACK) and "isolation_groups" in settings:
@@ -182,7 +182,7 @@ class PlacementSettings:
         return cls(Policy(policy), **arguments, origin=origin)
 
 
-_KEYS = {
+_KEYS_BY_SETTING = {
     "min_racks": ("bookkeeperClientMinNumRacksPerWriteQuorum", "minNumRacksPerWriteQuorum"),
     "enforce_min_racks": (
         "bookkeeperClientEnforceMinNumRacksPerWriteQuorum",
@@ -199,17 +199,17 @@ _KEYS = {
 }
 """Keys of each setting in broker.conf and bk_server.conf; the last one that is set counts."""
 
-_KINDS = {
+_VALUE_TYPES = {
     setting.name: tuple if setting.default is None else type(setting.default)
     for setting in fields(PlacementSettings)
-    if setting.name in _KEYS
+    if setting.name in _KEYS_BY_SETTING
 }
 _GROUP_SETTINGS = ("isolation_groups", "secondary_groups")
 
 ISOLATION = "isolationBookieGroups"
 """Key of Pulsar's isolation groups, which may be empty. Without it ledgers are not restricted to groups."""
 
-KEYS = frozenset(key for keys in _KEYS.values() for key in keys)
+KEYS = frozenset(key for keys in _KEYS_BY_SETTING.values() for key in keys)
 """All keys of placement settings."""
 
 POLICY_KEYS = (

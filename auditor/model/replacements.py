@@ -35,7 +35,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from auditor.model.adherence import DEFAULTS, ServerView, zone_of
+from auditor.model.adherence import DEFAULT_PATHS, ServerView, zone_of
 from auditor.model.placement import IsolationGroups, Locations, PlacementSettings, Policy
 
 SYSTEM_GROUP = "*"
@@ -137,7 +137,7 @@ def _first_stage(stages: Iterable[Iterable[str]]) -> Names:
 def _exclude_default(view: ServerView, settings: PlacementSettings, spares: Names) -> Names:
     if not settings.enforce_min_racks:
         return spares
-    return frozenset(name for name in spares if view.paths[name] != DEFAULTS[settings.policy])
+    return frozenset(name for name in spares if view.paths[name] != DEFAULT_PATHS[settings.policy])
 
 
 def _fill_by_rack(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, spares: Names) -> Names:
@@ -161,7 +161,7 @@ def _region(path: str) -> str:
     return path.split("/")[1]
 
 
-_NO_REGION = _region(DEFAULTS[Policy.REGION])
+_NO_REGION = _region(DEFAULT_PATHS[Policy.REGION])
 
 
 def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Callable[[str], bool]:
@@ -180,34 +180,34 @@ def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings)
     size, quorum = len(vacancy.ensemble), vacancy.write_quorum
     window_regions: list[Counter[str]] = [Counter() for _ in range(1 if size == quorum else size)]
 
-    def of(place: int) -> list[Counter[str]]:
+    def windows_of(place: int) -> list[Counter[str]]:
         return (
             window_regions
             if len(window_regions) == 1
             else [window_regions[position % size] for position in range(place - quorum + 1, place + 1)]
         )
 
-    def allows(region: str, place: int) -> bool:
-        for window in of(place):
-            largest = sorted((window[peer] for peer in regions - {region}), reverse=True)[: min_regions - 2]
-            if window[region] + 1 + sum(largest) > vacancy.ack_quorum - 1:
+    def keeps_durable(region: str, place: int) -> bool:
+        for window in windows_of(place):
+            others = sorted((window[peer] for peer in regions - {region}), reverse=True)[: min_regions - 2]
+            if window[region] + 1 + sum(others) > vacancy.ack_quorum - 1:
                 return False
         return True
 
     for place, member in enumerate(vacancy.others):
         region = _region(view.paths[member]) if member in view.known else view.paths[member]
-        if not allows(region, place):
+        if not keeps_durable(region, place):
             return lambda region: True
-        for window in of(place):
+        for window in windows_of(place):
             window[region] += 1
-    last_place = len(vacancy.others)
-    return lambda region: allows(region, last_place)
+    last_position = len(vacancy.others)
+    return lambda region: keeps_durable(region, last_position)
 
 
 def _fill_by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, spares: Names) -> Names:
     if min(vacancy.write_quorum, settings.desired_zones) < settings.min_zones:
         return frozenset()  # the server ends with a NullPointerException
-    spares = frozenset(name for name in spares if view.paths[name] != DEFAULTS[Policy.ZONE])
+    spares = frozenset(name for name in spares if view.paths[name] != DEFAULT_PATHS[Policy.ZONE])
     places = {name: zone_of(path) or zone_of_default() for name, path in view.paths.items()}
     size, quorum, position = len(vacancy.ensemble), vacancy.write_quorum, vacancy.position
 
@@ -231,8 +231,8 @@ def _fill_by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSetting
         yield frozenset(name for name in candidates if places[name] not in sole_domains)
 
     def stages() -> Iterable[Names]:
-        for radius in range(min(quorum, settings.desired_zones) - 1, settings.min_zones - 2, -1):
-            neighbours = members(offset for offset in range(-radius, radius + 1) if offset)
+        for distance in range(min(quorum, settings.desired_zones) - 1, settings.min_zones - 2, -1):
+            neighbours = members(offset for offset in range(-distance, distance + 1) if offset)
             yield from spread({zone for zone, _ in neighbours})
         zone_sets = [{zone for zone, _ in window} for window in windows]
         yield from spread({zone for zones in zone_sets if len(zones) < settings.min_zones for zone in zones})
@@ -242,11 +242,11 @@ def _fill_by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSetting
 
 def zone_of_default() -> tuple[str, str]:
     """Return zone and upgrade domain of the location that a server gives to an unresolved bookie."""
-    zone, domain = DEFAULTS[Policy.ZONE].split("/")[1:]
+    zone, domain = DEFAULT_PATHS[Policy.ZONE].split("/")[1:]
     return zone, domain
 
 
-MOST_CHOICES = 20_000
+MAX_RACK_CHOICES = 20_000
 """Largest number of choices of racks that `rack_choices` tries; its result is uncertain if there are more."""
 
 
@@ -295,7 +295,7 @@ def makes_ensemble(
     known_paths = [path for path in paths if path is not None]
     answer: bool | None = None
     if settings.policy is Policy.RACK:
-        racks = {path or DEFAULTS[Policy.RACK] for path in (*paths, *other_paths)}
+        racks = {path or DEFAULT_PATHS[Policy.RACK] for path in (*paths, *other_paths)}
         answer = _place_by_rack(shape, Counter(known_paths), len(racks), settings)
     elif settings.policy is Policy.REGION:
         if settings.regions_to_write and not _is_durable(write_quorum, ack_quorum, settings.min_regions):
@@ -342,7 +342,7 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
 
     The outcome is True if the policy finds an ensemble.
     ``bookies`` are the numbers of bookies per rack, without the default rack. The result has both values if
-    both can happen, or if there are more than `MOST_CHOICES` choices.
+    both can happen, or if there are more than `MAX_RACK_CHOICES` choices.
 
     >>> sorted(rack_choices(Counter({"/r1": 3, "/r2": 1}), 3, 2, 2))
     [False]
@@ -353,48 +353,48 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
         return {True}  # the policy takes unused racks as long as there are any
     free_bookies = {rack: min(number, ensemble) for rack, number in bookies.items()}
     outcomes: set[bool] = set()
-    steps = 0
+    choice_count = 0
     chosen: list[str] = []
 
-    def look(avoided_racks: frozenset[str]) -> None:
-        nonlocal steps
-        steps += 1
-        if steps > MOST_CHOICES:
+    def choose_next(used_racks: frozenset[str]) -> None:
+        nonlocal choice_count
+        choice_count += 1
+        if choice_count > MAX_RACK_CHOICES:
             outcomes.update((True, False))
         if len(chosen) == ensemble or len(outcomes) == 2:
             outcomes.add(len(chosen) == ensemble)
             return
-        windows = list(_windows(chosen, ensemble, write_quorum))
+        windows = list(_rack_windows(chosen, ensemble, write_quorum))
         # Unused racks with equal numbers of bookies are interchangeable.
         representatives = {
             (free_bookies[rack], rack if rack in chosen else ""): rack
             for rack in free_bookies
             if free_bookies[rack]
         }
-        fitting = [
+        fitting_racks = [
             rack
             for rack in representatives.values()
             if all(len({*window, rack}) + write_quorum - len(window) - 1 >= min_racks for window in windows)
         ]
-        racks = [rack for rack in fitting if rack not in avoided_racks]
+        racks = [rack for rack in fitting_racks if rack not in used_racks]
         if not racks:
-            racks, avoided_racks = fitting, frozenset()
+            racks, used_racks = fitting_racks, frozenset()
         if not racks:
             outcomes.add(False)
         for rack in racks:
             free_bookies[rack] -= 1
             chosen.append(rack)
-            look(avoided_racks | {rack})
+            choose_next(used_racks | {rack})
             free_bookies[chosen.pop()] += 1
 
-    look(frozenset())
+    choose_next(frozenset())
     return outcomes
 
 
-def _windows(chosen: Sequence[str], ensemble: int, write_quorum: int) -> Iterator[list[str]]:
+def _rack_windows(chosen: Sequence[str], ensemble: int, write_quorum: int) -> Iterator[list[str]]:
     """Yield the racks already chosen, for each write quorum that contains the next position."""
     place = len(chosen)
-    firsts = [0] if ensemble == write_quorum else range(place - write_quorum + 1, place + 1)
-    for first in firsts:
-        places = ((first + step) % ensemble for step in range(write_quorum))
-        yield [chosen[position] for position in places if position < place]
+    starts = [0] if ensemble == write_quorum else range(place - write_quorum + 1, place + 1)
+    for first in starts:
+        zones = ((first + step) % ensemble for step in range(write_quorum))
+        yield [chosen[position] for position in zones if position < place]

@@ -58,7 +58,7 @@ def failed_replay(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
     >>> print(failed_replay([damaged], certain=True).reason)
     /j/1a.txn: a record of -9 bytes at byte 512, at which the replay of the journal ends
     """
-    places = "; ".join(
+    places_text = "; ".join(
         f"{failure.path}: {failure.reason}" + ("" if failure.offset is None else f" at byte {failure.offset}")
         for failure in failures
     )
@@ -70,7 +70,7 @@ def failed_replay(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
     return Refusal(
         _EXCEPTIONS[failures[0].error],
         Fault.JOURNAL_INVALID_RECORD if skippable else Fault.JOURNAL_UNREADABLE,
-        f"{places}, at which the replay of the journal ends",
+        f"{places_text}, at which the replay of the journal ends",
         tuple(failure.path for failure in failures),
         certain=certain,
         way_out=way_out if skippable else None,

@@ -33,14 +33,14 @@ from auditor.model.run_facts import RemarkKind, RunFacts, Tally, remark_with_rea
 from auditor.model.states import Verdict
 
 SCHEMA = "bookkeeper-auditor/report/8"
-_FAMILY = SCHEMA.rstrip("0123456789")
+_SCHEMA_PREFIX = SCHEMA.rstrip("0123456789")
 
 _OPTIONAL_FACTS = [fact.name for fact in fields(RunFacts) if fact.default is None]
 _EARLIER_KEYS = {
-    f"{_FAMILY}4": _OPTIONAL_FACTS,
-    f"{_FAMILY}5": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("placement") :],
-    f"{_FAMILY}6": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("holds") :],
-    f"{_FAMILY}7": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("checks") :],
+    f"{_SCHEMA_PREFIX}4": _OPTIONAL_FACTS,
+    f"{_SCHEMA_PREFIX}5": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("placement") :],
+    f"{_SCHEMA_PREFIX}6": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("holds") :],
+    f"{_SCHEMA_PREFIX}7": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("checks") :],
 }
 """Earlier schema versions that can be read, with the run facts that each lacks; all else is equal."""
 
@@ -209,7 +209,7 @@ class Report:
         try:
             value = json.loads(text)
             schema = value.get("schema") if isinstance(value, dict) else None
-            if not isinstance(schema, str) or not schema.startswith(_FAMILY):
+            if not isinstance(schema, str) or not schema.startswith(_SCHEMA_PREFIX):
                 raise ValueError(f"it is not a report of this program: its schema is {schema!r}")
             if schema != SCHEMA and schema not in _EARLIER_KEYS:
                 raise RunUsageError(f"this is not {SCHEMA}: its schema is {schema!r}; audit again")
@@ -223,7 +223,9 @@ class Report:
                 for tally in value["run"].get("tally", ()):
                     tally.setdefault("urgency", Urgency.REST)
             _require_shape(value["run"])
-            shaped_values = {name: read_value(value[name], kind, name) for name, kind in _SHAPE.items()}
+            shaped_values = {
+                name: read_value(value[name], kind, name) for name, kind in _REPORT_TYPES.items()
+            }
             _require_words(value)
             shaped_values["findings"] = tuple(map(finding_from_json, shaped_values["findings"]))
             return cls(**shaped_values)
@@ -235,7 +237,7 @@ class Report:
 
 _DIGITS = re.compile("-?[0-9]{1,20}")
 
-_SHAPE: dict[str, Any] = {
+_REPORT_TYPES: dict[str, Any] = {
     "run": RunFacts,
     "cluster": Cluster,
     "coverage": Coverage,
@@ -250,17 +252,17 @@ def _require_words(value: Mapping[str, Any]) -> None:
     for remark in value["run"]["remarks"]:
         RemarkKind(remark["kind"])
     run = value["run"]
-    for part in ("steps", "actions"):
-        for row in run[part] or ():
+    for rows_key in ("steps", "actions"):
+        for row in run[rows_key] or ():
             for name in ("scope_id", "ledger_id"):
                 if row[name] is not None and not _DIGITS.fullmatch(row[name]):
-                    raise ValueError(f"run.{part}.{name} is not a number: {row[name]!r:.60}")
-    for part in ("actions", "forbidden"):
-        for row in run[part] or ():
+                    raise ValueError(f"run.{rows_key}.{name} is not a number: {row[name]!r:.60}")
+    for rows_key in ("actions", "forbidden"):
+        for row in run[rows_key] or ():
             if row["kind"] is not None:
                 ActionKind(row["kind"])
             if not row["checks"]:
-                raise ValueError(f"run.{part}.checks is empty")
+                raise ValueError(f"run.{rows_key}.checks is empty")
     if (placement := value["run"]["placement"]) is not None:
         PlacementSettings.from_json(
             placement["policy"], placement["settings"], origin=placement["policy_origin"]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, get_args
 
-from auditor.model.finding import Finding, Standings
+from auditor.model.finding import Finding, StatusLookup
 from auditor.model.history import ChangesSince
 from auditor.model.report import Report
 from auditor.model.simulation import FailureMatrix, NearLoss
@@ -105,11 +105,11 @@ class ReportSource(Protocol):
     def findings(self) -> Iterable[Finding]:
         """Return every finding, in the order of reports, read lazily and never kept in memory."""
 
-    def standings(self) -> Standings:
-        """Return the standings of the findings in the report: their changes since the run before."""
+    def statuses(self) -> StatusLookup:
+        """Return the change statuses of the findings in the report: their changes since the run before."""
 
-    def standings_in_order(self) -> Standings:
-        """Return the standings of all findings; the caller must ask for them in the order of the findings."""
+    def statuses_in_order(self) -> StatusLookup:
+        """Return the change statuses of all findings; ask for them in the order of the findings."""
 
     def last_complete(self) -> int | None:
         """Return when the newest complete run of this cluster finished, in ms; None if none is known."""

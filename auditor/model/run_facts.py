@@ -63,10 +63,10 @@ class RemarkKind(StrEnum):
 
         That is so if findings are less certain, or may be incomplete, for a reason that somebody can remove.
         """
-        return self in _ACTING
+        return self in _ACTIONABLE
 
 
-_ACTING = frozenset(
+_ACTIONABLE = frozenset(
     {
         RemarkKind.NEAR_LOSS,
         RemarkKind.ONE_REACHABLE,

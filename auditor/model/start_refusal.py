@@ -115,14 +115,14 @@ def configured_paths(expected: Cookie) -> tuple[tuple[str, str], ...]:
         ("index", expected.index_dirs or ()),
     ):
         for path in paths:
-            roles.setdefault(as_file(path), (role, path))
+            roles.setdefault(file_path(path), (role, path))
     return tuple(roles.values())
 
 
-def as_file(path: str) -> str:
+def file_path(path: str) -> str:
     """Return a path in the form in which Java's ``File`` compares it.
 
-    >>> as_file("//data/l1/")
+    >>> file_path("//data/l1/")
     '/data/l1'
     """
     return re.sub("/+", "/", path).rstrip("/") or "/"
@@ -177,7 +177,7 @@ def unreadable(cookie: Unreadable, path: str | None, stored_id: str | None) -> R
     return Refusal(INVALID_COOKIE, fault, reason, _paths(path), stored_id)
 
 
-def differing(
+def different_fields_refusal(
     expected: Cookie,
     cookie: Cookie,
     fields: Sequence[str],
@@ -286,8 +286,8 @@ def _legacy_decision(
     directories: Sequence[BookieDirectory],
     allow_expansion: bool,
 ) -> Refusal | None:
-    if old_reason := old_data(directories):
-        return old_reason
+    if old_data_refusal := old_data(directories):
+        return old_data_refusal
     existing_cookies: list[Cookie] = []
     for stored_id, cookie in stored_cookies:
         if refusal := _cookie_refusal(expected, cookie, allow_expansion, None, stored_id):
@@ -324,10 +324,10 @@ def _cookie_refusal(
         return unreadable(cookie, path, stored_id)
     if fields := differences(expected, cookie, allow_expansion=allow_expansion):
         fault = Fault.STORE_DIFFERS if path is None else Fault.VERSION_DIFFERS
-        return differing(expected, cookie, fields, fault, path, stored_id)
+        return different_fields_refusal(expected, cookie, fields, fault, path, stored_id)
     if expected.instance_id != cookie.instance_id:
         fault = Fault.STORE_INSTANCE if path is None else Fault.VERSION_INSTANCE
-        return differing(expected, cookie, ["instanceId"], fault, path, stored_id)
+        return different_fields_refusal(expected, cookie, ["instanceId"], fault, path, stored_id)
     return None
 
 
@@ -336,9 +336,9 @@ def _new_bookie_refusal(bookie_id: str, missing_directories: Sequence[BookieDire
         reason = "its directories have a VERSION, and the store has no cookie of it"
         return Refusal(INVALID_COOKIE, Fault.NOT_IN_STORE, reason, stored_id=bookie_id)
     # Like the server, do not look into directories that already have a VERSION.
-    if filled_paths := _find_non_empty(missing_directories):
+    if non_empty_paths := _find_non_empty(missing_directories):
         problem = "no VERSION and is not empty, and the store has no cookie of the bookie"
-        return lacking(Fault.NOT_EMPTY, filled_paths, problem, bookie_id)
+        return lacking(Fault.NOT_EMPTY, non_empty_paths, problem, bookie_id)
     return None
 
 
@@ -347,16 +347,16 @@ def _expansion_refusal(
 ) -> Refusal | None:
     # Journals are not checked: the server takes a wiped one for a new one, and starts without its data.
     cookie_paths = {
-        as_file(path)
+        file_path(path)
         for cookie in existing_cookies
         for path in (*cookie.ledger_dirs, *(cookie.index_dirs or ()))
     }
     if wiped_paths := [
-        directory.path for directory in missing_directories if as_file(directory.path) in cookie_paths
+        directory.path for directory in missing_directories if file_path(directory.path) in cookie_paths
     ]:
         return lacking(Fault.WIPED, wiped_paths, "no VERSION, and the bookie's cookies name it: it was wiped")
-    if filled_paths := _find_non_empty(missing_directories):
-        return lacking(Fault.NOT_EMPTY, filled_paths, "no VERSION and is not empty")
+    if non_empty_paths := _find_non_empty(missing_directories):
+        return lacking(Fault.NOT_EMPTY, non_empty_paths, "no VERSION and is not empty")
     return None
 
 

@@ -71,10 +71,10 @@ class TimeBasis(StoredWord):
     @property
     def sentence(self) -> str:
         """Description of the index time in words."""
-        return _TIME_BASES[self]
+        return _TIME_BASIS_SENTENCES[self]
 
 
-_TIME_BASES = {
+_TIME_BASIS_SENTENCES = {
     TimeBasis.OPTION: "the value of --index-time",
     TimeBasis.JOURNAL_READ: "when its journal was read, while it ran",
     TimeBasis.LAST_WRITE: "the file time of its journal or lastMark, the later one",

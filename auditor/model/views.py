@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from auditor.model.finding import Finding, Severity, Standing
+from auditor.model.finding import ChangeStatus, Finding, Severity
 from auditor.model.ledger_metadata import Segment
 from auditor.model.report import Report
 from auditor.model.source_scope import SourceScope
@@ -107,7 +107,7 @@ class JournalView:
 class ProblemView:
     """Findings of one check that name a bookie: their number, and the messages of the first few.
 
-    ``standings`` belong to ``messages``, and are empty if the run kept none. ``first`` is the first of these
+    ``statuses`` belong to ``messages``, and are empty if the run kept none. ``first`` is the first of these
     findings that is about a ledger, as an example for commands.
     """
 
@@ -116,7 +116,7 @@ class ProblemView:
     count: int
     unsure: int  # of these, not confirmed
     messages: tuple[str, ...]
-    standings: tuple[Standing | None, ...] = ()
+    statuses: tuple[ChangeStatus | None, ...] = ()
     first: Finding | None = None
 
 
@@ -375,7 +375,7 @@ class RunView:
     ``unread`` are bookies that were not read completely, a bounded number, those with most replicas first.
     ``directories`` is the number of bookies' directories that were found; 0 if bookies were only asked.
     ``fail_on`` and ``fail_on_suspect`` are the options behind the exit code; None if the run did not store
-    them. ``standings`` belong to the findings of the report, by fingerprint. ``storages`` is the index
+    them. ``statuses`` belong to the findings of the report, by fingerprint. ``storages`` is the index
     storage of each bookie, if it is known. ``sources`` are the rows of the table sources.
     """
 
@@ -385,6 +385,6 @@ class RunView:
     unread: tuple[UnreadBookie, ...] = ()
     fail_on: Severity | Literal["new"] | None = None
     fail_on_suspect: bool = False
-    standings: Mapping[str, Standing] = field(default_factory=dict)
+    statuses: Mapping[str, ChangeStatus] = field(default_factory=dict)
     storages: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[SourceScope, ...] = ()

@@ -21,9 +21,9 @@ from auditor.model.space import DISK_BYTES, SpaceBy
 from auditor.model.states import SpaceClass
 from auditor.reports.coverage import count_by_check
 from auditor.reports.ledger import replicas_of, stripes_of
+from auditor.runs.change_status import severities_by_day, statuses_of
 from auditor.runs.figures import CLASSES, UNKNOWN, days_of
 from auditor.runs.load_ledger import ledger_view
-from auditor.runs.standings import severities_by_day, standings_of
 
 if TYPE_CHECKING:
     from auditor.notebook.run_figures import RunFigures
@@ -192,7 +192,7 @@ class Frames:
         from auditor.runs.reader import RunReader
         from auditor.simulate.simulation import simulate_all
 
-        singles = [
+        failure_rows = [
             failure for level in simulate_all(RunReader(self._run.path)).levels for failure in level.singles
         ]
         rows = [
@@ -205,10 +205,10 @@ class Frames:
                 "below_write_quorum": single.today.sure.below_write.ledgers,
                 "unrecoverable": single.today.sure.unrecoverable,
             }
-            for single in singles
+            for single in failure_rows
         ]
         names = pd.MultiIndex.from_tuples(
-            [(single.level, single.names[0]) for single in singles], names=["level", "name"]
+            [(single.level, single.names[0]) for single in failure_rows], names=["level", "name"]
         )
         return pd.DataFrame(rows, names)
 
@@ -300,16 +300,16 @@ class Frames:
         ``extra_columns`` are further columns of whole numbers, which follow those of the object.
         """
         fingerprints = [row["fingerprint"] for row in rows]
-        standings = standings_of(self._run.directory, self._run.report, fingerprints)
-        standing_rows = {fingerprint: asdict(standing) for fingerprint, standing in standings.items()}
-        columns = [*_SUBJECT_COLUMNS, *extra_columns, *_STANDING_COLUMNS, "message", "fingerprint"]
-        frame = _frame([row | standing_rows.get(row["fingerprint"], {}) for row in rows], columns)
+        statuses = statuses_of(self._run.directory, self._run.report, fingerprints)
+        status_rows = {fingerprint: asdict(change_status) for fingerprint, change_status in statuses.items()}
+        columns = [*_SUBJECT_COLUMNS, *extra_columns, *_STATUS_COLUMNS, "message", "fingerprint"]
+        frame = _frame([row | status_rows.get(row["fingerprint"], {}) for row in rows], columns)
         frame = frame.astype({name: "int64" for name in extra_columns if name != "bookie_id"})
         return frame.assign(first_seen=pd.to_datetime(frame["first_seen"], unit="ms", utc=True))
 
 
 _SUBJECT_COLUMNS = ("id", "severity", "confidence", "scope_id", "ledger_id")
-_STANDING_COLUMNS = ("change", "first_seen", "suppressed")
+_STATUS_COLUMNS = ("change", "first_seen", "suppressed")
 _INTEGER_COLUMNS = ("scope_id", "ledger_id", "first_seen", "finished", "made")
 _NARROW_COLUMNS = (*_SUBJECT_COLUMNS, "bookie_id", "message", "fingerprint")
 

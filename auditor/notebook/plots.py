@@ -140,8 +140,8 @@ class Plots:
         title, unit = "Replicas by bookie, the worst first", "replicas that it should hold"
         figure = _plot_by_bookie(parts, REPLICAS, title, unit)
         frame = frame.head(BARS)
-        missing_texts = (frame["missing"].astype(str) + " of " + frame["replicas"].astype(str)).items()
-        describe(figure, "Replicas that lack entries, by bookie", missing_texts)
+        missing_labels = (frame["missing"].astype(str) + " of " + frame["replicas"].astype(str)).items()
+        describe(figure, "Replicas that lack entries, by bookie", missing_labels)
         return figure
 
     def space(self) -> Figure:
@@ -183,7 +183,7 @@ class Plots:
         frame = self._frames.history(BARS)
         figure = new_figure(3.4)
         axes = figure.add_subplot()
-        stack_bars(axes, frame[list(SEVERITIES)], SEVERITIES)
+        draw_stacked_bars(axes, frame[list(SEVERITIES)], SEVERITIES)
         name_times(axes, frame.index, "%Y-%m-%d %H:%M")
         axes.set_title("Findings by run", loc="left")
         _draw_legend(figure, SEVERITIES)
@@ -196,7 +196,7 @@ def _plot_by_bookie(parts: pd.DataFrame, colours: Mapping[str, str], title: str,
     figure = new_figure(0.24 * min(len(parts), BARS) + 1.6)
     axes = figure.add_subplot()
     axes.set_title(_make_title(title, len(parts)), loc="left")
-    stack_bars(axes, parts.head(BARS), colours, is_horizontal=True)
+    draw_stacked_bars(axes, parts.head(BARS), colours, is_horizontal=True)
     name_rows(axes, parts.head(BARS).index)
     axes.set_xlabel(unit)
     _draw_legend(figure, colours)
@@ -209,17 +209,17 @@ def _draw_cells(figure: Figure, frame: pd.DataFrame) -> None:
 
     kinds = list(CELLS)
     numbers = [[kinds.index(Cell(cell)) for cell in row] for row in frame.to_numpy()]
-    has_signs = frame.shape[1] <= SIGNED_COLUMNS
+    has_cell_texts = frame.shape[1] <= SIGNED_COLUMNS
     [axes] = figure.axes
     axes.pcolormesh(
         numbers,
         cmap=ListedColormap([colour for colour, _ in CELLS.values()]),
         vmin=-0.5,
         vmax=len(kinds) - 0.5,
-        edgecolors="white" if has_signs else "face",
-        linewidth=1 if has_signs else 0,
+        edgecolors="white" if has_cell_texts else "face",
+        linewidth=1 if has_cell_texts else 0,
     )
-    for row_number, row in enumerate(numbers if has_signs else []):
+    for row_number, row in enumerate(numbers if has_cell_texts else []):
         for column_number, number in enumerate(row):
             colour = "white" if kinds[number] in _DARK_CELLS else "black"
             axes.text(
@@ -239,10 +239,10 @@ def _draw_cells(figure: Figure, frame: pd.DataFrame) -> None:
 
 def _plot_over_time(frame: pd.DataFrame, colours: Mapping[str, str], title: str) -> Figure:
     undated_count = int(frame[frame.index.isna()].to_numpy().sum())
-    coarse_frame, step = coarser(frame[frame.index.notna()])
+    coarse_frame, step = group_into_periods(frame[frame.index.notna()])
     figure = new_figure(3.4)
     axes = figure.add_subplot()
-    stack_bars(axes, coarse_frame, colours)
+    draw_stacked_bars(axes, coarse_frame, colours)
     name_times(axes, coarse_frame.index)
     title_suffix = f"; {undated_count:,} with an unknown day" if undated_count else ""
     axes.set_title(f"{title}{'' if step == 'day' else f', by {step}'}{title_suffix}", loc="left")
@@ -334,10 +334,10 @@ def bars(axes: Axes, counts: Sequence[int], colours: Sequence[str]) -> None:
     """Draw one horizontal bar for each count, and write the count at its end."""
     drawn_bars = axes.barh(range(len(counts)), counts, color=colours)
     axes.bar_label(drawn_bars, [f"{count:,}" for count in counts], padding=3, fontsize=8)
-    whole_numbers(axes.xaxis)
+    set_integer_ticks(axes.xaxis)
 
 
-def stack_bars(
+def draw_stacked_bars(
     axes: Axes, frame: pd.DataFrame, colours: Mapping[str, str], is_horizontal: bool = False
 ) -> None:
     """Draw one bar for each row of a frame of counts, with the columns stacked.
@@ -354,7 +354,7 @@ def stack_bars(
         else:
             axes.bar(range(len(counts)), counts, bottom=start, color=colours[name], label=name)
         start = [offset + height for offset, height in zip(start, counts, strict=True)]
-    whole_numbers(axes.xaxis if is_horizontal else axes.yaxis)
+    set_integer_ticks(axes.xaxis if is_horizontal else axes.yaxis)
 
 
 def name_times(axes: Axes, times: pd.Index[pd.Timestamp], time_format: str = "%Y-%m-%d") -> None:
@@ -365,7 +365,7 @@ def name_times(axes: Axes, times: pd.Index[pd.Timestamp], time_format: str = "%Y
     axes.set_xticks(list(tick_numbers), dates, rotation=30, ha="right", fontsize=8)
 
 
-def whole_numbers(axis: Axis) -> None:
+def set_integer_ticks(axis: Axis) -> None:
     """Label an axis only at whole numbers, because it shows counts."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
@@ -373,7 +373,7 @@ def whole_numbers(axis: Axis) -> None:
     axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
-def coarser(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+def group_into_periods(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Add up counts by day so that few rows remain to draw; return the rows, and the time that one covers.
 
     Days without a count are rows too, so that distances on the axis are times.

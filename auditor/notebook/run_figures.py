@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from auditor.model.finding import Standings
+from auditor.model.finding import StatusLookup
 from auditor.runs.reader import RunReader
 
 if TYPE_CHECKING:
@@ -35,20 +35,20 @@ class RunFigures(RunReader):
 
         return blind_spots(Sight.of(self.report))
 
-    def standings(self) -> Standings:
+    def statuses(self) -> StatusLookup:
         """Return the changes since the run before, for the findings in the report, by fingerprint."""
-        from auditor.runs.standings import standings_of_report
+        from auditor.runs.change_status import statuses_of_report
 
-        return standings_of_report(self.path, self.report)
+        return statuses_of_report(self.path, self.report)
 
-    def standings_in_order(self) -> Standings:
+    def statuses_in_order(self) -> StatusLookup:
         """Return the changes of all findings since the run before.
 
         The caller must ask for them in the order of the findings.
         """
-        from auditor.runs.standings import standings_in_order
+        from auditor.runs.change_status import statuses_in_order
 
-        return standings_in_order(self.path)
+        return statuses_in_order(self.path)
 
     def last_complete(self) -> int | None:
         """Return the end of the newest complete run of this cluster, in ms since 1970, UTC; None if none.

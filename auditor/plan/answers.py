@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from auditor.actions.action_list import JointHolders
 from auditor.actions.gate import HeldRun
-from auditor.actions.stop_set import DANGERS
+from auditor.actions.stop_set import DANGEROUS_CHECKS
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import DecodeError, RunUsageError, UsageError
 from auditor.keys import ledger_path
@@ -128,7 +128,7 @@ def ask_run(path: str, ledgers: Collection[int], plan_time: int) -> Answers:
 
 def _condition_fingerprints(run: RunReader) -> frozenset[str]:
     """Return the fingerprints of the run's findings to which conditions of steps may refer."""
-    is_condition_finding = ds.field("id").isin([*DANGERS, *INDEX_FAULTS, *EXCHANGE_CHECKS])
+    is_condition_finding = ds.field("id").isin([*DANGEROUS_CHECKS, *INDEX_FAULTS, *EXCHANGE_CHECKS])
     batches = run.batches("findings", ["fingerprint"], is_condition_finding)
     return frozenset(fingerprint for batch in batches for fingerprint in batch["fingerprint"].to_pylist())
 
@@ -204,19 +204,19 @@ def _read_store_ledgers(
     records, gaps = read_paths(store, layout, Tree.LEDGERS, paths)
     rows = {paths[path]: _parse_row(paths[path], *record) for path, record in records.items()}
     absent = {ledger_id: path for path, ledger_id in paths.items() if ledger_id not in rows}
-    unsure = frozenset(ledger_id for ledger_id, path in absent.items() if is_cut or _is_below(path, gaps))
+    unsure = frozenset(ledger_id for ledger_id, path in absent.items() if is_cut or _is_in_gap(path, gaps))
     marked_ids = locked_ids = None
     if store.keeps_marks:
         mark_paths = {f"{store.root}/{ledger_path.mark_to_path(ledger_id)}": ledger_id for ledger_id in ids}
         lock_paths = {f"{store.root}/{ledger_path.lock_to_path(ledger_id)}": ledger_id for ledger_id in ids}
-        existing_paths, missed_paths = read_paths(store, layout, Tree.MARKS, [*mark_paths, *lock_paths])
-        if not (missed_paths or is_cut):
-            marked_ids = {ledger_id for path, ledger_id in mark_paths.items() if path in existing_paths}
-            locked_ids = {ledger_id for path, ledger_id in lock_paths.items() if path in existing_paths}
+        found_paths, unread_paths = read_paths(store, layout, Tree.MARKS, [*mark_paths, *lock_paths])
+        if not (unread_paths or is_cut):
+            marked_ids = {ledger_id for path, ledger_id in mark_paths.items() if path in found_paths}
+            locked_ids = {ledger_id for path, ledger_id in lock_paths.items() if path in found_paths}
     return LedgerAnswers(rows, unsure, marked_ids, locked_ids)
 
 
-def _is_below(path: str, gaps: Collection[tuple[str, str]]) -> bool:
+def _is_in_gap(path: str, gaps: Collection[tuple[str, str]]) -> bool:
     return any(path == gap or path.startswith(f"{gap.rstrip('/')}/") for gap, _ in gaps)
 
 
@@ -230,7 +230,7 @@ def _parse_row(id: int, record: bytes, version: int) -> LedgerRow:
 
 
 _SAMPLE_COUNT = 5
-_AUDIT_BY_FACT = {
+_NEEDED_AUDITS = {
     Fact.NAMED: "an audit of the metadata",
     Fact.FINDING: "an audit with the bookie's directories",
     Fact.UNOWNED: "an audit whose stores of owners are proved complete",
@@ -243,13 +243,13 @@ def ledgers_in(plan: RepairPlan) -> frozenset[int]:
     return frozenset(int(ledger.ledger_id) for step in plan.steps for ledger in step.ledgers)
 
 
-def check_plan(plan: RepairPlan, cluster: Answers, clock: int | None = None) -> PlanCheck:
+def check_plan(plan: RepairPlan, cluster: Answers, time_ms: int | None = None) -> PlanCheck:
     """Check every condition of a plan against the present state of the cluster.
 
     Args:
         plan: The plan.
         cluster: The state of the cluster.
-        clock: The current time, ms. None means the time of ``cluster``.
+        time_ms: The current time, ms. None means the time of ``cluster``.
 
     Raises:
         UsageError: ``cluster`` is the state of another cluster.
@@ -258,10 +258,10 @@ def check_plan(plan: RepairPlan, cluster: Answers, clock: int | None = None) -> 
         raise UsageError(
             f"{cluster.asked}: cluster instance {cluster.instance_id}; the plan is for {plan.instance_id}"
         )
-    time = cluster.time if clock is None else max(clock, cluster.time)
+    time = cluster.time if time_ms is None else max(time_ms, cluster.time)
     if cluster.run is not None:
-        cluster.run.holds.now = cluster.time if clock is None else clock
-    is_of_future = clock is not None and max(plan.scan_time, cluster.time) - clock > MAX_CLOCK_AHEAD_MS
+        cluster.run.holds.now = cluster.time if time_ms is None else time_ms
+    is_of_future = time_ms is not None and max(plan.scan_time, cluster.time) - time_ms > MAX_CLOCK_AHEAD_MS
     steps = tuple(_check_step(step, cluster, time, is_of_future) for step in plan.steps)
     if cluster.joint_holders is not None:
         pairs = zip(plan.steps, steps, strict=True)
@@ -309,14 +309,14 @@ def _open_state(
     doubts = [f"not known: {condition_text(key)}" for key, answer in answers.items() if answer is None]
     faults += [f"not allowed because of a hold: {sentence}" for sentence in permission.forbidden]
     doubts += [f"not permitted: {sentence}" for sentence in permission.unknown]
-    for state, reasons, word in (
+    for state, reasons, label in (
         (StepState.CHANGED, faults, "changed"), (StepState.UNKNOWN, doubts, "not known"),
     ):  # fmt: skip
         if ids := [id for id, ledger_state in states.items() if ledger_state is state]:
-            reasons.append(f"{word}: ledgers {first_names(ids, _SAMPLE_COUNT)}")
+            reasons.append(f"{label}: ledgers {first_names(ids, _SAMPLE_COUNT)}")
     if doubts and cluster.findings is None:
         facts = {condition.fact for condition in step.requires}
-        for fact, audit in _AUDIT_BY_FACT.items():
+        for fact, audit in _NEEDED_AUDITS.items():
             if fact in facts:
                 doubts.append(f"a store does not show it, but {audit} does: use plan check --run")
     if step.kind is ActionKind.WAIT and cluster.time > step.expires:
@@ -343,24 +343,24 @@ def _ledger_state(
 
 def holds(condition: Condition, cluster: Answers, bookie: str | None = None) -> bool | None:
     """Return whether a condition on the step's ``bookie`` or the cluster is met; None if unknown."""
-    subject, value = condition.of, condition.value
+    condition_subject, value = condition.of, condition.value
     if condition.fact in (Fact.REGISTERED, Fact.COOKIE):
         values = cluster.registered if condition.fact is Fact.REGISTERED else cluster.cookies
-        if subject in values:
-            return value == "yes" or values[subject] == value
-        is_known = cluster.bookies_listed and subject not in cluster.unclear
+        if condition_subject in values:
+            return value == "yes" or values[condition_subject] == value
+        is_known = cluster.bookies_listed and condition_subject not in cluster.unclear
         return value in ("no", "none") if is_known else None
     if condition.fact is Fact.NAMED:
-        return None if cluster.named is None else (subject in cluster.named) == (value == "yes")
+        return None if cluster.named is None else (condition_subject in cluster.named) == (value == "yes")
     if condition.fact is Fact.FINDING:
-        return _holds_finding(subject, value, cluster, bookie)
+        return _holds_finding(condition_subject, value, cluster, bookie)
     answer = cluster.replication if condition.fact is Fact.REPLICATION else cluster.auditor
     return None if answer is None else answer == value
 
 
-def _holds_finding(subject: str, value: str, cluster: Answers, bookie: str | None) -> bool | None:
+def _holds_finding(condition_subject: str, value: str, cluster: Answers, bookie: str | None) -> bool | None:
     """Return whether a finding is there or gone, as ``value`` says; None if nothing looked for it."""
-    id, fingerprint, *named_bookies = subject.split(" ", 2)
+    id, fingerprint, *named_bookies = condition_subject.split(" ", 2)
     bookie = named_bookies[0] if named_bookies else bookie
     if cluster.findings is None:
         return None

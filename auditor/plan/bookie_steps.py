@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from auditor.actions import procedures
-from auditor.actions.action_list import ALL_WOULD_STOP, COPY_FIRST
+from auditor.actions.action_list import ALL_STOP_REFUSAL, REASONS_TO_COPY_FIRST
 from auditor.actions.gate import permit
 from auditor.actions.objects import bookie as bookie_object
-from auditor.actions.stop_set import DANGERS, NO_COLLECTION, why_last_of_set
+from auditor.actions.stop_set import DANGEROUS_CHECKS, NO_COLLECTION, why_last_of_set
 from auditor.model.amounts import plural
 from auditor.model.arrow import ds
 from auditor.model.holds import ActionKind
@@ -23,13 +23,16 @@ from auditor.model.plan import (
     RefusedStep,
 )
 from auditor.model.states import BookieRead, GcReason
-from auditor.plan.parts import file_name, make_step, permit_or_refuse, refuse, takes_bookie
+from auditor.plan.parts import file_name, is_valid_argument, make_step, permit_or_refuse, refuse
 from auditor.plan.situation import FindingGroups, Situation
 
 Steps = Iterator[PlanStep | RefusedStep]
 
-VERIFY, KEEP_FOREIGN = "verifyMetadataOnGC=true", "gcOverreplicatedLedgerWaitTime=0"
-_SETTING_BY_REASON = {GcReason.NAMED.value: VERIFY, GcReason.LAST_COPY.value: KEEP_FOREIGN}
+VERIFY_SETTING, KEEP_OTHER_LEDGERS_SETTING = "verifyMetadataOnGC=true", "gcOverreplicatedLedgerWaitTime=0"
+_SETTING_BY_REASON = {
+    GcReason.NAMED.value: VERIFY_SETTING,
+    GcReason.LAST_COPY.value: KEEP_OTHER_LEDGERS_SETTING,
+}
 _START_FAULTS = {"cookie-missing", "start-refused"}
 """Reasons of holds on a bookie that would not start again once it is stopped."""
 _STOP_RISK = "none of its copies can be read while it is stopped"
@@ -41,15 +44,17 @@ def stop_bookies(situation: Situation) -> Steps:
     If a stop would put needed copies out of reach, it is refused. `auditor.plan.replication_steps` then first
     copies the ledgers that depend on the bookie.
     """
-    groups_by_bookie = situation.by_bookie(*DANGERS)
+    groups_by_bookie = situation.by_bookie(*DANGEROUS_CHECKS)
     for bookie, groups in groups_by_bookie.items():
-        runs = situation.bookies[bookie]["registered"] is not None
-        title = f"keep {bookie} {'from collecting garbage' if runs else 'stopped'}: its next pass deletes "
+        is_running = situation.bookies[bookie]["registered"] is not None
+        title = (
+            f"keep {bookie} {'from collecting garbage' if is_running else 'stopped'}: its next pass deletes "
+        )
         title += "needed data"
         if not groups.sure:
-            yield refuse_unsure(ActionKind.STOP, title, "audit again", groups)
-        elif bookie in situation.serves_more:
-            yield refuse_serving_more(ActionKind.STOP, title, groups)
+            yield refuse_unconfirmed(ActionKind.STOP, title, "audit again", groups)
+        elif bookie in situation.bookies_with_unstored_copies:
+            yield refuse_unstored_copies(ActionKind.STOP, title, groups)
         else:
             plan_findings = groups.named()
             answer = permit_or_refuse(
@@ -57,25 +62,29 @@ def stop_bookies(situation: Situation) -> Steps:
             )
             if isinstance(answer, RefusedStep):
                 # Copies for one stop would be made again for the next one, without end.
-                has_target = bool(situation.writable - groups_by_bookie.keys())
-                yield _copy_first_step(situation, bookie, answer, groups, has_target)
+                has_other_writable = bool(situation.writable - groups_by_bookie.keys())
+                yield _refuse_until_copied(situation, bookie, answer, groups, has_other_writable)
                 if bookie in situation.copy_before_stop:
                     situation.stop_set.add(bookie)
-            elif runs and (holders := situation.stop_set.last_holders(bookie)):
+            elif is_running and (holders := situation.stop_set.last_holders(bookie)):
                 yield refuse_last_of_set(situation, ActionKind.STOP, title, groups, [bookie], holders)
             else:
-                if runs:
+                if is_running:
                     situation.stop_set.add(bookie)
                 yield _stop_step(situation, answer, bookie, title, groups)
 
 
-def _copy_first_step(
-    situation: Situation, bookie: str, refused_step: RefusedStep, groups: FindingGroups, has_target: bool
+def _refuse_until_copied(
+    situation: Situation,
+    bookie: str,
+    refused_step: RefusedStep,
+    groups: FindingGroups,
+    has_other_writable: bool,
 ) -> RefusedStep:
-    """Return the refused stop of a bookie, with the order of steps if ledgers must be copied first.
+    """Return the refused stop of a bookie; with the order of steps to follow if copies must come first.
 
-    The refusal also says what to do first if the bookie has another cluster's disks. ``has_target`` is
-    whether a bookie remains that could take the copies.
+    It also says what to do first if the bookie has another cluster's disks. ``has_other_writable`` is whether
+    a bookie remains that could take the copies.
     """
     if (
         refused_step.holds
@@ -87,10 +96,10 @@ def _copy_first_step(
             "start again"
         )
         return replace(refused_step, way_out=way_out)
-    if not refused_step.holds or not {*refused_step.holds} <= {*COPY_FIRST}:
+    if not refused_step.holds or not {*refused_step.holds} <= {*REASONS_TO_COPY_FIRST}:
         return refused_step
-    if not has_target:
-        return replace(refused_step, way_out=ALL_WOULD_STOP)
+    if not has_other_writable:
+        return replace(refused_step, way_out=ALL_STOP_REFUSAL)
     situation.copy_before_stop[bookie] = groups
     way_out = (
         "copy first, then stop. This plan has the steps that copy the ledgers of the bookie, or the "
@@ -105,28 +114,32 @@ def _stop_step(
     reasons = (
         groups["gc-would-delete-live"].evidence.get("reasons", ()) if "gc-would-delete-live" in groups else ()
     )
-    is_lasting = "metadata-suspect" in groups or any(reason not in _SETTING_BY_REASON for reason in reasons)
+    is_unavoidable = "metadata-suspect" in groups or any(
+        reason not in _SETTING_BY_REASON for reason in reasons
+    )
     settings = {_SETTING_BY_REASON[reason] for reason in reasons if reason in _SETTING_BY_REASON}
     if "alias-gc-danger" in groups:
-        settings.add(KEEP_FOREIGN)
-    runs = situation.bookies[bookie]["registered"] is not None
-    manual_commands = [procedures.stop_bookie(allowed, bookie, "ends its garbage collection")] if runs else []
+        settings.add(KEEP_OTHER_LEDGERS_SETTING)
+    is_running = situation.bookies[bookie]["registered"] is not None
+    manual_commands = (
+        [procedures.stop_bookie(allowed, bookie, "ends its garbage collection")] if is_running else []
+    )
     effect = f"no needed data is deleted on {bookie}"
     if settings:
         manual_commands.append(procedures.set_settings(allowed, bookie, sorted(settings)))
         effect += "; afterwards audit with --bookie-conf FILE, or the finding appears again"
     start_answer = permit(situation.run, ActionKind.START, [bookie_object(bookie)])
-    if settings and not is_lasting and isinstance(start_answer, Allowed):
+    if settings and not is_unavoidable and isinstance(start_answer, Allowed):
         manual_commands.append(procedures.start_bookie(start_answer, bookie))
-    elif settings and not is_lasting:
+    elif settings and not is_unavoidable:
         effect += "; the bookie stays stopped until such an audit no longer has this finding"
     else:
         effect += "; the bookie stays stopped until the metadata, or its index, is repaired"
-    undo = "remove the settings, and restart it" if settings else "start it"
+    undo_text = "remove the settings, and restart it" if settings else "start it"
     return make_step(
         allowed, title, groups.named(), manual_commands, urgency=groups.urgency,
         bookie_id=bookie, effect=effect, risk=f"load; {_STOP_RISK}",
-        undo=f"once an audit no longer has this finding: {undo}",
+        undo=f"once an audit no longer has this finding: {undo_text}",
         expires=situation.facts.scan_time + EXPIRY_MS,
         requires=groups.conditions("there"), done_when=groups.conditions("gone"),
     )  # fmt: skip
@@ -138,21 +151,23 @@ def make_cookies(situation: Situation) -> Steps:
         title = f"make the cookie of {bookie} again: the bookie cannot restart without it"
         row = situation.bookies[bookie]
         versions = _read_directories(situation, bookie)
-        instance = situation.run.report.cluster.instance_id
+        instance_id = situation.run.report.cluster.instance_id
         foreign_instances = sorted(
-            {str(version["instance_id"]) for version in versions} - {str(instance), "None"}
+            {str(version["instance_id"]) for version in versions} - {str(instance_id), "None"}
         )
-        own_versions = [version for version in versions if version["owner"] == bookie]
-        full_versions = [
-            version for version in own_versions if version["ledger_dirs"] and version["journal_dirs"]
+        own_cookie_versions = [version for version in versions if version["owner"] == bookie]
+        complete_versions = [
+            version for version in own_cookie_versions if version["ledger_dirs"] and version["journal_dirs"]
         ]
-        path_lists = {json.dumps([version[name] for name in _DIRECTORY_COLUMNS]) for version in full_versions}
+        path_lists = {
+            json.dumps([version[name] for name in _DIRECTORY_COLUMNS]) for version in complete_versions
+        }
         why, way_out = (
             "",
             "audit with its directories (--bookies), or take the directories from its configuration",
         )
         reason = RefusalReason.UNKNOWN_INPUT
-        if instance is None:
+        if instance_id is None:
             why, way_out = "the cluster has no instance id", "see instance-id-missing"
         elif foreign_instances:
             reason = RefusalReason.OTHER_CLUSTER
@@ -170,12 +185,16 @@ def make_cookies(situation: Situation) -> Steps:
             )
         if why:
             yield refuse(ActionKind.MAKE_COOKIE, reason, title, why, way_out, groups.named())
-        elif not takes_bookie(bookie):
+        elif not is_valid_argument(bookie):
             yield _refuse_unsupported_id(ActionKind.MAKE_COOKIE, title, groups)
         else:
             journals, ledgers, indexes = json.loads(path_lists.pop())
-            names = {"JOURNALS": journals, "LEDGERS": ",".join(ledgers), "INSTANCE": str(instance)}
-            yield _cookie_step(situation, bookie, title, groups, names, indexes)
+            directory_options = {
+                "JOURNALS": journals,
+                "LEDGERS": ",".join(ledgers),
+                "INSTANCE": str(instance_id),
+            }
+            yield _cookie_step(situation, bookie, title, groups, directory_options, indexes)
 
 
 def _cookie_step(
@@ -183,14 +202,14 @@ def _cookie_step(
     bookie: str,
     title: str,
     groups: FindingGroups,
-    names: dict[str, str],
+    directory_options: dict[str, str],
     indexes: list[str] | None,
 ) -> PlanStep | RefusedStep:
     findings = groups.named()
     allowed = permit_or_refuse(situation.run, ActionKind.MAKE_COOKIE, title, findings, bookie_object(bookie))
     if isinstance(allowed, RefusedStep):
         return allowed
-    blanks = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie"), **names}
+    blanks = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie"), **directory_options}
     if indexes:
         blanks["INDEXES"] = ",".join(indexes)
     procedure = procedures.MAKE_COOKIE_WITH_INDEXES if indexes else procedures.MAKE_COOKIE
@@ -223,13 +242,13 @@ def retire_bookies(situation: Situation) -> Steps:
         title, row = f"delete the cookie of {bookie}, which no ledger names", situation.bookies[bookie]
         copies = _find_last_copies(situation, bookie)
         if not groups.sure or row["named"] or row["marked"]:
-            yield refuse_unsure(ActionKind.DELETE_COOKIE, title, "audit again", groups)
+            yield refuse_unconfirmed(ActionKind.DELETE_COOKIE, title, "audit again", groups)
         elif copies:
             way_out = "audit with its disks (--bookies), and repair these ledgers first"
             yield refuse(
                 ActionKind.DELETE_COOKIE, RefusalReason.LAST_COPY, title, copies, way_out, groups.named()
             )
-        elif not takes_bookie(bookie):
+        elif not is_valid_argument(bookie):
             yield _refuse_unsupported_id(ActionKind.DELETE_COOKIE, title, groups)
         else:
             yield _retire_step(situation, bookie, title, groups)
@@ -291,13 +310,13 @@ def _find_last_copies(situation: Situation, bookie: str) -> str:
     return f"its disks have the last copy of entries of {plural(len(rows), 'ledger')}" if len(rows) else ""
 
 
-def refuse_unsure(kind: ActionKind, title: str, way_out: str, groups: FindingGroups) -> RefusedStep:
+def refuse_unconfirmed(kind: ActionKind, title: str, way_out: str, groups: FindingGroups) -> RefusedStep:
     """Return the refusal of a step whose findings are not all confirmed."""
     why = "its finding is only suspected, not confirmed"
     return refuse(kind, RefusalReason.UNSURE, title, why, way_out, groups.named())
 
 
-def refuse_serving_more(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
+def refuse_unstored_copies(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
     """Return the refusal to stop a bookie that serves entries which its disks lack."""
     why = "it serves entries that its disk lacks (index-incomplete): they are lost when it stops"
     way_out = "copy these ledgers while it still runs: bkaudit explain check index-incomplete"

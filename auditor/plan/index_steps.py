@@ -16,8 +16,8 @@ from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed
 from auditor.model.plan import EXPIRY_MS, PlanCommand, PlanStep, RefusedStep
 from auditor.model.states import IndexState
-from auditor.plan.bookie_steps import Steps, refuse_last_of_set, refuse_serving_more, refuse_unsure
-from auditor.plan.parts import listed_of, make_step, permit_or_refuse
+from auditor.plan.bookie_steps import Steps, refuse_last_of_set, refuse_unconfirmed, refuse_unstored_copies
+from auditor.plan.parts import make_step, permit_or_refuse, planned_ledgers
 from auditor.plan.situation import INDEX_FAULTS, MAX_LEDGERS, FindingGroups, Situation
 from auditor.sources.bookies.parts import ROCKSDB
 
@@ -46,51 +46,55 @@ def recoverable_copies(row: Mapping[str, Any]) -> list[str]:
     return sorted({log["bookie_id"] for log in logs if log["lost_entries"]})
 
 
-def _add_recoverable(situation: Situation, groups_by_bookie: dict[tuple[str, str], FindingGroups]) -> None:
+def _count_recoverable_copies(
+    situation: Situation, groups_by_bookie: dict[tuple[str, str], FindingGroups]
+) -> None:
     """Add findings about ledgers whose lost entries are in entry logs, by bookie and index to rebuild."""
-    in_databases: dict[tuple[int, str], dict[str, Any]] = {}
-    for row in situation.asking("entry-lost"):
+    database_rows: dict[tuple[int, str], dict[str, Any]] = {}
+    for row in situation.findings_of_checks("entry-lost"):
         for bookie in recoverable_copies(row):
             if situation.bookies[bookie]["storage"] == ROCKSDB:
-                if len(in_databases) < MAX_LEDGERS:
-                    in_databases[row["ledger_id"], bookie] = row
+                if len(database_rows) < MAX_LEDGERS:
+                    database_rows[row["ledger_id"], bookie] = row
             else:
                 groups_by_bookie.setdefault((bookie, ".idx"), FindingGroups()).add(row)
-    if not in_databases:
+    if not database_rows:
         return
     # rebuild-db-ledger-locations-index finds only ledgers that the index of ledgers lists.
-    ids = pa.array(sorted({ledger for ledger, _ in in_databases}), pa.int64())
+    ids = pa.array(sorted({ledger for ledger, _ in database_rows}), pa.int64())
     row_filter = (ds.field("scope_id") == 0) & ds.field("ledger_id").isin(ids)
     rows = situation.run.table("availability", ["ledger_id", "bookie_id"], row_filter)
     listed_copies = {(row["ledger_id"], row["bookie_id"]) for row in rows.to_pylist()}
-    unlisting_bookies = {bookie for ledger, bookie in in_databases if (ledger, bookie) not in listed_copies}
-    for (_, bookie), row in in_databases.items():
-        database = _BOTH_DATABASES if bookie in unlisting_bookies else "locations"
+    bookies_without_listing = {
+        bookie for ledger, bookie in database_rows if (ledger, bookie) not in listed_copies
+    }
+    for (_, bookie), row in database_rows.items():
+        database = _BOTH_DATABASES if bookie in bookies_without_listing else "locations"
         groups_by_bookie.setdefault((bookie, database), FindingGroups()).add(row)
 
 
-def _find_both_damaged(situation: Situation) -> set[str]:
+def _bookies_with_both_damaged(situation: Situation) -> set[str]:
     """Return the bookies whose ledger database and location database are both damaged.
 
     A finding about a damaged index names only the first database.
     """
-    if next(iter(situation.asking("index-unreadable")), None) is None:
+    if next(iter(situation.findings_of_checks("index-unreadable")), None) is None:
         return set()
     is_damaged = (ds.field("state") == IndexState.DAMAGED.value) & (ds.field("storage") == ROCKSDB)
     databases_by_bookie: dict[str, set[str]] = {}
     for row in situation.run.table("availability", ["bookie_id", "path"], is_damaged).to_pylist():
         if database := _DATABASE.search(row["path"]):
             databases_by_bookie.setdefault(row["bookie_id"], set()).add(database[1])
-    return {bookie for bookie, names in databases_by_bookie.items() if len(names) > 1}
+    return {bookie for bookie, database_names in databases_by_bookie.items() if len(database_names) > 1}
 
 
 def rebuild_indexes(situation: Situation) -> Steps:
     """Yield rebuilds of indexes that are damaged, or that lack entries which the bookie's entry logs have."""
     groups_by_bookie: dict[tuple[str, str], FindingGroups] = {}
     damaged_files: dict[str, list[str]] = {}
-    _add_recoverable(situation, groups_by_bookie)
-    bookies_with_both = _find_both_damaged(situation)
-    for row in situation.asking(*INDEX_FAULTS):
+    _count_recoverable_copies(situation, groups_by_bookie)
+    bookies_with_both = _bookies_with_both_damaged(situation)
+    for row in situation.findings_of_checks(*INDEX_FAULTS):
         evidence = json.loads(row["evidence"])
         database = _DATABASE.search(evidence["path"])
         if row["id"] == "ledger-not-indexed":
@@ -113,9 +117,9 @@ def rebuild_indexes(situation: Situation) -> Steps:
         )
         title += f" of {bookie} from its entry logs"
         if not groups.sure:
-            yield refuse_unsure(ActionKind.REBUILD_INDEX, title, "audit again", groups)
-        elif bookie in situation.serves_more:
-            yield refuse_serving_more(ActionKind.REBUILD_INDEX, title, groups)
+            yield refuse_unconfirmed(ActionKind.REBUILD_INDEX, title, "audit again", groups)
+        elif bookie in situation.bookies_with_unstored_copies:
+            yield refuse_unstored_copies(ActionKind.REBUILD_INDEX, title, groups)
         else:
             yield _rebuild_step(situation, bookie, kind, title, groups, damaged_files.get(bookie, []))
 
@@ -128,8 +132,8 @@ def _rebuild_step(
     groups: FindingGroups,
     damaged_files: Sequence[str],
 ) -> PlanStep | RefusedStep:
-    by_ledger = kind == ".idx"
-    ledgers = groups.ledgers if by_ledger else []
+    is_ledger_index = kind == ".idx"
+    ledgers = groups.ledgers if is_ledger_index else []
     objects = (bookie_object(bookie), *map(ledger_object, ledgers))
     allowed = permit_or_refuse(situation.run, ActionKind.REBUILD_INDEX, title, groups.named(), *objects)
     if isinstance(allowed, RefusedStep):
@@ -143,7 +147,7 @@ def _rebuild_step(
             return refuse_last_of_set(situation, ActionKind.REBUILD_INDEX, title, groups, [bookie], holders)
         manual_commands.append(procedures.stop_bookie(stop_answer, bookie, "releases its index"))
     blanks = {"BOOKIE": bookie}
-    if by_ledger:
+    if is_ledger_index:
         blanks |= {"ID": str(ledgers[0])} if len(ledgers) == 1 else {}
         if damaged_files:
             manual_commands.append(procedures.move_index_files_away(allowed, bookie, damaged_files))
@@ -158,21 +162,21 @@ def _rebuild_step(
     else:
         manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(allowed, blanks)
         undo = "move locations.BACKUP-TIME back in the place of current/locations, with the bookie stopped"
-    start_answer, needs = (
+    start_answer, prerequisites = (
         permit(situation.run, ActionKind.START, objects[:1], previous_action=allowed),
         _REBUILD_NEEDS,
     )
     if isinstance(start_answer, Allowed):
         manual_commands.append(procedures.start_bookie(start_answer, bookie))
     else:
-        needs = (*needs, f"{bookie} stays stopped: {start_answer.sentence}")
+        prerequisites = (*prerequisites, f"{bookie} stays stopped: {start_answer.sentence}")
         situation.stop_set.add(bookie)
     return make_step(
         allowed, title, groups.named(), manual_commands, urgency=groups.urgency,
         bookie_id=bookie, effect="the bookie lists and serves the entries of its entry logs",
         risk=f"danger; {_FENCE_RISK if kind in ('ledgers', _BOTH_DATABASES) else _REBUILD_RISK}",
-        undo=undo, needs=needs,
-        ledgers=listed_of(situation.run, ledgers), ledger_count=groups.count if by_ledger else 0,
+        undo=undo, needs=prerequisites,
+        ledgers=planned_ledgers(situation.run, ledgers), ledger_count=groups.count if is_ledger_index else 0,
         expires=situation.facts.scan_time + EXPIRY_MS,
         requires=groups.conditions("there"), done_when=groups.conditions("gone"),
     )  # fmt: skip

@@ -40,7 +40,7 @@ def ledger_blanks(ledgers: Sequence[str]) -> dict[str, str]:
 def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
     """Yield restores of metadata that the store lacks, if an owner and a bookie still have the ledger."""
     named_ledgers: dict[int, dict[str, object]] = {}
-    for row in situation.asking("owner-dangling"):
+    for row in situation.findings_of_checks("owner-dangling"):
         if row["severity"] == Severity.ERROR:
             named_ledgers.setdefault(row["ledger_id"], row)
             situation.addressed[row["id"]] += 1
@@ -49,19 +49,19 @@ def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
         if row["ledger_id"] in named_ledgers:
             holders[row["ledger_id"]].append(row["bookie_id"])
             situation.addressed[row["id"]] += not row["accepted"]
-    certain, unsure, lost_ledgers = FindingGroups(), FindingGroups(), FindingGroups()
+    confirmed_groups, unconfirmed_groups, lost_ledgers = FindingGroups(), FindingGroups(), FindingGroups()
     for ledger, row in named_ledgers.items():
         if ledger not in holders:
             lost_ledgers.add(row)
         else:
-            (certain if row["confidence"] == Confidence.CONFIRMED else unsure).add(row)
+            (confirmed_groups if row["confidence"] == Confidence.CONFIRMED else unconfirmed_groups).add(row)
     template = "put back the metadata of {}, which an owner names"
-    if certain:
-        bookies = sorted({name for ledger in certain.ledgers for name in holders[ledger]})
-        yield from _restore_steps(situation, template, certain, bookies)
+    if confirmed_groups:
+        bookies = sorted({name for ledger in confirmed_groups.ledgers for name in holders[ledger]})
+        yield from _restore_steps(situation, template, confirmed_groups, bookies)
     yield from _refuse_cases(
         ActionKind.RESTORE_METADATA, template,
-        (unsure, RefusalReason.UNSURE, "it is only suspected that the store lacks these ledgers",
+        (unconfirmed_groups, RefusalReason.UNSURE, "it is only suspected that the store lacks these ledgers",
          "audit again, with owners and bookies"),
         (lost_ledgers, RefusalReason.NO_COPY, "no bookie that was read has entries of these ledgers",
          "read the other bookies too; if none has entries, the ledgers are lost"),
@@ -69,14 +69,14 @@ def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
 
 
 def _refuse_cases(
-    kind: ActionKind, template: str, *cases: tuple[FindingGroups, RefusalReason, str, str]
+    kind: ActionKind, template: str, *refusal_cases: tuple[FindingGroups, RefusalReason, str, str]
 ) -> Iterator[RefusedStep]:
     """Yield a refusal for each case that has findings.
 
     A case has its findings, the reason, an explanation, and what to do. ``template`` has ``{}`` for the
     number of ledgers.
     """
-    for groups, reason, why, way_out in cases:
+    for groups, reason, why, way_out in refusal_cases:
         if groups:
             title = template.format(plural(groups.count, "ledger"))
             yield refuse(kind, reason, title, why, way_out, groups.named(), groups.ledgers, groups.count)
@@ -92,8 +92,8 @@ def _restore_steps(
     yield from refused_steps
     if allowed is None:
         return
-    permitted = ledgers_of_permission(allowed)
-    ids = [ledger for ledger in groups.ledgers if ledger in permitted]
+    permitted_ids = ledgers_of_permission(allowed)
+    ids = [ledger for ledger in groups.ledgers if ledger in permitted_ids]
     count = groups.count - sum(step.ledger_count for step in refused_steps)
     ledgers = tuple(PlannedLedger(str(ledger), None, None) for ledger in ids)
     blanks = ledger_blanks([ledger.ledger_id for ledger in ledgers])
@@ -121,36 +121,36 @@ def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
     Every owner must have been read. Runs of earlier releases do not say whether it was, so deletions of their
     ledgers are refused.
     """
-    certain, unsure, unproved, written = (
+    confirmed_groups, unconfirmed_groups, unproved_groups, open_groups = (
         FindingGroups(),
         FindingGroups(),
         FindingGroups(),
         FindingGroups(),
     )
-    for row in situation.asking("ledger-unowned"):
+    for row in situation.findings_of_checks("ledger-unowned"):
         evidence = json.loads(row["evidence"])
         situation.addressed[row["id"]] += 1
         if not evidence.get("owners_complete"):
-            unproved.add(row)
+            unproved_groups.add(row)
         elif row["confidence"] != Confidence.CONFIRMED or not evidence["seen_before"]:
-            unsure.add(row)
+            unconfirmed_groups.add(row)
         elif evidence["state"] != LedgerState.CLOSED:
-            written.add(row)
+            open_groups.add(row)
         else:
-            certain.add(row)
-    if certain:
-        yield from _delete_steps(situation, certain)
+            confirmed_groups.add(row)
+    if confirmed_groups:
+        yield from _delete_steps(situation, confirmed_groups)
     yield from _refuse_cases(
         ActionKind.DELETE_LEDGER, "delete {} that no owner names",
-        (unproved, RefusalReason.UNSURE,
+        (unproved_groups, RefusalReason.UNSURE,
          "not every owner was read: another application may use these ledgers",
          "audit with every store of owners (--owners), declare the stores complete (--owners-complete), "
          "and plan again"),
-        (unsure, RefusalReason.UNSURE,
+        (unconfirmed_groups, RefusalReason.UNSURE,
          "no two runs at least 4 hours (a rollover) apart confirm it: a broker may still add the ledger "
          "to a topic",
          "audit again, later by at least --owner-grace and 4 hours, and plan again"),
-        (written, RefusalReason.LIVE_WRITER, "these ledgers are not closed: a writer may have them open",
+        (open_groups, RefusalReason.LIVE_WRITER, "these ledgers are not closed: a writer may have them open",
          "let their application close them first"),
     )  # fmt: skip
 
@@ -164,8 +164,8 @@ def _delete_steps(situation: Situation, groups: FindingGroups) -> Iterator[PlanS
     if allowed is None:
         return
     rows = ledgers_of(situation.run, groups.ledgers)
-    permitted = ledgers_of_permission(allowed)
-    ids = [id for id in groups.ledgers if id in rows and id in permitted]
+    permitted_ids = ledgers_of_permission(allowed)
+    ids = [id for id in groups.ledgers if id in rows and id in permitted_ids]
     if not ids:
         return
     count = groups.count - sum(step.ledger_count for step in refused_steps)

@@ -20,9 +20,9 @@ from auditor.plan.replication_steps import (
     AUTORECOVERY_RUNS,
     REFUSAL_TEXTS,
     LackingCopies,
-    copy_each,
+    copy_each_ledger,
     copy_steps,
-    fault_of,
+    refusal_of_copy,
     sort_findings,
     wait_step,
 )
@@ -70,42 +70,44 @@ def replication_steps(situation: Situation) -> Steps:
 
 def _lost_bookie_steps(situation: Situation, lacking_copies: LackingCopies) -> Steps:
     """Yield steps for the ledgers of lost bookies, except bookies that another step starts."""
-    groups = _exclude_starting(situation, situation.by_bookie("on-unregistered-bookie"))
-    unmarked_groups = _exclude_starting(situation, situation.by_bookie("mark-missing"))
+    groups = _without_starting_bookies(situation, situation.by_bookie("on-unregistered-bookie"))
+    unmarked_groups = _without_starting_bookies(situation, situation.by_bookie("mark-missing"))
     if not groups:
         return
-    causes = {blocker.cause for blocker in situation.queue.blockers}
-    lost = sorted({*groups, *unmarked_groups})
+    causes = {blocker.cause for blocker in situation.auto_recovery.blockers}
+    lost_ids = sorted({*groups, *unmarked_groups})
     plan_findings = tuple(
-        finding for bookie in lost for finding in _bookie_findings(bookie, groups, unmarked_groups)
+        finding for bookie in lost_ids for finding in _bookie_findings(bookie, groups, unmarked_groups)
     )
-    title = f"copy the ledgers of {first_names(lost, _NAMES_SHOWN)}"
+    title = f"copy the ledgers of {first_names(lost_ids, _NAMES_SHOWN)}"
     if Cause.REPLICATION_OFF in causes:
-        problem = CAUSE_TEXTS[Cause.REPLICATION_OFF][0]
+        problem_text = CAUSE_TEXTS[Cause.REPLICATION_OFF][0]
         way_out = "find out who switched AutoRecovery off, and why"
         if (refusal := _find_cluster_refusal(situation)) is None:
             way_out += ", then switch it on again, and plan again"
         else:
             way_out += f"; leave it off, because it would copy every marked ledger: {refusal.sentence}"
-        yield refuse(ActionKind.RECOVER, RefusalReason.SWITCHED_OFF, title, problem, way_out, plan_findings)
+        yield refuse(
+            ActionKind.RECOVER, RefusalReason.SWITCHED_OFF, title, problem_text, way_out, plan_findings
+        )
     elif causes:
         yield from _recover_all(
-            situation, lost, plan_findings, causes, _highest_urgency(groups, unmarked_groups)
+            situation, lost_ids, plan_findings, causes, _highest_urgency(groups, unmarked_groups)
         )
-    elif situation.queue.doubts:
-        problem = "marks of under-replication were not read: the state of AutoRecovery is unknown"
+    elif situation.auto_recovery.doubts:
+        problem_text = "marks of under-replication were not read: the state of AutoRecovery is unknown"
         yield refuse(
-            ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, title, problem, "audit again", plan_findings
+            ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, title, problem_text, "audit again", plan_findings
         )
     else:
         if sure_groups := {bookie: group for bookie, group in unmarked_groups.items() if group.sure}:
-            yield from _mark_again(situation, sure_groups)
+            yield from _mark_ledgers_again(situation, sure_groups)
         for bookie, group in unmarked_groups.items():
             if not group.sure:
                 why, way_out = REFUSAL_TEXTS[RefusalReason.UNSURE]
                 title = f"mark the ledgers of {bookie}"
                 yield refuse(ActionKind.RECOVER, RefusalReason.UNSURE, title, why, way_out, group.named())
-        marks_by_bookie = situation.marks_of([bookie for bookie in lost if bookie not in unmarked_groups])
+        marks_by_bookie = situation.marks_of([bookie for bookie in lost_ids if bookie not in unmarked_groups])
         for bookie, (count, ledgers) in marks_by_bookie.items():
             waiting_groups = lacking_copies.waiting.pop(bookie, FindingGroups())
             ledgers = list(dict.fromkeys([*waiting_groups.ledgers, *ledgers]))[:MAX_LEDGERS]
@@ -115,7 +117,9 @@ def _lost_bookie_steps(situation: Situation, lacking_copies: LackingCopies) -> S
             )
 
 
-def _exclude_starting(situation: Situation, groups: Mapping[str, FindingGroups]) -> dict[str, FindingGroups]:
+def _without_starting_bookies(
+    situation: Situation, groups: Mapping[str, FindingGroups]
+) -> dict[str, FindingGroups]:
     return {bookie: group for bookie, group in groups.items() if bookie not in situation.starting}
 
 
@@ -128,21 +132,23 @@ def _highest_urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
     return min(urgencies, key=lambda urgency: urgency.rank, default=Urgency.REST)
 
 
-def _held_ledgers(situation: Situation, lost: Sequence[str]) -> list[int]:
+def _held_ledgers(situation: Situation, lost_ids: Sequence[str]) -> list[int]:
     """Return the first ledgers of these bookies on which a hold forbids copying."""
-    keys = (hold.key for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER))
+    hold_keys = (hold.key for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER))
     held_ids: list[int] = []
-    while part_ids := list(islice((int(key[2:]) for key in keys if key.startswith("0/")), MAX_LEDGERS)):
-        rows = ledgers_of(situation.run, set(part_ids))
-        held_ids += [id for id, row in rows.items() if row.members & {*lost}]
+    while batch_ids := list(
+        islice((int(hold_key[2:]) for hold_key in hold_keys if hold_key.startswith("0/")), MAX_LEDGERS)
+    ):
+        rows = ledgers_of(situation.run, set(batch_ids))
+        held_ids += [id for id, row in rows.items() if row.members & {*lost_ids}]
         if len(held_ids) >= MAX_LEDGERS:
             break
     return sorted(set(held_ids))[:MAX_LEDGERS]
 
 
-def _copy_one_by_one(
+def _copy_each_ledger(
     situation: Situation,
-    lost: Sequence[str],
+    lost_ids: Sequence[str],
     findings: tuple[PlanFinding, ...],
     urgency: Urgency,
     held_ids: Sequence[int],
@@ -152,25 +158,27 @@ def _copy_one_by_one(
 
     One command for all ledgers of a bookie would copy the ledgers on hold too.
     """
-    title = f"copy {{}} off {first_names(lost, _NAMES_SHOWN)}"
-    _, refused_steps = permit_each_ledger(situation.run, ActionKind.RECOVER, title, findings, lost, held_ids)
+    title = f"copy {{}} off {first_names(lost_ids, _NAMES_SHOWN)}"
+    _, refused_steps = permit_each_ledger(
+        situation.run, ActionKind.RECOVER, title, findings, lost_ids, held_ids
+    )
     yield from refused_steps
     skipped_ids = np.concatenate([excluded_ids, np.array(held_ids, np.int64)])
-    for bookie in lost:
+    for bookie in lost_ids:
         rows = list(ledgers_naming(situation.run, [bookie], MAX_LEDGERS, excluded_ids=skipped_ids))
-        copyable_rows = [row for row in rows if fault_of(situation, bookie, row) is None]
-        yield from copy_each(situation, bookie, findings, copyable_rows, urgency)
+        copyable_rows = [row for row in rows if refusal_of_copy(situation, bookie, row) is None]
+        yield from copy_each_ledger(situation, bookie, findings, copyable_rows, urgency)
         skipped_ids = np.concatenate([skipped_ids, np.array([row.ledger_id for row in rows], np.int64)])
 
 
-def _mark_again(situation: Situation, unmarked_groups: Mapping[str, FindingGroups]) -> Steps:
+def _mark_ledgers_again(situation: Situation, unmarked_groups: Mapping[str, FindingGroups]) -> Steps:
     bookies = sorted(unmarked_groups)
     findings = [finding for bookie in bookies for finding in unmarked_groups[bookie].named()]
     urgency = _highest_urgency(unmarked_groups)
     held_ids = _held_ledgers(situation, bookies)
     # The auditor marks the ledgers of every bookie that is lost, of others than these too.
     if held_ids or _find_cluster_refusal(situation) is not None:
-        yield from _copy_one_by_one(
+        yield from _copy_each_ledger(
             situation, bookies, tuple(findings), urgency, held_ids, situation.marks.ids
         )
         return
@@ -204,7 +212,7 @@ def _mark_again(situation: Situation, unmarked_groups: Mapping[str, FindingGroup
 
 def _recover_all(
     situation: Situation,
-    lost: Sequence[str],
+    lost_ids: Sequence[str],
     findings: tuple[PlanFinding, ...],
     causes: set[Cause],
     urgency: Urgency,
@@ -213,13 +221,13 @@ def _recover_all(
 
     A rehearsal of their decommission finds the ledgers that cannot be copied.
     """
-    rehearsal, sums = rehearse_by_ledger(situation.run, lost)
-    stuck_ids = sums.stuck()
+    rehearsal, trial_sums = rehearse_by_ledger(situation.run, lost_ids)
+    blocked_ids = trial_sums.blocked_ids_of_store()
     trial = rehearsal.together
-    names = first_names(lost, _NAMES_SHOWN)
+    names = first_names(lost_ids, _NAMES_SHOWN)
     for blocker in trial.blockers:
         if blocker.cause in OF_LEDGERS:
-            yield _refuse_blocked(situation, lost, blocker, findings)
+            yield _refuse_blocked(situation, lost_ids, blocker, findings)
     if trial.work.open_ends:
         yield refuse(
             ActionKind.RECOVER, RefusalReason.LIVE_WRITER,
@@ -231,43 +239,45 @@ def _recover_all(
     if not trial.work.ledgers - trial.work.open_ends:
         return
     # One command copies all ledgers of a bookie, those too that must not be copied.
-    if (held_ids := _held_ledgers(situation, lost)) or _has_no_digest(situation, lost, stuck_ids):
-        yield from _copy_one_by_one(situation, lost, findings, urgency, held_ids, stuck_ids)
+    if (held_ids := _held_ledgers(situation, lost_ids)) or _has_no_digest(situation, lost_ids, blocked_ids):
+        yield from _copy_each_ledger(situation, lost_ids, findings, urgency, held_ids, blocked_ids)
         return
-    rows = list(ledgers_naming(situation.run, lost, MAX_LEDGERS, excluded_ids=stuck_ids))
+    rows = list(ledgers_naming(situation.run, lost_ids, MAX_LEDGERS, excluded_ids=blocked_ids))
     title = f"copy the ledgers of {names} to other bookies, without AutoRecovery"
     ids = [row.ledger_id for row in rows]
-    allowed, refused_steps = permit_each_ledger(situation.run, ActionKind.RECOVER, title, findings, lost, ids)
+    allowed, refused_steps = permit_each_ledger(
+        situation.run, ActionKind.RECOVER, title, findings, lost_ids, ids
+    )
     yield from refused_steps
     if allowed is None or refused_steps:
         return
     why = "; ".join(CAUSE_TEXTS[cause][0] for cause in sorted(causes))
     yield make_step(
-        allowed, title, findings, procedures.COPY_ALL_LEDGERS.filled(allowed, {"BOOKIE": ",".join(lost)}),
-        urgency=urgency, bookie_id=lost[0] if len(lost) == 1 else None,
+        allowed, title, findings, procedures.COPY_ALL_LEDGERS.filled(allowed, {"BOOKIE": ",".join(lost_ids)}),
+        urgency=urgency, bookie_id=lost_ids[0] if len(lost_ids) == 1 else None,
         effect=f"no closed ledger with copies elsewhere names {names} any more. AutoRecovery: {why}",
         bytes=trial.work.copied_bytes,
         risk="danger; the command takes no lock, closes ledgers in recovery, and copies "
         "at full speed without -rate",
         undo="none is needed: only entries with another copy are deleted",
         needs=[
-            f"{names} will not be back with its disks{_start_alternative(situation, lost)}",
+            f"{names} will not be back with its disks{_start_alternative(situation, lost_ids)}",
             *(
-                f"preferably: {_find_way_out(situation, lost, cause)}"
+                f"preferably: {_find_way_out(situation, lost_ids, cause)}"
                 for cause in sorted(causes)
                 if cause in _WAYS_OUT
             ),
         ],
         ledgers=[row.planned() for row in rows], ledger_count=_count_ledgers(rows, trial.work.ledgers),
         expires=situation.facts.scan_time + EXPIRY_MS,
-        requires=[Condition(Fact.REGISTERED, bookie, "no") for bookie in lost],
-        done_when=[Condition(Fact.NAMES, bookie, "no") for bookie in lost],
+        requires=[Condition(Fact.REGISTERED, bookie, "no") for bookie in lost_ids],
+        done_when=[Condition(Fact.NAMES, bookie, "no") for bookie in lost_ids],
     )  # fmt: skip
 
 
-def _find_start_refusal(situation: Situation, lost: Sequence[str]) -> Refused | None:
+def _find_start_refusal(situation: Situation, lost_ids: Sequence[str]) -> Refused | None:
     """Return why one of these bookies must not be started; None if all may be started."""
-    answers = (permit(situation.run, ActionKind.START, [bookie_object(bookie)]) for bookie in lost)
+    answers = (permit(situation.run, ActionKind.START, [bookie_object(bookie)]) for bookie in lost_ids)
     return next((answer for answer in answers if isinstance(answer, Refused)), None)
 
 
@@ -277,28 +287,28 @@ def _find_cluster_refusal(situation: Situation) -> Refused | None:
     return answer if isinstance(answer, Refused) else None
 
 
-def _start_alternative(situation: Situation, lost: Sequence[str]) -> str:
+def _start_alternative(situation: Situation, lost_ids: Sequence[str]) -> str:
     """Return the end of the condition that bookies will not come back: what to do if they will."""
-    if (refusal := _find_start_refusal(situation, lost)) is None:
+    if (refusal := _find_start_refusal(situation, lost_ids)) is None:
         return ": otherwise start it, and copy nothing"
     return f"; do not start it as it is: {refusal.sentence}"
 
 
-def _find_way_out(situation: Situation, lost: Sequence[str], cause: Cause) -> str:
+def _find_way_out(situation: Situation, lost_ids: Sequence[str], cause: Cause) -> str:
     """Return what to do about a cause; the text suggests only permitted actions."""
-    if cause in _REMEDY_WITHOUT_START and (refusal := _find_start_refusal(situation, lost)) is not None:
+    if cause in _REMEDY_WITHOUT_START and (refusal := _find_start_refusal(situation, lost_ids)) is not None:
         return f"{_REMEDY_WITHOUT_START[cause]}; do not start it as it is: {refusal.sentence}"
     if cause in _CLUSTER_WIDE_REMEDIES and (refusal := _find_cluster_refusal(situation)) is not None:
         return f"do not turn AutoRecovery on: it would copy every marked ledger: {refusal.sentence}"
     return _WAYS_OUT[cause]
 
 
-def _has_no_digest(situation: Situation, lost: Sequence[str], stuck_ids: Longs) -> bool:
-    """Return whether one of the first ledgers on ``lost`` bookies has neither digest type nor password.
+def _has_no_digest(situation: Situation, lost_ids: Sequence[str], blocked_ids: Longs) -> bool:
+    """Return whether one of the first ledgers on ``lost_ids`` bookies has neither digest type nor password.
 
-    Ledgers in ``stuck_ids`` do not count.
+    Ledgers in ``blocked_ids`` do not count.
     """
-    rows = ledgers_naming(situation.run, lost, MAX_LEDGERS, excluded_ids=stuck_ids)
+    rows = ledgers_naming(situation.run, lost_ids, MAX_LEDGERS, excluded_ids=blocked_ids)
     return any(row.digest_type is None for row in rows)
 
 
@@ -308,11 +318,11 @@ def _count_ledgers(listed_rows: Sequence[LedgerRow], count: int) -> int:
 
 
 def _refuse_blocked(
-    situation: Situation, lost: Sequence[str], blocker: Blocker, findings: tuple[PlanFinding, ...]
+    situation: Situation, lost_ids: Sequence[str], blocker: Blocker, findings: tuple[PlanFinding, ...]
 ) -> RefusedStep:
-    names = first_names(lost, _NAMES_SHOWN)
+    names = first_names(lost_ids, _NAMES_SHOWN)
     return refuse(
         ActionKind.RECOVER, _REASONS[blocker.cause], f"copy {plural(blocker.ledgers, 'ledger')} off {names}",
-        CAUSE_TEXTS[blocker.cause][0], _find_way_out(situation, lost, blocker.cause), findings,
+        CAUSE_TEXTS[blocker.cause][0], _find_way_out(situation, lost_ids, blocker.cause), findings,
         [int(sample.ledger_id) for sample in blocker.samples], blocker.ledgers,
     )  # fmt: skip

@@ -37,22 +37,22 @@ MAX_REFUSED_SHOWN = 5
 """Largest number of ledgers that a refusal names."""
 
 
-def takes_bookie(bookie: str) -> bool:
+def is_valid_argument(bookie: str) -> bool:
     """Return whether the shell's cookie commands accept a bookie id: only a printable host:port.
 
-    >>> takes_bookie("bk-1:3181"), takes_bookie("bookie-a")
+    >>> is_valid_argument("bk-1:3181"), is_valid_argument("bookie-a")
     (True, False)
     """
     return bookie.isprintable() and HOST_PORT.fullmatch(bookie) is not None
 
 
-def file_name(bookie: str, suffix: str) -> str:
+def file_name(bookie: str, file_suffix: str) -> str:
     """Return a file name for a bookie, quoted for a shell.
 
     >>> file_name("bk-1:3181", "cookie")
     'bk-1_3181.cookie'
     """
-    return shlex.quote(bookie.replace(":", "_").replace("/", "_") + f".{suffix}")
+    return shlex.quote(bookie.replace(":", "_").replace("/", "_") + f".{file_suffix}")
 
 
 def make_step(
@@ -142,12 +142,12 @@ def permit_each_ledger(
     for answer in refusals:
         refusals_by_reason.setdefault(_refusal_reasons(answer), []).append(answer)
     count = {
-        key: sum(len(_refused_ledgers(answer)) for answer in answers)
-        for key, answers in refusals_by_reason.items()
+        reason_key: sum(len(_refused_ledgers(answer)) for answer in answers)
+        for reason_key, answers in refusals_by_reason.items()
     }
     steps = [
-        refuse_held(answers, title.format(plural(count[key], "ledger")), findings)
-        for key, answers in refusals_by_reason.items()
+        refuse_held(answers, title.format(plural(count[reason_key], "ledger")), findings)
+        for reason_key, answers in refusals_by_reason.items()
     ]
     return allowed, steps
 
@@ -165,7 +165,7 @@ def refuse_held(answers: Sequence[Refused], title: str, findings: Sequence[PlanF
     remainder = (
         f"; and {plural(len(answers) - 1, 'ledger')} more for the same reasons" if len(answers) > 1 else ""
     )
-    ledgers = [key for answer in answers for key in _refused_ledgers(answer)]
+    ledgers = [reason_key for answer in answers for reason_key in _refused_ledgers(answer)]
     return RefusedStep(
         refusal.kind, reason, title, refusal.sentence + remainder, refusal.way_out, tuple(findings),
         len(ledgers), tuple(ledgers[:MAX_REFUSED_SHOWN]), _refusal_reasons(refusal),
@@ -179,7 +179,7 @@ def _refusal_reasons(answer: Refused) -> tuple[str, ...]:
 def _refused_ledgers(answer: Refused) -> list[str]:
     """Return the ids of the ledgers of scope 0 in an answer of the gate, decimal."""
     keys = (object.key for object in answer.objects if object.kind is HoldObject.LEDGER)
-    return [key.removeprefix("0/") for key in keys]
+    return [reason_key.removeprefix("0/") for reason_key in keys]
 
 
 def refuse(
@@ -197,8 +197,8 @@ def refuse(
     ``ledger_count`` is the number of all refused ledgers; None if ``ledgers`` has all of them.
     """
     count = len(ledgers) if ledger_count is None else ledger_count
-    shown = tuple(str(ledger_id) for ledger_id in ledgers[:MAX_REFUSED_SHOWN])
-    return RefusedStep(kind, reason, title, why, way_out, tuple(findings), count, shown)
+    shown_ids = tuple(str(ledger_id) for ledger_id in ledgers[:MAX_REFUSED_SHOWN])
+    return RefusedStep(kind, reason, title, why, way_out, tuple(findings), count, shown_ids)
 
 
 _COLUMNS = (
@@ -263,16 +263,16 @@ def ledgers_naming(
         max_count,
     )
     for batch in _read_listed(run):
-        selection = batch.filter(pc.invert(pc.is_in(batch["ledger_id"], excluded_array)))
-        selection = (
-            selection.filter(pc.fill_null(pc.equal(selection["state"], "CLOSED"), False))
+        batch_rows = batch.filter(pc.invert(pc.is_in(batch["ledger_id"], excluded_array)))
+        batch_rows = (
+            batch_rows.filter(pc.fill_null(pc.equal(batch_rows["state"], "CLOSED"), False))
             if only_closed
-            else selection
+            else batch_rows
         )
-        ensembles = selection["segments"].flatten().field("ensemble")
-        parents = pc.list_parent_indices(selection["segments"]).take(pc.list_parent_indices(ensembles))
-        rows = np.unique(parents.filter(pc.is_in(ensembles.flatten(), bookie_array)).to_numpy())
-        for row in selection.take(pa.array(rows[:row_limit], pa.int64())).to_pylist():
+        ensembles = batch_rows["segments"].flatten().field("ensemble")
+        segment_rows = pc.list_parent_indices(batch_rows["segments"]).take(pc.list_parent_indices(ensembles))
+        rows = np.unique(segment_rows.filter(pc.is_in(ensembles.flatten(), bookie_array)).to_numpy())
+        for row in batch_rows.take(pa.array(rows[:row_limit], pa.int64())).to_pylist():
             yield _parse_row(row)
         row_limit -= min(row_limit, len(rows))
         if not row_limit:
@@ -286,11 +286,13 @@ def _read_listed(run: RunReader) -> Iterator[pa.RecordBatch]:
 
 def _parse_row(row: dict[str, Any]) -> LedgerRow:
     ensembles = tuple(tuple(segment["ensemble"]) for segment in row["segments"] or ())
-    size = max(row["length"] or 0, 0) * (row["write_quorum"] or 0)
-    return LedgerRow(row["ledger_id"], row["version"], row["state"], size, ensembles, row["digest_type"])
+    stored_bytes = max(row["length"] or 0, 0) * (row["write_quorum"] or 0)
+    return LedgerRow(
+        row["ledger_id"], row["version"], row["state"], stored_bytes, ensembles, row["digest_type"]
+    )
 
 
-def listed_of(run: RunReader, ids: Sequence[int]) -> tuple[PlannedLedger, ...]:
+def planned_ledgers(run: RunReader, ids: Sequence[int]) -> tuple[PlannedLedger, ...]:
     """Return ledgers in the form of a plan; a ledger that the store lacks has neither version nor state."""
     rows = ledgers_of(run, ids)
     return tuple(rows[id].planned() if id in rows else PlannedLedger(str(id), None, None) for id in ids)

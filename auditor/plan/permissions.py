@@ -46,8 +46,8 @@ def without_run(step: PlanStep) -> StepPermission:
 
     The step is permitted if the gate permitted it when the plan was made.
     """
-    was_asked = step.was_permitted or step.kind is ActionKind.WAIT
-    return StepPermission() if was_asked else StepPermission(unknown=(_NO_RUN_REASON,))
+    was_permitted = step.was_permitted or step.kind is ActionKind.WAIT
+    return StepPermission() if was_permitted else StepPermission(unknown=(_NO_RUN_REASON,))
 
 
 def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
@@ -63,13 +63,13 @@ def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
     answers += _refuse_hand_actions(step, run)
     by_ledger: tuple[Refused, ...] = ()
     if not isinstance(step_answer, Refused):
-        ledgers = [ledger(int(planned.ledger_id)) for planned in step.ledgers]
+        ledgers = [ledger(int(planned_ledger.ledger_id)) for planned_ledger in step.ledgers]
         _, refusals = permit_ledgers(run, step.kind, (), ledgers)
         # That nobody owns a ledger was proved for the plan, and is a condition of the step (`Fact.UNOWNED`).
         # The proof of earlier versions was less: it did not need every owner, and two runs a rollover apart.
         by_ledger = tuple(answer for answer in refusals if answer.holds)
         answers += [answer for answer in refusals if not answer.holds and not step.was_permitted]
-        if _copies_all(step):
+        if _copies_all_ledgers(step):
             answers += by_ledger  # one command copies the held ledgers too
             is_listed = len(step.ledgers) == step.ledger_count
             if not is_listed and not by_ledger and (hold := run.holds.first_of_ledgers(step.kind)):
@@ -114,7 +114,7 @@ def _is_cluster_wide(step: PlanStep) -> bool:
     return any(command.role is CommandRole.DO and is_cluster_wide(command.text) for command in step.commands)
 
 
-def _copies_all(step: PlanStep) -> bool:
+def _copies_all_ledgers(step: PlanStep) -> bool:
     """Return whether a command of the step copies all ledgers of a bookie, ledgers on hold included."""
     command_words = [command.text.split() for command in step.commands if command.role is CommandRole.DO]
     return step.kind is ActionKind.RECOVER and any("-l" not in words for words in command_words)
@@ -136,23 +136,26 @@ def forbid_last_stops(
         registered_bookies: The bookies that run now.
         joint_holders: Returns the sets of stopping bookies that alone serve an entry together.
     """
-    pairs, running_bookies = list(steps), frozenset(registered_bookies)
-    stops_by_step = {step.number: _stopped_bookies(step, running_bookies) for step, _ in pairs}
+    steps_and_checks, running_bookies = list(steps), frozenset(registered_bookies)
+    stops_by_step = {step.number: _stopped_bookies(step, running_bookies) for step, _ in steps_and_checks}
     stopping_bookies = sorted(
-        {name for step, check in pairs if _is_open(check) for name in stops_by_step[step.number]}
+        {name for step, check in steps_and_checks if _is_open(check) for name in stops_by_step[step.number]}
     )
     stop_set = StopSet(joint_holders(stopping_bookies) if len(stopping_bookies) > 1 else ())
-    answers = {step.number: check for step, check in pairs}
-    for step, check in sorted(pairs, key=lambda pair: (_restarts_bookie(pair[0]), pair[0].number)):
+    answers = {step.number: check for step, check in steps_and_checks}
+    for step, check in sorted(
+        steps_and_checks,
+        key=lambda step_and_check: (_restarts_bookie(step_and_check[0]), step_and_check[0].number),
+    ):
         names = stops_by_step[step.number]
         if not names or not _is_open(check):
             continue
         if holders := stop_set.last_holders(*names):
-            why = (*check.why, f"not permitted: {why_last_of_set(holders)}")
-            answers[step.number] = replace(check, state=StepState.CHANGED, why=why)
+            reasons = (*check.why, f"not permitted: {why_last_of_set(holders)}")
+            answers[step.number] = replace(check, state=StepState.CHANGED, why=reasons)
         elif check.state is StepState.TRUE and not _restarts_bookie(step):
             stop_set.add(*names)
-    return tuple(answers[step.number] for step, _ in pairs)
+    return tuple(answers[step.number] for step, _ in steps_and_checks)
 
 
 def _is_open(check: StepCheck) -> bool:

@@ -52,7 +52,7 @@ from auditor.sources.regular_file import read_regular, read_toml
 MAX_INLINE_LEDGERS = 20
 """Largest number of ledgers of a step in PLAN.toml itself. A longer list is in a file of its own."""
 
-_MANY_COPIES = 1 << 30
+_UNKNOWN_COPIES_RANK = 1 << 30
 """Number by which a step with an unknown number of copies is sorted: more copies than any entry has."""
 _LINE_WIDTH = 96
 _TIME_KEYS = ("scan_time", "expires")
@@ -66,25 +66,25 @@ def write_plan(plan: RepairPlan, path: str) -> list[str]:
     Raises:
         OSError: a file could not be written.
     """
-    target, written_paths = Path(path), []
+    plan_path, written_paths = Path(path), []
     files: dict[int, str] = {}
     for step in plan.steps:
         if len(step.ledgers) > MAX_INLINE_LEDGERS:
-            name = f"{target.stem}.{step.kind}-{step.number}.csv"
+            name = f"{plan_path.stem}.{step.kind}-{step.number}.csv"
             files[step.number] = name
             text = _format_ledger_list(step.ledgers)
-            write_whole(str(target.with_name(name)), lambda stream, text=text: stream.write(text))  # type: ignore[misc]
-            written_paths.append(str(target.with_name(name)))
+            write_whole(str(plan_path.with_name(name)), lambda stream, text=text: stream.write(text))  # type: ignore[misc]
+            written_paths.append(str(plan_path.with_name(name)))
     write_whole(path, lambda stream: stream.write(plan_toml(plan, files).encode()))
     return [*written_paths, path]
 
 
 def plan_toml(plan: RepairPlan, files: Mapping[int, str] | None = None) -> str:
     """Return the text of PLAN.toml; ``files`` maps a step's number to the file with its ledgers."""
-    return "\n".join(_sections(plan, files or {}))
+    return "\n".join(_toml_sections(plan, files or {}))
 
 
-def _sections(plan: RepairPlan, files: Mapping[int, str]) -> Iterator[str]:
+def _toml_sections(plan: RepairPlan, files: Mapping[int, str]) -> Iterator[str]:
     value = {
         name: field_value for name, field_value in asdict(plan).items() if name not in ("steps", "refused")
     }
@@ -134,7 +134,9 @@ def _format_ledger_list(ledgers: tuple[PlannedLedger, ...]) -> bytes:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(_COLUMNS)
-    rows.writerows(("" if cell is None else cell for cell in _ledger_row(ledger)) for ledger in ledgers)
+    rows.writerows(
+        ("" if cell_value is None else cell_value for cell_value in _ledger_row(ledger)) for ledger in ledgers
+    )
     return text.getvalue().encode()
 
 
@@ -229,9 +231,9 @@ _KINDS = list(ActionKind)
 def _sort_key(step: PlanStep) -> tuple[int, int, int, int, str, str]:
     """Return the sort key of a step: urgency, kind, copies (fewest first), then ledgers (most first)."""
     urgency = Urgency(step.urgency or Urgency.REST).rank
-    copies = _MANY_COPIES if step.fewest_copies is None else step.fewest_copies
+    copies_rank = _UNKNOWN_COPIES_RANK if step.fewest_copies is None else step.fewest_copies
     kind = _KINDS.index(step.kind)
-    return urgency, kind, copies, -step.ledger_count, step.bookie_id or "", step.about
+    return urgency, kind, copies_rank, -step.ledger_count, step.bookie_id or "", step.about
 
 
 def make_plan(run: RunReader) -> RepairPlan:
@@ -243,7 +245,7 @@ def make_plan(run: RunReader) -> RepairPlan:
         RunError: a table of the run is missing or broken.
     """
     situation = Situation(run)
-    all_steps = [step for maker in _STEP_MAKERS for step in maker(situation)]
+    all_steps = [step for step_maker in _STEP_MAKERS for step in step_maker(situation)]
     steps = sorted((step for step in all_steps if isinstance(step, PlanStep)), key=_sort_key)
     report = run.report
     return RepairPlan(

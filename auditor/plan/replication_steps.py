@@ -68,9 +68,11 @@ def copy_steps(situation: Situation, lacking_copies: LackingCopies) -> Steps:
     for bookie, groups in sorted(lacking_copies.waiting.items()):
         yield from wait_step(situation, bookie, groups.named(), groups, groups.ledgers, groups.count)
     for reason, groups in lacking_copies.refused.items():
-        outside_copies = situation.copies_outside(groups.ledgers) if reason is RefusalReason.NO_COPY else {}
+        outside_copies = (
+            situation.stored_copies_outside(groups.ledgers) if reason is RefusalReason.NO_COPY else {}
+        )
         if outside_copies:
-            yield _refuse_outside(groups, outside_copies)
+            yield _refuse_copies_outside(groups, outside_copies)
         ledgers = [ledger for ledger in groups.ledgers if ledger not in outside_copies]
         if count := groups.count - len(outside_copies):
             why, way_out = REFUSAL_TEXTS[reason]
@@ -78,7 +80,7 @@ def copy_steps(situation: Situation, lacking_copies: LackingCopies) -> Steps:
             yield refuse(ActionKind.RECOVER, reason, title, why, way_out, groups.named(), ledgers, count)
 
 
-def _refuse_outside(groups: FindingGroups, outside_copies: Mapping[int, Sequence[str]]) -> RefusedStep:
+def _refuse_copies_outside(groups: FindingGroups, outside_copies: Mapping[int, Sequence[str]]) -> RefusedStep:
     """Return the refusal for ledgers whose last copies are on bookies outside all their segments.
 
     ``outside_copies`` has these bookies by ledger.
@@ -109,12 +111,12 @@ def _refuse_outside(groups: FindingGroups, outside_copies: Mapping[int, Sequence
 
 def _copy_before_stop(situation: Situation, lacking_copies: LackingCopies) -> Steps:
     """Yield copies of ledgers that depend on a bookie that should stop, unless another step copies them."""
-    covered_ids = {ledger for groups in lacking_copies.copied.values() for ledger in groups.ledgers}
-    covered_ids |= {ledger for groups in lacking_copies.waiting.values() for ledger in groups.ledgers}
+    planned_ids = {ledger for groups in lacking_copies.copied.values() for ledger in groups.ledgers}
+    planned_ids |= {ledger for groups in lacking_copies.waiting.values() for ledger in groups.ledgers}
     ledgers_by_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
     for dependent_ledger in situation.dependent_ledgers.values():
-        left_to_workers = situation.works and dependent_ledger.copy_off in situation.lost
-        if dependent_ledger.ledger_id not in covered_ids and not left_to_workers:
+        is_left_to_workers = situation.works and dependent_ledger.copy_off in situation.lost
+        if dependent_ledger.ledger_id not in planned_ids and not is_left_to_workers:
             ledgers_by_pair[dependent_ledger.bookie_id, dependent_ledger.copy_off].append(
                 dependent_ledger.ledger_id
             )
@@ -122,10 +124,12 @@ def _copy_before_stop(situation: Situation, lacking_copies: LackingCopies) -> St
     for (bookie, copy_off), ledgers in sorted(ledgers_by_pair.items()):
         findings = situation.copy_before_stop[bookie].named()
         copyable_rows = [
-            rows[id] for id in ledgers if id in rows and fault_of(situation, copy_off, rows[id]) is None
+            rows[id]
+            for id in ledgers
+            if id in rows and refusal_of_copy(situation, copy_off, rows[id]) is None
         ]
-        yield from copy_each(
-            situation, copy_off, findings, copyable_rows, Urgency.DESTROYS_DATA, before_stop=bookie
+        yield from copy_each_ledger(
+            situation, copy_off, findings, copyable_rows, Urgency.DESTROYS_DATA, stopping_bookie=bookie
         )
 
 
@@ -155,20 +159,22 @@ REFUSAL_TEXTS = {
 def sort_findings(situation: Situation) -> LackingCopies:
     """Sort the findings about ledgers that lack copies by the action that they require."""
     lacking_copies = LackingCopies()
-    for row in situation.asking("entry-lost", "below-ack-quorum", "below-write-quorum", "mark-stuck"):
+    for row in situation.findings_of_checks(
+        "entry-lost", "below-ack-quorum", "below-write-quorum", "mark-stuck"
+    ):
         situation.addressed[row["id"]] += 1
         if recoverable_copies(row):
             continue  # its entries are in entry logs: `rebuild_indexes` has the step
         lacking_bookie = _find_lacking_bookie(situation, row)
         if row["scope_id"] or row["ledger_id"] < 0:
             lacking_copies.refused[RefusalReason.NOT_BY_SHELL].add(row)
-        elif _lacks_for_exchange(situation, row):
+        elif _lacks_exchanged_disk(situation, row):
             lacking_copies.refused[RefusalReason.DISKS_EXCHANGED].add(row)
         elif row["id"] == "entry-lost" or lacking_bookie is None:
             lacking_copies.refused[RefusalReason.NO_COPY].add(row)
         elif row["confidence"] != Confidence.CONFIRMED:
             lacking_copies.refused[RefusalReason.UNSURE].add(row)
-        elif row["id"] != "mark-stuck" and _is_young(situation, row["ledger_id"]):
+        elif row["id"] != "mark-stuck" and _is_recently_marked(situation, row["ledger_id"]):
             lacking_copies.waiting[lacking_bookie].add(row)
         elif situation.marks.locked(row["ledger_id"]):
             lacking_copies.refused[RefusalReason.LOCKED].add(row)
@@ -177,10 +183,10 @@ def sort_findings(situation: Situation) -> LackingCopies:
     return lacking_copies
 
 
-def _lacks_for_exchange(situation: Situation, row: Mapping[str, Any]) -> bool:
+def _lacks_exchanged_disk(situation: Situation, row: Mapping[str, Any]) -> bool:
     """Return whether disks or directories were exchanged at a bookie that lacks entries of the finding."""
     lacking_bookies = {replica["bookie_id"] for replica in row["missing"] or ()} | {*(row["unknown"] or ())}
-    return bool(lacking_bookies & situation.exchanged.keys())
+    return bool(lacking_bookies & situation.exchanged_disks.keys())
 
 
 def _find_lacking_bookie(situation: Situation, row: Mapping[str, Any]) -> str | None:
@@ -194,7 +200,7 @@ def _find_lacking_bookie(situation: Situation, row: Mapping[str, Any]) -> str | 
     return next(iter([*registered_names, *names]), None)
 
 
-def _is_young(situation: Situation, ledger: int) -> bool:
+def _is_recently_marked(situation: Situation, ledger: int) -> bool:
     """Return whether AutoRecovery will soon copy the ledger: its mark is young, or a worker has locked it."""
     marked_time = situation.marks.mark_time(ledger)
     latest_time = situation.facts.scan_time - EXPIRY_MS
@@ -230,8 +236,8 @@ def wait_step(
     yield from refused_steps
     if allowed is None:
         return
-    permitted = ledgers_of_permission(allowed)
-    queued = [ledger for ledger in ledgers if ledger in permitted]
+    permitted_rows = ledgers_of_permission(allowed)
+    queued = [ledger for ledger in ledgers if ledger in permitted_rows]
     count -= sum(step.ledger_count for step in refused_steps)
     yield make_step(
         allowed, title.format(plural(count, "ledger")), findings, procedures.LIST_MARKED.filled(allowed, {}),
@@ -255,14 +261,14 @@ def _copy_urgency(situation: Situation, urgency: Urgency, ledgers: Collection[in
 
 def _batch_groups(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[tuple[str, FindingGroups]]]:
     """Yield batches of (bookie, groups), each small enough for one look-up pass over the run's ledgers."""
-    batch: list[tuple[str, FindingGroups]] = []
+    group_batch: list[tuple[str, FindingGroups]] = []
     for bookie_groups in groups:
-        batch.append(bookie_groups)
-        if sum(len(groups_of_bookie.ledgers) for _, groups_of_bookie in batch) >= _BATCH_LEDGERS:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+        group_batch.append(bookie_groups)
+        if sum(len(groups_of_bookie.ledgers) for _, groups_of_bookie in group_batch) >= _BATCH_LEDGERS:
+            yield group_batch
+            group_batch = []
+    if group_batch:
+        yield group_batch
 
 
 def _copy_bookie_ledgers(
@@ -273,12 +279,12 @@ def _copy_bookie_ledgers(
     ledgers_by_fault: dict[tuple[RefusalReason, str, str], list[int]] = defaultdict(list)
     for ledger in groups.ledgers:
         row = rows.get(ledger)
-        if (fault := fault_of(situation, bookie, row)) is None and row is not None:
+        if (refusal_reason := refusal_of_copy(situation, bookie, row)) is None and row is not None:
             copyable_rows.append(row)
-        elif fault is not None:
-            ledgers_by_fault[fault].append(ledger)
+        elif refusal_reason is not None:
+            ledgers_by_fault[refusal_reason].append(ledger)
     unlisted_count = groups.count - len(groups.ledgers)
-    yield from copy_each(
+    yield from copy_each_ledger(
         situation, bookie, groups.named(), copyable_rows, groups.urgency, groups, unlisted_count
     )
     for (reason, why, way_out), ledgers in ledgers_by_fault.items():
@@ -286,7 +292,7 @@ def _copy_bookie_ledgers(
         yield refuse(ActionKind.RECOVER, reason, title, why, way_out, groups.named(), ledgers)
 
 
-def fault_of(
+def refusal_of_copy(
     situation: Situation, bookie: str, row: LedgerRow | None
 ) -> tuple[RefusalReason, str, str] | None:
     """Return why a ledger cannot be copied off a bookie (reason, words), and what to do; None if it can."""
@@ -313,7 +319,7 @@ def fault_of(
     return None
 
 
-def copy_each(
+def copy_each_ledger(
     situation: Situation,
     bookie: str,
     findings: Sequence[PlanFinding],
@@ -321,7 +327,7 @@ def copy_each(
     urgency: Urgency,
     groups: FindingGroups | None = None,
     unlisted_count: int = 0,
-    before_stop: str | None = None,
+    stopping_bookie: str | None = None,
 ) -> Steps:
     """Yield copies of single ledgers off a bookie if the gate permits them, and refusals of the others.
 
@@ -333,7 +339,7 @@ def copy_each(
         urgency: The urgency of the most urgent finding.
         groups: The findings, with the number of copies left. None if there are none about ledgers.
         unlisted_count: Number of further ledgers.
-        before_stop: The bookie that stops once these ledgers are copied. None if there is none.
+        stopping_bookie: The bookie that stops once these ledgers are copied. None if there is none.
     """
     title = f"copy {{}} off {bookie}"
     if not rows:
@@ -345,22 +351,22 @@ def copy_each(
     yield from refused_steps
     if allowed is None:
         return
-    may_copy = ledgers_of_permission(allowed)
-    permitted = [row for row in rows if row.ledger_id in may_copy]
+    permitted_ids = ledgers_of_permission(allowed)
+    permitted_rows = [row for row in rows if row.ledger_id in permitted_ids]
     # Stable: of equally needed ledgers those with the fewest copies stay first.
-    permitted.sort(key=lambda row: row.ledger_id not in situation.dependent_ledgers)
-    ledgers = [row.planned() for row in permitted]
+    permitted_rows.sort(key=lambda row: row.ledger_id not in situation.dependent_ledgers)
+    ledgers = [row.planned() for row in permitted_rows]
     count = len(ledgers) + unlisted_count
-    blanks = {"BOOKIE": bookie, **ledger_blanks([planned.ledger_id for planned in ledgers])}
+    blanks = {"BOOKIE": bookie, **ledger_blanks([planned_ledger.ledger_id for planned_ledger in ledgers])}
     unlocked_conditions = [Condition(Fact.LOCKED, "", "no")] if situation.facts.keeps_marks else []
-    reason = f"before {before_stop} stops" if before_stop else "which lacks entries"
+    reason = f"before {stopping_bookie} stops" if stopping_bookie else "which lacks entries"
     yield make_step(
         allowed, f"{title.format(plural(count, 'ledger'))}, {reason}", findings,
         procedures.COPY_LEDGER.filled(allowed, blanks),
-        urgency=_copy_urgency(situation, urgency, may_copy),
-        fewest_copies=groups.fewest_copies(may_copy) if groups else None,
+        urgency=_copy_urgency(situation, urgency, permitted_ids),
+        fewest_copies=groups.fewest_copies(permitted_ids) if groups else None,
         bookie_id=bookie, effect=f"another bookie has the copies of {bookie}, and the metadata names it",
-        bytes=sum(row.bytes for row in permitted),
+        bytes=sum(row.bytes for row in permitted_rows),
         risk=f"load; copies are made, the metadata is rewritten, and {bookie} deletes its own copies",
         undo="none is needed: only entries with another copy are deleted",
         ledgers=ledgers, ledger_count=count, expires=situation.facts.scan_time + EXPIRY_MS,

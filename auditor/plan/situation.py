@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from auditor.actions.stop_set import DANGERS, StopSet
-from auditor.decommission.rehearse import Queue, read_queue
+from auditor.actions.stop_set import DANGEROUS_CHECKS, StopSet
+from auditor.decommission.rehearse import AutoRecoveryState, read_auto_recovery
 from auditor.model.arrow import ds, pc
-from auditor.model.finding import Confidence, Urgency, no_standing
+from auditor.model.finding import Confidence, Urgency, no_change_status
 from auditor.model.plan import Condition, Fact, PlanFinding, UnplannedCount
 from auditor.model.states import TAKES_WRITES, GcReason, MarkRow
+from auditor.runs.change_status import statuses_in_order
 from auditor.runs.reader import RunReader
-from auditor.runs.standings import standings_in_order
 from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers, find_joint_holders
 from auditor.simulate.windows import Longs
 
@@ -147,8 +147,8 @@ class Situation:
         self.writable = frozenset(
             name for name, row in self.bookies.items() if row["registered"] in TAKES_WRITES
         )
-        self.queue: Queue = read_queue(run, self.lost)
-        self.works = not self.queue.blockers and not self.queue.doubts
+        self.auto_recovery: AutoRecoveryState = read_auto_recovery(run, self.lost)
+        self.works = not self.auto_recovery.blockers and not self.auto_recovery.doubts
         self.copy_before_stop: dict[str, FindingGroups] = {}
         """Bookies that should stop once their ledgers are copied elsewhere, with the findings."""
         self.starting: set[str] = set()
@@ -168,9 +168,9 @@ class Situation:
         marks_by_bookie: dict[str, tuple[int, list[int]]] = {}
         for batch in self.run.batches("tables/marks", ["kind", "ledger_id", "replicas"]) if bookies else ():
             marks = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
-            parents, names = pc.list_parent_indices(marks["replicas"]), marks["replicas"].flatten()
+            mark_rows, replica_names = pc.list_parent_indices(marks["replicas"]), marks["replicas"].flatten()
             for bookie in bookies:
-                rows = parents.filter(pc.equal(names, bookie))
+                rows = mark_rows.filter(pc.equal(replica_names, bookie))
                 if len(rows):
                     ids = marks["ledger_id"].take(rows).drop_null()
                     count, ids_of_bookie = marks_by_bookie.get(bookie, (0, []))
@@ -187,7 +187,7 @@ class Situation:
     def stop_set(self) -> StopSet:
         """Return the bookies that this plan stops; each step checks this set before it adds its bookie."""
         stop_candidates = {
-            row["bookie_id"] for row in self.rows_of(*DANGERS, *EXCHANGE_CHECKS, *INDEX_FAULTS)
+            row["bookie_id"] for row in self.rows_of(*DANGEROUS_CHECKS, *EXCHANGE_CHECKS, *INDEX_FAULTS)
         }
         for row in self.rows_of("entry-lost"):  # an index is rebuilt where logs have these entries
             logs = json.loads(row["evidence"] or "{}").get("in_entry_logs") or ()
@@ -216,7 +216,7 @@ class Situation:
         )
         return {dependent_ledger.ledger_id: dependent_ledger for dependent_ledger in dependent_rows}
 
-    def copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
+    def stored_copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
         """Return the ledgers whose last copy is on bookies outside all their segments, with these bookies."""
         row_filter = (ds.field("scope_id") == 0) & (ds.field("reason") == GcReason.LAST_COPY.value)
         row_filter &= ds.field("ledger_id").isin(list(ledgers))
@@ -231,7 +231,7 @@ class Situation:
         return bookies_by_ledger
 
     @cached_property
-    def exchanged(self) -> dict[str, FindingGroups]:
+    def exchanged_disks(self) -> dict[str, FindingGroups]:
         """Return the bookies with exchanged disks or directories, and the findings about them."""
         groups_by_bookie: dict[str, FindingGroups] = {}
         for row in self.rows_of("disk-id-mismatch", "ledgers-in-wrong-directory"):
@@ -242,7 +242,7 @@ class Situation:
         return groups_by_bookie
 
     @cached_property
-    def serves_more(self) -> frozenset[str]:
+    def bookies_with_unstored_copies(self) -> frozenset[str]:
         """Return the bookies that serve entries which their disks lack; a stop loses these copies."""
         return frozenset(
             row["bookie_id"] for row in self.rows_of("index-incomplete") if row["bookie_id"] is not None
@@ -250,23 +250,25 @@ class Situation:
 
     def rows_of(self, *ids: str) -> Iterable[dict[str, Any]]:
         """Yield the findings with these ids, in order; ``accepted`` says whether a suppression names one."""
-        find_standing = (
-            standings_in_order(self.run.path) if any(self.accepted[id] for id in ids) else no_standing
+        find_status = (
+            statuses_in_order(self.run.path) if any(self.accepted[id] for id in ids) else no_change_status
         )
         if any(self.run.report.counts.get(id) for id in ids):
             for batch in self.run.batches("findings", FINDING_COLUMNS, ds.field("id").isin(ids)):
                 for row in batch.to_pylist():
-                    standing = find_standing(row["fingerprint"])
-                    yield row | {"accepted": standing is not None and standing.suppressed is not None}
+                    change_status = find_status(row["fingerprint"])
+                    yield row | {
+                        "accepted": change_status is not None and change_status.suppressed is not None
+                    }
 
-    def asking(self, *ids: str) -> Iterable[dict[str, Any]]:
+    def findings_of_checks(self, *ids: str) -> Iterable[dict[str, Any]]:
         """Yield the findings with these ids that nobody accepted, and that therefore require a step."""
         return (row for row in self.rows_of(*ids) if not row["accepted"])
 
     def by_bookie(self, *ids: str) -> dict[str, FindingGroups]:
         """Return the findings with these ids in groups by bookie, and count them as findings with a step."""
         groups_by_bookie: dict[str, FindingGroups] = {}
-        for row in self.asking(*ids):
+        for row in self.findings_of_checks(*ids):
             groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
             self.addressed[row["id"]] += 1
         return groups_by_bookie
@@ -274,8 +276,14 @@ class Situation:
     def without_step(self) -> tuple[UnplannedCount, ...]:
         """Return the numbers of findings without a step, by id; accepted findings do not count."""
         counts = self.run.report.counts
-        unaddressed = {id: number - self.addressed[id] - self.accepted[id] for id, number in counts.items()}
-        return tuple(UnplannedCount(id, number) for id, number in unaddressed.items() if number > 0)
+        unplanned_counts = {
+            id: finding_count - self.addressed[id] - self.accepted[id] for id, finding_count in counts.items()
+        }
+        return tuple(
+            UnplannedCount(id, finding_count)
+            for id, finding_count in unplanned_counts.items()
+            if finding_count > 0
+        )
 
 
 class MarkTimes:
@@ -284,25 +292,25 @@ class MarkTimes:
     def __init__(self, run: RunReader) -> None:
         ids, mark_times, locks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for batch in run.batches("tables/marks", ["kind", "ledger_id", "ctime", "mtime", "misplaced"]):
-            has_id = batch["ledger_id"].is_valid()
-            is_mark = pc.and_(pc.equal(batch["kind"], MarkRow.MARK.value), has_id)
+            has_ledger_id = batch["ledger_id"].is_valid()
+            is_mark = pc.and_(pc.equal(batch["kind"], MarkRow.MARK.value), has_ledger_id)
             marks = batch.filter(pc.and_(is_mark, pc.invert(pc.fill_null(batch["misplaced"], False))))
             ids.append(marks["ledger_id"].to_numpy())
-            times = pc.coalesce(marks["ctime"], marks["mtime"]).fill_null(-1)
-            mark_times.append(times.to_numpy(zero_copy_only=False))
-            locks_batch = batch.filter(pc.and_(pc.equal(batch["kind"], MarkRow.LOCK.value), has_id))
+            mark_time_column = pc.coalesce(marks["ctime"], marks["mtime"]).fill_null(-1)
+            mark_times.append(mark_time_column.to_numpy(zero_copy_only=False))
+            locks_batch = batch.filter(pc.and_(pc.equal(batch["kind"], MarkRow.LOCK.value), has_ledger_id))
             locks.append(locks_batch["ledger_id"].to_numpy())
-        order = np.argsort(np.concatenate(ids), kind="stable")
-        self.ids: Longs = np.concatenate(ids)[order]
-        self._since: Longs = np.concatenate(mark_times)[order]
+        id_order = np.argsort(np.concatenate(ids), kind="stable")
+        self.ids: Longs = np.concatenate(ids)[id_order]
+        self._since: Longs = np.concatenate(mark_times)[id_order]
         self._locks = frozenset(np.concatenate(locks).tolist())
 
     def mark_time(self, ledger: int) -> int | None:
         """Return when a ledger was last marked, in ms; -1 if that is unknown, None if it is not marked."""
-        position = int(np.searchsorted(self.ids, ledger))
-        if position == len(self.ids) or self.ids[position] != ledger:
+        id_position = int(np.searchsorted(self.ids, ledger))
+        if id_position == len(self.ids) or self.ids[id_position] != ledger:
             return None
-        return int(self._since[position])
+        return int(self._since[id_position])
 
     def locked(self, ledger: int) -> bool:
         """Return whether a worker has locked the ledger."""

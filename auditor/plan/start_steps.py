@@ -28,25 +28,25 @@ _NAMES_SHOWN = 5
 def put_disks_back(situation: Situation) -> Steps:
     """Yield a step for each set of bookies that exchanged disks or directories."""
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in situation.asking(*EXCHANGE_CHECKS):
-        if row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] in situation.exchanged:
+    for row in situation.findings_of_checks(*EXCHANGE_CHECKS):
+        if row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] in situation.exchanged_disks:
             rows[row["bookie_id"]].append(row)
             situation.addressed[row["id"]] += 1
-    exchange_partners = {name: _find_partners(name, its_rows) for name, its_rows in rows.items()}
-    remaining = sorted(rows)
-    while remaining:
-        linked_bookies = _find_linked(remaining[0], exchange_partners)
-        remaining = [name for name in remaining if name not in linked_bookies]
+    exchange_partners = {name: _find_disk_partners(name, bookie_rows) for name, bookie_rows in rows.items()}
+    remaining_bookies = sorted(rows)
+    while remaining_bookies:
+        linked_bookies = _find_linked_bookies(remaining_bookies[0], exchange_partners)
+        remaining_bookies = [name for name in remaining_bookies if name not in linked_bookies]
         yield _put_back_steps(situation, sorted(linked_bookies & rows.keys()), rows)
 
 
-def _find_partners(bookie: str, rows: list[dict[str, Any]]) -> set[str]:
+def _find_disk_partners(bookie: str, rows: list[dict[str, Any]]) -> set[str]:
     """Return this bookie and those whose cookies are on its disks."""
-    directories = [place for row in rows for place in json.loads(row["evidence"])["directories"]]
-    return {bookie, *(place["names"] for place in directories if place.get("names"))}
+    directories = [directory for row in rows for directory in json.loads(row["evidence"])["directories"]]
+    return {bookie, *(directory["names"] for directory in directories if directory.get("names"))}
 
 
-def _find_linked(bookie: str, exchange_partners: Mapping[str, set[str]]) -> set[str]:
+def _find_linked_bookies(bookie: str, exchange_partners: Mapping[str, set[str]]) -> set[str]:
     linked_bookies, pending_bookies = set[str](), {bookie}
     while pending_bookies:
         name = pending_bookies.pop()
@@ -67,10 +67,12 @@ def _put_back_steps(
         for row in rows[name]:
             groups.add(row)
             conditions.append(f"{row['id']} {row['fingerprint']} {name}")
-            for place in json.loads(row["evidence"])["directories"]:
-                places[f"{place['path']} (of {place['names']})" if place.get("names") else place["path"]] = (
-                    None
-                )
+            for directory in json.loads(row["evidence"])["directories"]:
+                places[
+                    f"{directory['path']} (of {directory['names']})"
+                    if directory.get("names")
+                    else directory["path"]
+                ] = None
     names = first_names(bookies, _NAMES_SHOWN)
     title = f"put the disks of {names} back in their places"
     running = [name for name in bookies if situation.bookies.get(name, {}).get("registered")]
@@ -103,21 +105,23 @@ def start_bookies(situation: Situation) -> Steps:
     holds = (
         hold for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER) if hold.reason in _START_REASONS
     )
-    keys = (hold.key.removeprefix("0/") for hold in holds if hold.key.startswith("0/"))
-    ids = [int(key) for key in islice(keys, MAX_LEDGERS)]
+    hold_keys = (hold.key.removeprefix("0/") for hold in holds if hold.key.startswith("0/"))
+    ids = [int(hold_key) for hold_key in islice(hold_keys, MAX_LEDGERS)]
     ledgers_of_bookie: dict[str, list[int]] = defaultdict(list)
-    lacking_by_ledger = _read_lacking(situation, ids)
+    lacking_by_ledger = _read_lacking_bookies(situation, ids)
     for ledger, row in sorted(ledgers_of(situation.run, ids).items()):
         for name in sorted(row.members & {*situation.lost} - lacking_by_ledger.get(ledger, set())):
             ledgers_of_bookie[name].append(ledger)
     groups: dict[str, FindingGroups] = defaultdict(FindingGroups)
-    for finding in situation.asking("on-unregistered-bookie", "bookie-down") if ledgers_of_bookie else ():
+    for finding in (
+        situation.findings_of_checks("on-unregistered-bookie", "bookie-down") if ledgers_of_bookie else ()
+    ):
         groups[finding["bookie_id"]].add(finding)
     for name, ledgers in ledgers_of_bookie.items():
         yield _start_step(situation, name, ledgers, groups[name])
 
 
-def _read_lacking(situation: Situation, ids: list[int]) -> dict[int, set[str]]:
+def _read_lacking_bookies(situation: Situation, ids: list[int]) -> dict[int, set[str]]:
     """Return, for each of these ledgers, the bookies that lack entries of it."""
     row_filter = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
     rows = situation.run.table("judged", ["ledger_id", "missing"], row_filter).to_pylist() if ids else []

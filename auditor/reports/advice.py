@@ -16,7 +16,7 @@ from auditor.checks.gc_guards import DOUBT_WORDS
 from auditor.checks.manual import Command
 from auditor.model.acceptance import DATA_LOSS, missing_digest
 from auditor.model.amounts import format_time
-from auditor.model.finding import Confidence, Finding, FindingWithHistory, Standing
+from auditor.model.finding import ChangeStatus, Confidence, Finding, FindingWithHistory
 from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed, Refused
 from auditor.model.states import Change
@@ -39,9 +39,9 @@ HOST_PORT = re.compile(r"[^:]+:\d+(:.*)?")
 """Pattern of the bookie ids that the commands of `bookkeeper shell` for cookies accept."""
 _OPEN_STORAGE = "How to rebuild an index depends on the bookie's storage, which this run did not see."
 _COOKIE_COMMAND = re.compile(r"bookkeeper shell cookie_")
-_DECIMAL = re.compile(r"-?\d+")
-_NAMES_LEDGER = re.compile(r"\bID\b")
-_NAMES_LAST = re.compile(r"\bLAST\b")
+_DECIMAL_ID = re.compile(r"-?\d+")
+_LEDGER_PLACEHOLDER = re.compile(r"\bID\b")
+_LAST_PLACEHOLDER = re.compile(r"\bLAST\b")
 
 
 def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str]:
@@ -60,11 +60,11 @@ def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str
     {'ID': '103'}
     """
     blanks: dict[str, str] = {}
-    sample: Sequence[object] = finding.evidence.get("sample") or [""]
+    sample_objects: Sequence[object] = finding.evidence.get("sample") or [""]
     if finding.ledger_id is not None:
         blanks["ID"] = str(finding.ledger_id)
-    elif finding.evidence.get("ledgers") == 1 and _DECIMAL.fullmatch(str(sample[0])):
-        blanks["ID"] = str(sample[0])
+    elif finding.evidence.get("ledgers") == 1 and _DECIMAL_ID.fullmatch(str(sample_objects[0])):
+        blanks["ID"] = str(sample_objects[0])
     bookies = [finding.bookie_id, *(part.bookie_id for part in finding.missing), *finding.unknown]
     if bookie := next((name for name in bookies if name is not None), None):
         blanks["BOOKIE"] = bookie
@@ -128,17 +128,21 @@ def advice(
             other storage are left out. If ``storages`` is None, commands for all storages are shown.
         run: The run whose holds apply. None: a manual page, for which no holds apply.
     """
-    unstartable = _forbidden_start(check, blanks, run)
-    unquoted_text = check.sections["What to do"].replace("\n- ", " ") if unstartable is None else unstartable
+    start_refusal_text = _forbidden_start(check, blanks, run)
+    unquoted_text = (
+        check.sections["What to do"].replace("\n- ", " ")
+        if start_refusal_text is None
+        else start_refusal_text
+    )
     lines = _labelled_lines("do", unquoted_text, width, indent)
-    below_0 = blanks.get("ID", "").startswith("-")
-    open_storage = False
+    is_negative_id = blanks.get("ID", "").startswith("-")
+    is_storage_unknown = False
     refusals: set[str] = set()
     for command in check.commands:
-        if (scope_id or below_0) and _NAMES_LEDGER.search(command.text):
+        if (scope_id or is_negative_id) and _LEDGER_PLACEHOLDER.search(command.text):
             continue
         if storages is not None and command.storage is not None and command.storage not in storages:
-            open_storage |= not storages or None in storages
+            is_storage_unknown |= not storages or None in storages
             continue
         answer = None if run is None else permit_command(run, command.text, blanks, scope_id or 0)
         if isinstance(answer, Refused):
@@ -147,13 +151,13 @@ def advice(
                 lines += _labelled_lines("", text, width, indent)
             continue
         lines += _command_lines(command, blanks, width, indent, finding, answer)
-    if open_storage:
+    if is_storage_unknown:
         lines += _labelled_lines("", _OPEN_STORAGE, width, indent)
     if scope_id:
         lines += _labelled_lines(
             "", f"No released shell accepts a ledger of scope {scope_id}.", width, indent
         )
-    elif below_0:
+    elif is_negative_id:
         lines += _labelled_lines("", "No released shell accepts a ledger id below 0.", width, indent)
     return lines
 
@@ -187,8 +191,8 @@ def _command_lines(
     lines = []
     command_indent = indent + " " * (_LABEL_COLUMNS + 4)
     first_line, *further_lines = command_lines(command, width, indent + " " * _LABEL_COLUMNS)
-    takes_runs = finding is not None and _NAMES_LAST.search(command.text)
-    runs, total = class_runs(finding, RUNS_SHOWN) if finding and takes_runs else ([], 0)
+    needs_entry_runs = finding is not None and _LAST_PLACEHOLDER.search(command.text)
+    runs, total = class_runs(finding, RUNS_SHOWN) if finding and needs_entry_runs else ([], 0)
     for first, last in runs:
         run_blanks = {**blanks, "FIRST": str(first), "LAST": str(last)}
         lines.append(indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), run_blanks, permission))
@@ -211,8 +215,10 @@ def _command_lines(
 
 def storages_of(finding: Finding, known_storages: Storages) -> set[str | None]:
     """Return the index storages of the bookies in a finding. None in the set is an unknown storage."""
-    lacking = (part.bookie_id for part in finding.missing)
-    concerned_bookies = {name for name in (finding.bookie_id, *lacking, *finding.unknown) if name is not None}
+    lacking_bookies = (part.bookie_id for part in finding.missing)
+    concerned_bookies = {
+        name for name in (finding.bookie_id, *lacking_bookies, *finding.unknown) if name is not None
+    }
     return {known_storages.get(name) for name in concerned_bookies}
 
 
@@ -242,30 +248,30 @@ def advice_lines(
         lines += [""] if lines else []
         lines.append(id if check is None else f"{id}: {check.title}")
         lines = [*lines[:-1], *fold_text(lines[-1], width)]
-        certainties = (
-            [how_sure(check, entry.finding) for entry in group_findings]
+        confidence_texts = (
+            [describe_confidence(check, entry.finding) for entry in group_findings]
             if check
             else [""] * len(group_findings)
         )
-        is_equally_sure = len(set(certainties)) == 1
-        for finding_entry, certainty in zip(group_findings, certainties, strict=True):
-            lines += _finding_lines(finding_entry, "" if is_equally_sure else certainty, width)
+        is_same_confidence = len(set(confidence_texts)) == 1
+        for finding_entry, confidence_text in zip(group_findings, confidence_texts, strict=True):
+            lines += _finding_lines(finding_entry, "" if is_same_confidence else confidence_text, width)
         if check is not None:
             first = group_findings[0].finding
-            lines += _labelled_lines("sure", certainties[0], width, "  ") if is_equally_sure else []
+            lines += _labelled_lines("sure", confidence_texts[0], width, "  ") if is_same_confidence else []
             lines += _labelled_lines("why", check.sections["Why it matters"], width, "  ")
             blanks, kinds = blanks_of(first, instance_id), storages_of(first, storages)
             lines += advice(check, blanks, width, "  ", first.scope_id, first, kinds, run)
     return lines
 
 
-def page_advice(
+def check_page_lines(
     check: Check,
     blanks: Blanks,
     width: int,
     indent: str,
     count: int,
-    unsure: int,
+    unconfirmed_count: int,
     storage: str | None,
     first: Finding | None,
     run: HeldRun | None = None,
@@ -278,36 +284,38 @@ def page_advice(
         width: Columns of a line.
         indent: Blanks before each line.
         count: Number of findings.
-        unsure: Number of findings that are not confirmed.
+        unconfirmed_count: Number of findings that are not confirmed.
         storage: Index storage of the bookie. None: unknown.
         first: The first finding about a ledger, for which commands are filled in. None if no finding is about
             a ledger.
         run: The run whose holds apply (`advice`).
     """
-    certainty = _check_sentences(check)[0]
+    confidence_text = _check_sentences(check)[0]
     if (
-        unsure
-        or not certainty.startswith("Confirmed")
-        or len(certainty) > width - len(indent) - _LABEL_COLUMNS
+        unconfirmed_count
+        or not confidence_text.startswith("Confirmed")
+        or len(confidence_text) > width - len(indent) - _LABEL_COLUMNS
     ):
-        confirmed = "confirmed" if not unsure else f"{count - unsure:,} of {count:,} confirmed"
+        confirmed_text = (
+            "confirmed" if not unconfirmed_count else f"{count - unconfirmed_count:,} of {count:,} confirmed"
+        )
         # A NUL keeps the command in one line, to be copied.
-        certainty = f"{confirmed}; bkaudit\0explain\0check\0{check.id}"
+        confidence_text = f"{confirmed_text}; bkaudit\0explain\0check\0{check.id}"
     return [
         *_labelled_lines("why", check.sections["Why it matters"], width, indent),
-        *_labelled_lines("sure", certainty, width, indent),
+        *_labelled_lines("sure", confidence_text, width, indent),
         *advice(check, blanks, width, indent, first.scope_id if first else 0, first, {storage}, run),
     ]
 
 
-def _finding_lines(entry: FindingWithHistory, certainty: str, width: int) -> list[str]:
+def _finding_lines(entry: FindingWithHistory, confidence_text: str, width: int) -> list[str]:
     finding = entry.finding
     lines = fold_text(f"{finding.severity}: {finding.message}", width, "  ", "    ")
     for part in filter(None, (class_text(finding), positions_text(finding))):
         lines += fold_text(part, width, "    ", "      ")
-    if certainty:
-        lines += _labelled_lines("sure", certainty, width, "    ")
-    if (since_text := since_when(entry.standing)) is not None:
+    if confidence_text:
+        lines += _labelled_lines("sure", confidence_text, width, "    ")
+    if (since_text := first_seen_text(entry.change_status)) is not None:
         lines += _labelled_lines("since", since_text, width, "    ")
     if finding.urgency in DATA_LOSS and finding.fingerprint:
         digest = missing_digest(finding.missing)
@@ -317,13 +325,12 @@ def _finding_lines(entry: FindingWithHistory, certainty: str, width: int) -> lis
     return lines
 
 
-def how_sure(check: Check, finding: Finding) -> str:
+def describe_confidence(check: Check, finding: Finding) -> str:
     """Return the reason why a finding is confirmed, or the doubts for which it is not confirmed."""
-    earlier = finding.evidence.get("earlier_run")
-    if finding.confidence == Confidence.CONFIRMED and earlier:
-        return (
-            f"Confirmed by two runs; the first was {earlier['name']}, of {format_time(earlier['finished'])}."
-        )
+    earlier_run = finding.evidence.get("earlier_run")
+    if finding.confidence == Confidence.CONFIRMED and earlier_run:
+        end_time = format_time(earlier_run["finished"])
+        return f"Confirmed by two runs; the first was {earlier_run['name']}, of {end_time}."
     if finding.confidence == Confidence.CONFIRMED:
         return _check_sentences(check)[0]
     return f"{finding.confidence}: {'; '.join(doubt_sentences(check, finding))}"
@@ -351,19 +358,23 @@ def _check_sentences(check: Check) -> list[str]:
     return _SENTENCE_GAP.split(" ".join(check.sections["How sure"].split()))
 
 
-def since_when(standing: Standing | None) -> str | None:
+def first_seen_text(change_status: ChangeStatus | None) -> str | None:
     """Return since when a finding exists and the suppression that names it. None if neither is recorded."""
-    if standing is None:
+    if change_status is None:
         return None
-    if not standing.change:
-        return None if standing.suppressed is None else f"suppressed: {standing.suppressed}"
+    if not change_status.change:
+        return None if change_status.suppressed is None else f"suppressed: {change_status.suppressed}"
     unquoted_text: dict[str, str] = {
         Change.NEW: "new in this run",
-        Change.WORSE: f"{format_time(standing.first_seen)}; worse than in the run before",
-        Change.BETTER: f"{format_time(standing.first_seen)}; better than in the run before",
+        Change.WORSE: f"{format_time(change_status.first_seen)}; worse than in the run before",
+        Change.BETTER: f"{format_time(change_status.first_seen)}; better than in the run before",
     }
-    since_text = unquoted_text.get(standing.change, format_time(standing.first_seen))
-    return since_text if standing.suppressed is None else f"{since_text}; suppressed: {standing.suppressed}"
+    since_text = unquoted_text.get(change_status.change, format_time(change_status.first_seen))
+    return (
+        since_text
+        if change_status.suppressed is None
+        else f"{since_text}; suppressed: {change_status.suppressed}"
+    )
 
 
 def _labelled_lines(label: str, text: str, width: int, indent: str) -> list[str]:

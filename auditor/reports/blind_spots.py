@@ -49,7 +49,7 @@ class BlindSpot:
         return f"{f'for {self.where}: ' if self.where else ''}{self.why}"
 
 
-def skip_sentence(spot: BlindSpot) -> str:
+def skip_sentence(blind_spot: BlindSpot) -> str:
     """Return a predicate, to follow the ids of a blind spot's checks.
 
     >>> skip_sentence(BlindSpot(("entry-lost",), "no bookie was read"))
@@ -57,9 +57,9 @@ def skip_sentence(spot: BlindSpot) -> str:
     >>> skip_sentence(BlindSpot(("entry-lost",), "its index cannot be read", "bk-1:3181"))
     'skipped for bk-1:3181: its index cannot be read'
     """
-    if spot.left_out or not spot.is_known:
-        return spot.sentence
-    return f"skipped{' ' if spot.where else ': '}{spot.sentence}"
+    if blind_spot.left_out or not blind_spot.is_known:
+        return blind_spot.sentence
+    return f"skipped{' ' if blind_spot.where else ': '}{blind_spot.sentence}"
 
 
 def blind_spots(sight: Sight) -> list[BlindSpot]:
@@ -68,24 +68,24 @@ def blind_spots(sight: Sight) -> list[BlindSpot]:
     ``sight`` has the inputs of the run.
     """
     needs_by_lack: dict[Lack, list[Need]] = {}
-    for need, lack in lacks(sight).items():
-        needs_by_lack.setdefault(lack, []).append(need)
-    spots = [
+    for need, missing_input in lacks(sight).items():
+        needs_by_lack.setdefault(missing_input, []).append(need)
+    found_spots = [
         BlindSpot(checks_that_need(*needs), lack.why, lack.where, lack.is_known)
         for lack, needs in needs_by_lack.items()
     ]
     if sight.not_run:
-        spots.insert(0, BlindSpot(sight.not_run, EXCLUDED_CHECKS, left_out=True))
-    return [spot for spot in spots if spot.ids]
+        found_spots.insert(0, BlindSpot(sight.not_run, EXCLUDED_CHECKS, left_out=True))
+    return [blind_spot for blind_spot in found_spots if blind_spot.ids]
 
 
 def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
     """Return the first blind spot of each check that has one, by the check's id."""
-    first: dict[str, BlindSpot] = {}
-    for spot in blind_spots(Sight.of(report)):
-        for id in spot.ids:
-            first.setdefault(id, spot)
-    return first
+    first_spots: dict[str, BlindSpot] = {}
+    for blind_spot in blind_spots(Sight.of(report)):
+        for id in blind_spot.ids:
+            first_spots.setdefault(id, blind_spot)
+    return first_spots
 
 
 def not_run_sentence(report: Report) -> str | None:
@@ -94,18 +94,20 @@ def not_run_sentence(report: Report) -> str | None:
     return f"{count:,} of {len(ALL):,} checks: {EXCLUDED_CHECKS}" if count else None
 
 
-def saw_nothing(report: Report) -> tuple[str, ...]:
+def checks_without_input(report: Report) -> tuple[str, ...]:
     """Return the ids of the checks that had no input at all, in the order of the catalogue."""
-    spots = blind_checks(report)
+    found_spots = blind_checks(report)
     return tuple(
-        check.id for check in ALL if (spot := spots.get(check.id)) and spot.is_known and not spot.where
+        check.id
+        for check in ALL
+        if (blind_spot := found_spots.get(check.id)) and blind_spot.is_known and not blind_spot.where
     )
 
 
 def blind_sentence(report: Report) -> str | None:
     """Return a sentence on how many checks had no input. None if every check had some input."""
-    unknown = sum(not spot.is_known for spot in blind_checks(report).values())
-    count = len({*saw_nothing(report)} - {*report.run.not_run})
+    unknown_count = sum(not blind_spot.is_known for blind_spot in blind_checks(report).values())
+    count = len({*checks_without_input(report)} - {*report.run.not_run})
     parts = [f"{count:,} of {len(ALL):,} checks had no input"] if count else []
-    parts += [f"whether {unknown:,} checks had input is unknown"] if unknown else []
+    parts += [f"whether {unknown_count:,} checks had input is unknown"] if unknown_count else []
     return "; ".join(parts) or None

@@ -17,7 +17,7 @@ from auditor.model.views import (
     ProblemView,
     RegistrationView,
 )
-from auditor.reports.advice import blanks_of, page_advice, since_when
+from auditor.reports.advice import blanks_of, check_page_lines, first_seen_text
 from auditor.reports.hold_text import bookie_hold_lines
 from auditor.reports.plain_text import fold_text
 
@@ -231,9 +231,9 @@ def _problem_lines(bookie: BookieView, width: int, run: HeldRun | None) -> list[
         lines += _indented_lines(
             f"{problem.id} ({problem.severity}; {problem.count:,}{unconfirmed_clause})", "  ", width
         )
-        standings = problem.standings or (None,) * len(problem.messages)
-        for message, standing in zip(problem.messages, standings, strict=True):
-            since_text = since_when(standing)
+        statuses = problem.statuses or (None,) * len(problem.messages)
+        for message, change_status in zip(problem.messages, statuses, strict=True):
+            since_text = first_seen_text(change_status)
             lines += _indented_lines(
                 message if since_text is None else f"{message} [since: {since_text}]", "    ", width
             )
@@ -243,7 +243,9 @@ def _problem_lines(bookie: BookieView, width: int, run: HeldRun | None) -> list[
                 _command_blanks(bookie.bookie_id, problem, instance),
                 (problem.count, problem.unsure),
             )
-            lines += page_advice(check, blanks, width, "    ", *counts, bookie.storage, problem.first, run)
+            lines += check_page_lines(
+                check, blanks, width, "    ", *counts, bookie.storage, problem.first, run
+            )
     return lines if len(lines) > 1 else [*lines, "  none"]
 
 

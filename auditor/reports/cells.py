@@ -12,7 +12,13 @@ from auditor.model.views import BookieView, LedgerView
 from auditor.reports import bookie as bookie_text
 from auditor.reports import ledger as ledger_text
 from auditor.reports.blind_spots import blind_sentence, not_run_sentence
-from auditor.reports.coverage import changed_constants, count_by_check, count_by_severity, extents, verdict
+from auditor.reports.coverage import (
+    changed_constants,
+    checked_extents,
+    count_by_check,
+    count_by_severity,
+    verdict,
+)
 from auditor.reports.finding_text import subject
 from auditor.reports.ledger import Cell, replicas_of, stripes_of
 from auditor.reports.plain_text import printable
@@ -36,21 +42,21 @@ _CELL_COLOURS = {
 
 def run_cell(report: Report) -> str:
     """Return a cell with the verdict, the coverage, and findings, ledgers and bytes by severity."""
-    ledgers, replicas, bookies = extents(report)
-    unread = first_names(report.coverage.bookies.unread, _UNREAD_SHOWN)
-    facts = [
+    ledgers, replicas, bookies = checked_extents(report)
+    unread_text = first_names(report.coverage.bookies.unread, _UNREAD_SHOWN)
+    fact_rows = [
         ("cluster", f"{report.cluster.instance_id or 'no instance id'}, layout {report.cluster.layout}"),
         ("metadata", report.cluster.metadata_uri),
         ("time", format_time(report.run.scan_time)),
         ("ledgers", str(ledgers)),
         ("replicas", str(replicas)),
-        ("bookies", f"{bookies}{f'; not read: {unread}' if unread else ''}"),
+        ("bookies", f"{bookies}{f'; not read: {unread_text}' if unread_text else ''}"),
         *([("not run", left_out)] if (left_out := not_run_sentence(report)) else []),
         *([("constants", "; ".join(constants))] if (constants := changed_constants(report)) else []),
         *([("blind", blind_clause)] if (blind_clause := blind_sentence(report)) else []),
     ]
     return _html_block(
-        f"<b>{_escape_text(verdict(report))}</b>", _severity_table(report), _table_html((), facts)
+        f"<b>{_escape_text(verdict(report))}</b>", _severity_table(report), _table_html((), fact_rows)
     )
 
 
@@ -90,12 +96,12 @@ def ledger_cell(ledger: LedgerView) -> str:
         for name, cells in zip(stripes.bookies, stripes.cells, strict=True)
     ]
     entries = f"entries 0 to {stripes.edges[-1] - 1}"
-    rest = stripes.bookies_total - len(stripes.bookies)
+    hidden = stripes.bookies_total - len(stripes.bookies)
     kinds = [kind for kind in _CELL_COLOURS if any(kind in cells for cells in stripes.cells)]
     legend = " ".join(f"<td>&nbsp;</td>{_cell_html(kind)}<td>{kind}</td>" for kind in kinds)
     return _html_block(
         f'<table style="border-collapse:separate;border-spacing:1px">{"".join(rows)}</table>',
-        f"<table><tr><td>{entries}{f'; {rest:,} more bookies' if rest else ''}</td>{legend}</tr></table>",
+        f"<table><tr><td>{entries}{f'; {hidden:,} more bookies' if hidden else ''}</td>{legend}</tr></table>",
         _escaped(ledger_text.render(ledger, drawing=False)),
     )
 
@@ -107,7 +113,7 @@ def bookie_cell(bookie: BookieView) -> str:
     """
     modes = ", ".join(registration.mode for registration in bookie.registrations)
     cookie = bookie.cookie
-    facts = [
+    fact_rows = [
         ("registered", modes or "no"),
         ("cookie", "none in the store" if cookie is None else cookie.damage or f"of {cookie.bookie_host}"),
         ("read", f"{bookie.read}{f': {bookie.reason}' if bookie.reason else ''}"),
@@ -127,7 +133,10 @@ def bookie_cell(bookie: BookieView) -> str:
             directory.cookie_bookie_id or directory.damage or "none",
             directory.instance_id or "none",
             format_time(directory.index_time) if directory.index_time is not None else "",
-            ", ".join(f"{content.exact:,} of {content.bookie_id}" for content in directory.contents),
+            ", ".join(
+                f"{content_match.exact:,} of {content_match.bookie_id}"
+                for content_match in directory.contents
+            ),
         )
         for directory in bookie.directories
     ]
@@ -143,7 +152,7 @@ def bookie_cell(bookie: BookieView) -> str:
     ]
     return _html_block(
         f"<b>bookie {_escape_text(bookie.bookie_id)}</b>",
-        _table_html((), facts),
+        _table_html((), fact_rows),
         _bar_chart(bars),
         _table_html(("directory", "role", "VERSION of", "instance", "last mark", "ledgers, exactly"), disks)
         if disks
@@ -167,10 +176,13 @@ def terminal_text(text: str) -> str:
 def _bar_chart(counts: Sequence[tuple[str, int]]) -> str:
     """Return a table with a bar beside each number. The longest bar has 300 pixels."""
     max_count = max((count for _, count in counts), default=0) or 1
-    bar = '<div style="background:#4c86a8;height:12px;width:{}px"></div>'
+    bar_html = '<div style="background:#4c86a8;height:12px;width:{}px"></div>'
     return _table_html(
         (),
-        [(name, f"{count:,}", _EscapedText(bar.format(count * 300 // max_count))) for name, count in counts],
+        [
+            (name, f"{count:,}", _EscapedText(bar_html.format(count * 300 // max_count)))
+            for name, count in counts
+        ],
     )
 
 
@@ -178,14 +190,14 @@ def _severity_table(report: Report) -> str:
     impact = {impact_row["severity"]: impact_row for impact_row in report.run.impact}
     rows = []
     for severity, sums in count_by_severity(report).items():
-        stake = impact.get(str(severity))
+        ledgers_at_risk = impact.get(str(severity))
         rows.append(
             (
                 _severity_label(severity),
                 f"{sums['count']:,}",
                 f"{sums['new']:,}",
-                f"{stake['ledgers']:,}" if stake else "",
-                size(stake["bytes"]) if stake else "",
+                f"{ledgers_at_risk['ledgers']:,}" if ledgers_at_risk else "",
+                size(ledgers_at_risk["bytes"]) if ledgers_at_risk else "",
             )
         )
     return _table_html(("severity", "findings", "new", "ledgers", "bytes"), rows)
@@ -200,23 +212,23 @@ def _severity_label(severity: str) -> _EscapedText:
 
 
 def _cell_html(kind: Cell) -> str:
-    background, ink, sign = _CELL_COLOURS[kind]
+    fill, colour, state_sign = _CELL_COLOURS[kind]
     return (
-        f'<td title="{kind}" style="background:{background};color:{ink};min-width:9px;height:16px;padding:0;'
-        f'text-align:center;font-size:11px">{sign}</td>'
+        f'<td title="{kind}" style="background:{fill};color:{colour};min-width:9px;height:16px;padding:0;'
+        f'text-align:center;font-size:11px">{state_sign}</td>'
     )
 
 
 def _table_html(column_titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return an HTML table. Each cell is escaped unless it is an `_EscapedText`."""
     style = 'style="text-align:left;vertical-align:top;padding:1px 12px 1px 0"'
-    top = (
+    cell_style = (
         f"<tr>{''.join(f'<th {style}>{title}</th>' for title in column_titles)}</tr>" if column_titles else ""
     )
     body = "".join(
         f"<tr>{''.join(f'<td {style}>{_escape_text(cell)}</td>' for cell in row)}</tr>" for row in rows
     )
-    return f"<table>{top}{body}</table>"
+    return f"<table>{cell_style}{body}</table>"
 
 
 def _escape_text(text: str) -> str:

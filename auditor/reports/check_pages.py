@@ -4,7 +4,7 @@
 
 writes docs/checks.md, the list of all checks, and a page for each group below docs/checks. Commands that
 several checks share are explained in docs/checks/commands.md. A check's page repeats only the level of their
-risk.
+risk. The preface of docs/checks.md states once what `_COMMON_COMMANDS` and `_COMMON_COMMAND_ITEMS` have.
 """
 
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from auditor.checks import ALL, GROUP_OF, GROUPS, Check
 from auditor.checks.manual import RISKS, SECTIONS, SHARED, Command
-from auditor.model.check_settings import CarefulSide, Constant, constants, default_of
+from auditor.model.check_settings import CarefulSide, Constant, constants, default_value
 from auditor.reports.plain_text import wrap_words
 
 WIDTH = 80
@@ -25,9 +25,16 @@ _CHECKS_PREFACE = """\
 themselves. `bkaudit explain check NAME` prints one page; `bkaudit explain ledger`, `bkaudit explain bookie`
 and `bkaudit explain run` fill its commands in.
 
-The pages leave out what many checks share. Most checks call a finding suspect in two cases: the ledger
-changed between the two metadata scans, or the bookie has `disk-id-mismatch`. A check confirms its findings
-unless **Sure** has an exception. `ledgermetadata -l ID` prints the metadata of a finding's ledger.
+The pages leave out what many checks share. Most checks call a finding suspect in two cases: its ledger (or
+all of its ledgers) changed between the two metadata scans, or the bookie has `disk-id-mismatch`. A check
+confirms its findings unless **Sure** has an exception. The pages do not repeat these commands:
+
+- `ledgermetadata -l ID` prints the metadata of a finding's ledger.
+- `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for entries. *load.*
+- `listbookies -rw -h` lists the writable bookies, `listbookies -ro -h` the read-only ones.
+- `cookie_get BOOKIE` prints the cookie of a bookie.
+- `listunderreplicated -pmr -prw` lists the marked ledgers.
+- `queryautorecoverystatus` prints whether replication is on.
 
 Settings of bookies are those of `--bookie-conf`, or the server's defaults.
 
@@ -42,9 +49,8 @@ _CUSTOM_IDS = """\
 
 Settings are constants of a check, with their defaults. The table `constants` of the `--check-settings` file
 changes them ([options.md](options.md), bounds in [conf/checks.toml](../conf/checks.toml)). `--checks` and
-`--skip-checks` leave checks out. The report then names these checks, and the exit code is 3 at best. bkaudit
-refuses actions that their findings could forbid. It also refuses them if a constant finds fewer dangers than
-its default.
+`--skip-checks` leave checks out. The report then names these checks, and the exit code is 3 at best. Some
+actions are then refused, also if a constant finds fewer dangers than its default ([safety](safety.md)).
 
 The shell's `cookie_` commands refuse ids that are not of the form `host:port`. No released shell knows
 ledgers of a scope other than 0.
@@ -57,11 +63,20 @@ _COMMANDS_PREFACE = """\
 """
 _COMMON_COMMANDS = (
     " Suspect if the ledger changed between the two metadata scans.",
+    " Suspect if all of the ledgers changed between the two metadata scans.",
     " Suspect if the bookie also has `disk-id-mismatch`.",
 )
 """Sentences of many checks; the documents omit them, because their preface says the same once."""
-_COMMON_COMMAND = "- `ledgermetadata -l ID`"
-"""Command of many checks, without a note; the documents omit this command too."""
+_COMMON_COMMAND_ITEMS = (
+    "- `ledgermetadata -l ID`",
+    "- `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` *load.*",
+    "- `listbookies -rw -h`",
+    "- `listbookies -ro -h`",
+    "- `cookie_get BOOKIE`",
+    "- `listunderreplicated -pmr -prw`",
+    "- `queryautorecoverystatus`",
+)
+"""Commands of many checks, without a note of the check; the documents omit them likewise."""
 _CONFIRMED = re.compile(r"Confirmed(?:[:,]| by) (?:[^.]|\.(?! |$))*\.(?: (?=Suspect)|$)")
 """Start of a section How sure without a condition; documents only have the exceptions that follow."""
 _SECTION_LABELS = {"Why it matters": "Why", "How sure": "Sure", "What to do": "Do"}
@@ -100,7 +115,8 @@ def _setting_sentence(name: str, constant: Constant) -> str:
         )
         careful_clause = f" With {careful_side}, actions that this check could forbid are refused."
     return (
-        f"`{name}`, by default {default_of(name):,} {constant.unit} ({constant.low:,} to {constant.high:,}). "
+        f"`{name}`, by default {default_value(name):,} {constant.unit} "
+        f"({constant.low:,} to {constant.high:,}). "
         f"{constant.reason}{careful_clause}"
     )
 
@@ -126,18 +142,18 @@ def documents() -> dict[str, str]:
     The documents are a list of all checks, a page for each group of checks, and a page of shared commands.
     """
     risks = "".join(f"| {level} | {risk} |\n" for level, risk in RISKS.items())
-    listed = [f"{_CHECKS_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
+    page_parts = [f"{_CHECKS_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
     pages = {}
     for group in GROUPS:
         checks = [check for check in ALL if GROUP_OF[check.id] == group]
-        listed += [
+        page_parts += [
             f"## [{group.capitalize()}](checks/{group}.md)",
             "\n".join(_check_entry(check) for check in checks),
         ]
         page_head = f"# Checks: {group}\n\n[All checks and risks](../checks.md). [Commands](commands.md)."
         pages[f"checks/{group}.md"] = "\n\n".join([page_head, *map(_markdown_page, checks)]) + "\n"
     pages["checks/commands.md"] = _COMMANDS_PREFACE + "".join(map(_shared_entry, SHARED.values()))
-    return {"checks.md": "\n\n".join(listed) + "\n", **pages}
+    return {"checks.md": "\n\n".join(page_parts) + "\n", **pages}
 
 
 def write_documents(docs: Path = Path("docs")) -> None:
@@ -172,22 +188,24 @@ def _markdown_page(check: Check) -> str:
     for heading, text in check.sections.items():
         if heading == "Commands":
             command_items = [_markdown_command(command) for command in check.commands]
-            commands = "\n".join(item for item in command_items if item != _COMMON_COMMAND)
+            commands = "\n".join(item for item in command_items if item not in _COMMON_COMMAND_ITEMS)
             is_after_list = parts[-1].splitlines()[-1].startswith("- ")
             parts += [f"Commands:\n\n{commands}" if is_after_list else commands] if commands else []
             continue
-        first, *later_blocks = [_without_common(" ".join(block.split())) for block in _text_blocks(text)]
+        first, *later_blocks = [_drop_common_command(" ".join(block.split())) for block in _text_blocks(text)]
         if heading == "How sure" and not (first := _CONFIRMED.sub("", first, count=1)):
             continue
         label = "" if heading == SECTIONS[0] else f"**{_SECTION_LABELS.get(heading, heading)}.** "
         parts += ["\n".join([f"{label}{first}", *([""] if later_blocks else []), *later_blocks])]
     if check.settings:
-        values = (f"`{name}`: {default_of(name):,} {constants()[name].unit}" for name in check.settings)
-        parts.append(f"**Settings.** {'; '.join(values)}.")
+        setting_texts = (
+            f"`{name}`: {default_value(name):,} {constants()[name].unit}" for name in check.settings
+        )
+        parts.append(f"**Settings.** {'; '.join(setting_texts)}.")
     return "\n\n".join(parts)
 
 
-def _without_common(text: str) -> str:
+def _drop_common_command(text: str) -> str:
     for sentence in _COMMON_COMMANDS:
         text = text.replace(sentence, "")
     return text

@@ -13,7 +13,7 @@ from auditor.reports.layout import NameTable, table_lines
 from auditor.reports.plain_text import fold_text, labelled, printable
 
 COMPARISON_SCHEMA = "bookkeeper-auditor/comparison/2"
-SHOWN = 10
+MAX_DIFFERENCES_SHOWN = 10
 """Largest number of differences shown for each kind and change. Counts include those that are not shown."""
 
 TITLES = {
@@ -25,10 +25,12 @@ TITLES = {
 WIDTH = 100
 
 
-def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference], width: int = WIDTH) -> str:
+def comparison_text(
+    comparison: Comparison, shown_differences: Sequence[StoreDifference], width: int = WIDTH
+) -> str:
     """Return the text for a terminal: both stores, counts, differences, and the verdict.
 
-    ``shown`` has samples of the differences (`SHOWN`).
+    ``shown_differences`` has samples of the differences (`MAX_DIFFERENCES_SHOWN`).
     """
     lines = []
     for name, store_side in (("source", comparison.source), ("copy", comparison.copy)):
@@ -36,7 +38,7 @@ def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference], wi
         lines += labelled(name, store_text, width, columns=8)
     column_titles = ("", "source", "copy", "same", *CopyState)
     rows = [
-        (str(tally.item), *(f"{number:,}" for number in (tally.source, tally.copy, tally.same)),
+        (str(tally.item), *(f"{item_count:,}" for item_count in (tally.source, tally.copy, tally.same)),
          *(f"{tally.changes[change]:,}" for change in CopyState))
         for tally in comparison.tallies
     ]  # fmt: skip
@@ -45,7 +47,7 @@ def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference], wi
         if not comparison.count(change):
             continue
         lines += ["", TITLES[change]]
-        differences = [difference for difference in shown if difference.change is change]
+        differences = [difference for difference in shown_differences if difference.change is change]
         for shown_difference in differences:
             lines += fold_text(_difference_line(shown_difference), width, "  ", "      ")
         lines += and_more(comparison.count(change) - len(differences), "; --format jsonl has all", "  ")
@@ -56,8 +58,8 @@ def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference], wi
     return "\n".join([*lines, "", *fold_text(comparison_verdict(comparison), width)])
 
 
-def comparison_json(comparison: Comparison, shown: Sequence[StoreDifference]) -> str:
-    """Return one JSON object: both stores, complete counts, and the samples of differences in ``shown``."""
+def comparison_json(comparison: Comparison, shown_differences: Sequence[StoreDifference]) -> str:
+    """Return one JSON object: both stores, complete counts, and the differences in ``shown_differences``."""
     value = {
         "schema": COMPARISON_SCHEMA,
         "source": asdict(comparison.source),
@@ -66,7 +68,7 @@ def comparison_json(comparison: Comparison, shown: Sequence[StoreDifference]) ->
         "tallies": [asdict(tally) for tally in comparison.tallies],
         "gaps": list(comparison.gaps),
         "notes": list(comparison.notes),
-        "samples": [with_decimal_ids(difference) for difference in shown],
+        "samples": [with_decimal_ids(difference) for difference in shown_differences],
     }
     return json.dumps(value, indent=2, ensure_ascii=False)
 

@@ -55,13 +55,15 @@ class Extent(NamedTuple):
     def __str__(self) -> str:
         return self._count_words(self.word)
 
-    def _count_words(self, noun: str) -> str:
-        unknown = f", {self.undecided:,} unknown" if self.undecided and self.word == CHECKED_WORD else ""
-        is_open = f", {self.open:,} open" if self.open else ""
-        return f"{self.covered_count:,} of {self.total:,} {noun}{unknown}{is_open}"
+    def _count_words(self, object_noun: str) -> str:
+        unknown_clause = (
+            f", {self.undecided:,} unknown" if self.undecided and self.word == CHECKED_WORD else ""
+        )
+        open_clause = f", {self.open:,} open" if self.open else ""
+        return f"{self.covered_count:,} of {self.total:,} {object_noun}{unknown_clause}{open_clause}"
 
 
-def extents(report: Report) -> tuple[Extent, Extent, Extent]:
+def checked_extents(report: Report) -> tuple[Extent, Extent, Extent]:
     """Return the extents of ledgers, replicas and bookies."""
     coverage = report.coverage
     return (
@@ -90,7 +92,7 @@ class CheckCount(NamedTuple):
 def count_by_check(report: Report) -> list[CheckCount]:
     """Return the counts of all findings by urgency, severity and check, in the order of reports."""
     counts: dict[tuple[Urgency, Severity, str], CheckCount] = {}
-    for tally in sorted(report.run.tally, key=lambda tally: (place_of_tally(tally), tally["confidence"])):
+    for tally in sorted(report.run.tally, key=lambda tally: (tally_order(tally), tally["confidence"])):
         key = Urgency(tally["urgency"]), Severity(tally["severity"]), tally["id"]
         check_count = counts.setdefault(key, CheckCount(*key, Counter(), {}))
         check_count.sums.update({name: tally[name] for name in _COUNT_KEYS})
@@ -100,22 +102,22 @@ def count_by_check(report: Report) -> list[CheckCount]:
     return list(counts.values())
 
 
-def place_of_tally(tally: Tally) -> tuple[int, int, int, str]:
+def tally_order(tally: Tally) -> tuple[int, int, int, str]:
     """Return a sort key that puts the counts of findings into the order of reports.
 
     A tally is the number of findings with the same check, urgency, severity and confidence.
     """
-    from auditor.checks import place_of_check  # which status does without
+    from auditor.checks import check_order  # which status does without
 
-    return place_of_check(tally["urgency"], tally["severity"], tally["id"])
+    return check_order(tally["urgency"], tally["severity"], tally["id"])
 
 
 def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:
     """Return ``count``, ``new``, ``worse`` and ``suppressed`` for every severity, even without findings."""
-    sums = {severity: Counter[str]() for severity in Severity}
+    count_by_state = {severity: Counter[str]() for severity in Severity}
     for tally in report.run.tally:
-        sums[Severity(tally["severity"])].update({name: tally[name] for name in _COUNT_KEYS})
-    return sums
+        count_by_state[Severity(tally["severity"])].update({name: tally[name] for name in _COUNT_KEYS})
+    return count_by_state
 
 
 def severity_words(report: Report, suppressed: bool = True) -> str:
@@ -123,15 +125,16 @@ def severity_words(report: Report, suppressed: bool = True) -> str:
 
     Suppressed findings are not counted if ``suppressed`` is False.
     """
-    sums = count_by_severity(report)
+    count_by_state = count_by_severity(report)
     counts = {
-        severity: sums[severity]["count"] - (0 if suppressed else sums[severity]["suppressed"])
-        for severity in sums
+        severity: count_by_state[severity]["count"]
+        - (0 if suppressed else count_by_state[severity]["suppressed"])
+        for severity in count_by_state
     }
     return ", ".join(f"{count:,} {severity}" for severity, count in counts.items() if count)
 
 
-def count_of(report: Report, finding: Finding) -> int:
+def count_findings_of_check(report: Report, finding: Finding) -> int:
     """Return how many findings of the run have the check, urgency and severity of this finding.
 
     The report has only samples of findings. This number counts all.
@@ -144,13 +147,13 @@ def count_of(report: Report, finding: Finding) -> int:
     )
 
 
-def sample_words(shown: int, total: int) -> str:
+def sample_count_text(shown_count: int, total: int) -> str:
     """Return a text on how many findings are shown, and of how many.
 
-    >>> sample_words(2, 2), sample_words(5, 1_200)
+    >>> sample_count_text(2, 2), sample_count_text(5, 1_200)
     ('2', '5 of 1,200 shown')
     """
-    return f"{total:,}" if total == shown else f"{shown:,} of {total:,} shown"
+    return f"{total:,}" if total == shown_count else f"{shown_count:,} of {total:,} shown"
 
 
 def verdict_word(verdict: str) -> str:
@@ -175,15 +178,15 @@ def verdict_clauses(report: Report) -> list[str]:
     are not accepted.
     """
     clauses = [_acceptance_clause(report)]
-    if left_out := len(report.run.not_run):
-        clauses.append(f"{plural(left_out, 'check was', 'checks were')} not run")
+    if excluded_count := len(report.run.not_run):
+        clauses.append(f"{plural(excluded_count, 'check was', 'checks were')} not run")
     if not report.complete:
         accepted = report.complete_but_accepted
         clauses.append("everything unchecked is accepted" if accepted else "not everything could be checked")
     if holds := unaccepted_holds(report):
         holds_text = plural(holds, "hold", "holds")
-        verb = "is" if holds == 1 else "are"
-        clauses.append(f"{holds_text} on data that is lost or about to be deleted {verb} not accepted")
+        verb_form = "is" if holds == 1 else "are"
+        clauses.append(f"{holds_text} on data that is lost or about to be deleted {verb_form} not accepted")
     return [clause for clause in clauses if clause]
 
 
@@ -201,16 +204,18 @@ def unaccepted_holds(report: Report) -> int:
 
 def _acceptance_clause(report: Report) -> str:
     """Return a clause on the accepted findings of each severity. Empty if no finding is accepted."""
-    sums = count_by_severity(report)
+    count_by_state = count_by_severity(report)
     accepted = ", ".join(
-        f"{sums[severity]['suppressed']:,} {severity}" for severity in sums if sums[severity]["suppressed"]
+        f"{count_by_state[severity]['suppressed']:,} {severity}"
+        for severity in count_by_state
+        if count_by_state[severity]["suppressed"]
     )
     if not accepted:
         return ""
     if accepted == severity_words(report):
         return "all of them accepted"
     if len(accepted) > MAX_ACCEPTED_COLUMNS:
-        accepted = f"{sum(count['suppressed'] for count in sums.values()):,} of them"
+        accepted = f"{sum(count['suppressed'] for count in count_by_state.values()):,} of them"
     return f"{accepted} accepted, the rest not"
 
 
@@ -245,21 +250,21 @@ def doubtful_ids_line(doubt: InDoubt) -> str:
     'every id: /ledgers: line at byte 7: cut off; and 1 reason more'
     """
     ids = "every id" if doubt["ids"] is None else plural(int(doubt["ids"]), "id", "ids")
-    first, *later_reasons = doubt["reasons"]
+    first_reason, *later_reasons = doubt["reasons"]
     remainder = f"; and {plural(len(later_reasons), 'reason', 'reasons')} more" if later_reasons else ""
-    return f"{ids}: {first}{remainder}"
+    return f"{ids}: {first_reason}{remainder}"
 
 
-def reuse_sentence(reuse: Reuse) -> str:
+def reuse_sentence(reuse_counts: Reuse) -> str:
     """Return a text on how much a run reused of an earlier run.
 
     >>> reuse_sentence({"run": "monday", "indexes": {"reused": 29_700, "read": 300},
     ...         "ledgers": {"reused": 0, "read": 10_000}, "notes": []})
     '29,700 of 30,000 indexes and 0 of 10,000 ledgers from monday'
     """
-    indexes, ledgers = reuse["indexes"], reuse["ledgers"]
+    indexes, ledgers = reuse_counts["indexes"], reuse_counts["ledgers"]
     return (
         f"{indexes['reused']:,} of {indexes['reused'] + indexes['read']:,} indexes and "
         f"{ledgers['reused']:,} of {ledgers['reused'] + ledgers['read']:,} ledgers "
-        f"from {reuse['run']}"
+        f"from {reuse_counts['run']}"
     )

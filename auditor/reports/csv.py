@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from auditor.model.amounts import first_names
 from auditor.model.arrow import pa, pq
-from auditor.model.finding import Finding, Standings, finding_to_json, no_standing
+from auditor.model.finding import Finding, StatusLookup, finding_to_json, no_change_status
 from auditor.reports.finding_text import class_text, missing_text, positions_text
 from auditor.reports.plain_text import printable
 
@@ -47,7 +47,7 @@ BOOKIES_SHOWN = 20
 _FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
-def render(findings: Iterable[Finding], standings: Standings = no_standing) -> Iterator[str]:
+def render(findings: Iterable[Finding], statuses: StatusLookup = no_change_status) -> Iterator[str]:
     """Yield the header, then one row for each finding, each with a newline. Findings are not collected first.
 
     >>> from auditor.model.finding import Confidence, Severity
@@ -62,12 +62,12 @@ def render(findings: Iterable[Finding], standings: Standings = no_standing) -> I
     for finding in findings:
         buffer.seek(0)
         buffer.truncate()
-        writer.writerow(_finding_row(finding, standings))
+        writer.writerow(_finding_row(finding, statuses))
         yield buffer.getvalue()
 
 
-def _finding_row(finding: Finding, standings: Standings) -> list[str | int]:
-    standing = standings(finding.fingerprint)
+def _finding_row(finding: Finding, statuses: StatusLookup) -> list[str | int]:
+    change_status = statuses(finding.fingerprint)
     return [
         finding.id,
         str(finding.urgency),
@@ -83,9 +83,9 @@ def _finding_row(finding: Finding, standings: Standings) -> list[str | int]:
         sum(part.count for part in finding.missing),
         escape_formula(missing_text(finding, BOOKIES_SHOWN)),
         escape_formula(first_names(finding.unknown, BOOKIES_SHOWN)),
-        standing.change if standing else "",
-        _time_text(standing.first_seen) if standing else "",
-        escape_formula((standing.suppressed if standing else None) or ""),
+        change_status.change if change_status else "",
+        _time_text(change_status.first_seen) if change_status else "",
+        escape_formula((change_status.suppressed if change_status else None) or ""),
         escape_formula(json.dumps(finding.evidence, ensure_ascii=False, sort_keys=True)),
         finding.fingerprint,
         _id_number(finding.cause),
@@ -114,20 +114,22 @@ ROWS_A_BATCH = 20_000
 """Number of rows in a Parquet row group. As many rows are in memory at once."""
 
 
-def write(findings: Iterable[Finding], output_stream: BinaryIO, standings: Standings = no_standing) -> None:
+def write(
+    findings: Iterable[Finding], output_stream: BinaryIO, statuses: StatusLookup = no_change_status
+) -> None:
     """Write all findings to ``output_stream`` as a Parquet file, one row group at a time.
 
     ``change``, ``first_seen`` and ``suppressed`` are null if the run did not record them.
     """
-    rows = (_parquet_row(finding, standings) for finding in findings)
+    rows = (_parquet_row(finding, statuses) for finding in findings)
     schema = _parquet_schema()
     with pq.ParquetWriter(output_stream, schema, compression="zstd") as writer:
         while batch := list(islice(rows, ROWS_A_BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
 
 
-def _parquet_row(finding: Finding, standings: Standings) -> dict[str, Any]:
-    standing = standings(finding.fingerprint)
+def _parquet_row(finding: Finding, statuses: StatusLookup) -> dict[str, Any]:
+    change_status = statuses(finding.fingerprint)
     row = finding_to_json(finding)
     for part in row["missing"]:
         part["groups"] = [dict(zip(_GROUP_FIELDS, group, strict=True)) for group in part["groups"]]
@@ -136,9 +138,9 @@ def _parquet_row(finding: Finding, standings: Standings) -> dict[str, Any]:
         "scope_id": finding.scope_id,
         "ledger_id": finding.ledger_id,
         "evidence": json.dumps(finding.evidence, sort_keys=True),
-        "change": standing.change or None if standing else None,
-        "first_seen": standing.first_seen if standing else None,
-        "suppressed": standing.suppressed if standing else None,
+        "change": change_status.change or None if change_status else None,
+        "first_seen": change_status.first_seen if change_status else None,
+        "suppressed": change_status.suppressed if change_status else None,
     }
 
 

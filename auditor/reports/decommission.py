@@ -193,8 +193,8 @@ def _blocker_lines(blocker: Blocker, command: str, width: int) -> Iterator[str]:
             sample.ledger_id if sample.scope_id == "0" else f"{sample.scope_id}/{sample.ledger_id}"
             for sample in blocker.samples
         ]
-        listed = first_names(names, len(names), blocker.ledgers)
-        yield from labelled("ledgers", listed, width, indent="  ", columns=9)
+        ledger_list = first_names(names, len(names), blocker.ledgers)
+        yield from labelled("ledgers", ledger_list, width, indent="  ", columns=9)
         if blocker.ledgers > len(names):
             yield from labelled("", "this command prints all:", width, indent="  ", columns=9)
             yield f"  {'':<9}{printable(command)} --format csv"
@@ -244,9 +244,11 @@ def _work_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
             else f"{candidates.least:,} to {candidates.most:,}"
         )
         spare_noun = "spare" if candidates.most == 1 else "spares"
-        least_text = plural(candidates.ledgers_with_least, "ledger has", "ledgers have")
+        fewest_spares_text = plural(candidates.ledgers_with_least, "ledger has", "ledgers have")
         few_spares_text = f"{few_spares_text} {spare_noun} of a ledger"
-        yield from labelled("targets", f"{few_spares_text}; {least_text} only {candidates.least:,}", width)
+        yield from labelled(
+            "targets", f"{few_spares_text}; {fewest_spares_text} only {candidates.least:,}", width
+        )
     if trial.along:
         absent_names = _name_list(rehearsal.absent)
         work_text = f"{plural(trial.along, 'ledger')} of {absent_names}, not registered, move with them"
@@ -335,11 +337,13 @@ def _command_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         return
     if rehearsal.answer is Answer.AFTER:
         yield "after the steps above:"
-    live = [registration.bookie_id for registration in rehearsal.registered if registration.mode is not None]
+    live_bookies = [
+        registration.bookie_id for registration in rehearsal.registered if registration.mode is not None
+    ]
     if rehearsal.order and rehearsal.together.answer is Answer.NEVER:
         yield "each in turn: stop it, and wait until its command has ended"
-    elif live:
-        yield from fold_text(f"stop {_name_list(live)}, then, each in turn:", width)
+    elif live_bookies:
+        yield from fold_text(f"stop {_name_list(live_bookies)}, then, each in turn:", width)
     for command in commands[:_NAMES_SHOWN]:
         yield f"  {printable(command)}"
     yield from and_more(len(commands) - _NAMES_SHOWN, indent="  ")

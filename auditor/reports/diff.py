@@ -17,7 +17,7 @@ from auditor.reports.plain_text import fold_text, labelled, printable
 
 SCHEMA = "bookkeeper-auditor/diff/2"
 WIDTH = 80
-SHOWN = 5
+MAX_SAMPLES_PER_CHANGE = 5
 """Largest number of findings shown for each change. Counts include those that are not shown."""
 
 TITLES: dict[str, str] = {
@@ -30,22 +30,24 @@ TITLES: dict[str, str] = {
 }
 
 
-def samples(changes: Iterable[ChangedFinding]) -> dict[str, list[ChangedFinding]]:
-    """Return the first `SHOWN` findings of each change."""
-    shown: dict[str, list[ChangedFinding]] = {}
+def sample_changes(changes: Iterable[ChangedFinding]) -> dict[str, list[ChangedFinding]]:
+    """Return the first `MAX_SAMPLES_PER_CHANGE` findings of each change."""
+    findings_by_change: dict[str, list[ChangedFinding]] = {}
     for finding in changes:
-        findings = shown.setdefault(finding.change, [])
-        if len(findings) < SHOWN:
+        findings = findings_by_change.setdefault(finding.change, [])
+        if len(findings) < MAX_SAMPLES_PER_CHANGE:
             findings.append(finding)
-    return shown
+    return findings_by_change
 
 
-def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: int = WIDTH) -> str:
+def text(
+    difference: Difference, samples_by_change: dict[str, list[ChangedFinding]], width: int = WIDTH
+) -> str:
     """Return the difference as text for a terminal.
 
     Args:
         difference: The difference between two runs.
-        shown: Findings to show for each change (`samples`).
+        samples_by_change: Findings to show for each change (`sample_changes`).
         width: Columns of a line.
 
     Returns:
@@ -59,15 +61,15 @@ def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: 
             continue
         counts = [f"{tally.id} {tally.count:,}" for tally in difference.tally if tally.change == change]
         lines += ["", *fold_text(f"{count:,} {TITLES[change]}: {', '.join(counts)}", width, "", "    ")]
-        for finding in shown.get(change, ()):
+        for finding in samples_by_change.get(change, ()):
             lines += fold_text(_finding_sentence(finding), width, "  ", "      ")
-        lines += and_more(count - len(shown.get(change, ())), "; --format jsonl has all", "  ")
+        lines += and_more(count - len(samples_by_change.get(change, ())), "; --format jsonl has all", "  ")
     lines += ["", *fold_text(_verdict_sentence(difference), width)]
     return "\n".join(lines)
 
 
-def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> str:
-    """Return the difference as Markdown, for a mail or a ticket. ``shown`` has the `samples`."""
+def markdown(difference: Difference, samples_by_change: dict[str, list[ChangedFinding]]) -> str:
+    """Return the difference as Markdown, for a mail or a ticket, with the samples of `sample_changes`."""
     lines = [
         f"**{escape_markdown(_verdict_sentence(difference))}**",
         "",
@@ -75,11 +77,11 @@ def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> 
         "|---|---|---|---|",
     ]
     for label, run in (("old", difference.old), ("new", difference.new)):
-        name, standing = escape_markdown(run.name), escape_markdown(_run_standing(run))
-        lines.append(f"| {label} | {name} | {format_time(run.finished)} | {standing} |")
+        name, change_status = escape_markdown(run.name), escape_markdown(_run_change_status(run))
+        lines.append(f"| {label} | {name} | {format_time(run.finished)} | {change_status} |")
     lines += ["", *(f"- Warning: {escape_markdown(warning)}" for warning in difference.warnings)]
     for change, count in difference.counts.items():
-        findings = shown.get(change, [])
+        findings = samples_by_change.get(change, [])
         if not findings:
             continue
         lines += ["", f"### {count:,} {TITLES[change]}", ""]
@@ -88,18 +90,20 @@ def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> 
     return "\n".join(lines)
 
 
-def to_json(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> str:
-    """Return one JSON object: both runs, warnings, complete counts, and the `samples` of each change."""
-    value = {
+def to_json(difference: Difference, samples_by_change: dict[str, list[ChangedFinding]]) -> str:
+    """Return one JSON object: both runs, warnings, complete counts, and samples of each change."""
+    document = {
         "schema": SCHEMA,
         "old": asdict(difference.old),
         "new": asdict(difference.new),
         "warnings": list(difference.warnings),
         "counts": difference.counts,
         "tally": [asdict(tally) for tally in difference.tally],
-        "samples": [with_decimal_ids(finding) for findings in shown.values() for finding in findings],
+        "samples": [
+            with_decimal_ids(finding) for findings in samples_by_change.values() for finding in findings
+        ],
     }
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
@@ -110,12 +114,14 @@ def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
 
 def _run_lines(label: str, run: RunSummary, width: int) -> list[str]:
     # A NUL is a blank that is not broken at.
-    standing = ", ".join(part.replace(" ", "\0") for part in _run_standing(run).split(", "))
-    run_text = f"{run.name}, finished {format_time(run.finished)}: {standing}"
+    change_status = ", ".join(
+        status_part.replace(" ", "\0") for status_part in _run_change_status(run).split(", ")
+    )
+    run_text = f"{run.name}, finished {format_time(run.finished)}: {change_status}"
     return labelled(label, run_text, width)
 
 
-def _run_standing(run: RunSummary) -> str:
+def _run_change_status(run: RunSummary) -> str:
     counts = [f"{count:,} {severity}" for severity, count in run.severities.items() if count]
     return f"{run.verdict}, {', '.join(counts) or 'no finding'}"
 
@@ -124,7 +130,7 @@ def _finding_sentence(finding: ChangedFinding) -> str:
     ledger = finding.ledger_id
     name = None if ledger is None else LedgerId(ledger, finding.scope_id or 0).in_full
     bookie = None if finding.bookie_id is None else printable(finding.bookie_id)
-    subject_text = ", ".join(part for part in (name, bookie) if part) or "the cluster"
+    subject_text = ", ".join(status_part for status_part in (name, bookie) if status_part) or "the cluster"
     change_text = f"{finding.severity} {finding.id}: {subject_text}"
     earlier_texts = [
         earlier_value

@@ -7,7 +7,7 @@ from datetime import date
 
 from auditor.model.acceptance import DATA_LOSS, MAX_ACCEPTED_DAYS, latest_day, missing_digest
 from auditor.model.amounts import and_more, first_names, format_time, plural
-from auditor.model.finding import Confidence, Finding, Group, Missing, Standing
+from auditor.model.finding import ChangeStatus, Confidence, Finding, Group, Missing
 from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report
 from auditor.model.run_facts import FindingCause
@@ -17,32 +17,32 @@ from auditor.reports.plain_text import printable
 BOOKIES_SHOWN = 5
 """Largest number of bookies with missing entries that the text of one finding names."""
 
-SPELLED_RUNS = 2
+MAX_LISTED_RUN = 2
 """Largest number of runs of entries that a group lists one by one. More runs are shown by their period."""
 
 ITEMS_SHOWN = 8
 """Largest number of groups that the text of a set of entries shows. The jsonl report has all groups."""
 
 
-def finding_line(finding: Finding, standing: Standing | None = None) -> str:
+def finding_line(finding: Finding, change_status: ChangeStatus | None = None) -> str:
     """Return a finding as one line for a pipe: SEVERITY check OBJECT: message [confidence, ...].
 
-    ``standing`` is the finding's change since the run before. None: the run recorded none.
+    ``change_status`` is the finding's change since the run before. None: the run recorded none.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> found = Finding("stray-file", Severity.NOTE, Confidence.SUSPECT, bookie_id="bk1:3181", message="x")
-    >>> finding_line(found, Standing("new", 1_795_237_669_000))
+    >>> finding_line(found, ChangeStatus("new", 1_795_237_669_000))
     'note stray-file bookie bk1:3181: x [suspect, new]'
     """
     scope, ledger, bookie = _subject_parts(finding)
     subject_text = " ".join(filter(None, (ledger, ledger and scope and f"of {scope}", bookie))) or "cluster"
     text = f"{subject_text}: {finding.message}"
-    if names_subject(finding) and ledger is not None and finding.message.startswith(ledger):
+    if must_name_subject(finding) and ledger is not None and finding.message.startswith(ledger):
         text = finding.message
-    elif names_subject(finding) and finding.bookie_id and finding.message.startswith(finding.bookie_id):
+    elif must_name_subject(finding) and finding.bookie_id and finding.message.startswith(finding.bookie_id):
         text = f"bookie {finding.message}"
     message_text = "; ".join([text, *entry_parts(finding, BOOKIES_SHOWN)])
-    tags = ", ".join([str(finding.confidence), *_standing_words(standing)])
+    tags = ", ".join([str(finding.confidence), *_change_status_words(change_status)])
     return printable(" ".join(f"{finding.severity} {finding.id} {message_text} [{tags}]".split()))
 
 
@@ -56,29 +56,32 @@ def subject(finding: Finding) -> list[str]:
     return [part for part in _subject_parts(finding) if part is not None]
 
 
-def names_subject(finding: Finding) -> bool:
+def must_name_subject(finding: Finding) -> bool:
     """Return whether the message of a finding is a whole sentence that names all objects of the finding."""
     subject_patterns = (re.escape(part.removeprefix("bookie ")) for part in subject(finding))
-    has_subject_start = finding.message[:1].isalpha() or finding.message.startswith(finding.bookie_id or " ")
-    return has_subject_start and all(
+    starts_with_subject = finding.message[:1].isalpha() or finding.message.startswith(
+        finding.bookie_id or " "
+    )
+    return starts_with_subject and all(
         re.search(rf"(?<![\w.-]){part}(?![\w.-]|:\w)", finding.message) for part in subject_patterns
     )
 
 
-def tags(finding: Finding, standing: Standing | None) -> list[str]:
+def tags(finding: Finding, change_status: ChangeStatus | None) -> list[str]:
     """Return the confidence, the change, the first day and the suppression of a finding.
 
     A value that is the default is left out: ``confirmed``, unchanged, or not suppressed.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> tags(Finding("x", Severity.NOTE, Confidence.SUSPECT), Standing("worse", 1_795_237_669_000, "known"))
+    >>> status = ChangeStatus("worse", 1_795_237_669_000, "known")
+    >>> tags(Finding("x", Severity.NOTE, Confidence.SUSPECT), status)
     ['suspect', 'worse', 'since 2026-11-21', 'suppressed: known']
     """
     uncertainty_tags = [str(finding.confidence)] if finding.confidence != Confidence.CONFIRMED else []
-    return uncertainty_tags + _standing_words(standing)
+    return uncertainty_tags + _change_status_words(change_status)
 
 
-def sentence(finding: Finding, standing: Standing | None) -> tuple[str, str, str]:
+def sentence(finding: Finding, change_status: ChangeStatus | None) -> tuple[str, str, str]:
     """Return the objects of a finding, its message, and its tags in brackets, each as a text.
 
     The text of the objects is empty if the message names them.
@@ -88,8 +91,8 @@ def sentence(finding: Finding, standing: Standing | None) -> tuple[str, str, str
     ('ledger 42', 'lies', ' (suspect)')
     """
     # A message that begins with no letter could begin a list or a heading of Markdown.
-    subject_text = "" if names_subject(finding) else ", ".join(subject(finding)) or "cluster"
-    tags_text = ", ".join(tags(finding, standing))
+    subject_text = "" if must_name_subject(finding) else ", ".join(subject(finding)) or "cluster"
+    tags_text = ", ".join(tags(finding, change_status))
     return subject_text, finding.message, f" ({tags_text})" if tags_text else ""
 
 
@@ -104,11 +107,10 @@ def missing_text(finding: Finding, bookies: int) -> str:
     return "; ".join(_missing_parts(finding.missing, bookies))
 
 
-def _missing_parts(missing: Sequence[Missing], bookies: int) -> list[str]:
-    """Return texts on the entries that each of the first ``bookies`` bookies lacks, and on the number of
-    others."""
-    parts = [f"{part.bookie_id} lacks {entries(part.groups, part.count)}" for part in missing[:bookies]]
-    return parts + and_more(len(missing) - bookies, " bookies")
+def _missing_parts(missing_parts: Sequence[Missing], bookies: int) -> list[str]:
+    """Return texts: the entries that each of the first ``bookies`` bookies lacks, and the other bookies."""
+    parts = [f"{part.bookie_id} lacks {entries(part.groups, part.count)}" for part in missing_parts[:bookies]]
+    return parts + and_more(len(missing_parts) - bookies, " bookies")
 
 
 _CLASS_TEXTS: dict[str, str] = {
@@ -120,9 +122,9 @@ _CLASS_TEXTS: dict[str, str] = {
 
 def class_groups(finding: Finding) -> tuple[Group, ...]:
     """Return the entries that give a ledger its class, such as entry-lost. Empty if there is no class."""
-    listed = finding.evidence.get("class_entries") if finding.id in _CLASS_TEXTS else None
+    class_entries = finding.evidence.get("class_entries") if finding.id in _CLASS_TEXTS else None
     return tuple(
-        (first, last, size, period) for first, last, size, period in (listed or {}).get("groups", ())
+        (first, last, size, period) for first, last, size, period in (class_entries or {}).get("groups", ())
     )
 
 
@@ -139,11 +141,11 @@ def class_text(finding: Finding) -> str:
     groups = class_groups(finding)
     if not groups:
         return ""
-    reason_text = "in no index" if _bytes_known(finding) else _CLASS_TEXTS[finding.id]
+    reason_text = "in no index" if _has_known_bytes(finding) else _CLASS_TEXTS[finding.id]
     return f"{reason_text}: {entries(groups, finding.evidence['class_entries']['count'])}"
 
 
-def _bytes_known(finding: Finding) -> bool:
+def _has_known_bytes(finding: Finding) -> bool:
     """Return whether entry logs still have some of a finding's lost entries, although no index has them."""
     logs = finding.evidence.get("in_entry_logs") or ()
     return finding.id == LedgerClass.ENTRY_LOST and any(log["lost_entries"] for log in logs)
@@ -184,25 +186,29 @@ def entry_parts(finding: Finding, bookies: int) -> list[str]:
     # Bookies that lack just the entries that the reader has been shown need no list each.
     groups = class_groups(finding)
     bookies_of_groups = [part.bookie_id for part in finding.missing if part.groups == groups]
-    other_parts = [part for part in finding.missing if part.groups != groups]
+    parts_of_other_groups = [part for part in finding.missing if part.groups != groups]
     return [
         *parts,
         *([f"absent on {first_names(bookies_of_groups, bookies)}"] if bookies_of_groups else []),
-        *_missing_parts(other_parts, bookies),
+        *_missing_parts(parts_of_other_groups, bookies),
     ]
 
 
 def command_for(finding: Finding, run: str) -> str | None:
     """Return the command that explains the objects of a finding. None if it concerns the whole cluster."""
-    lacking_text = explained(finding)
-    return f"bkaudit explain {lacking_text} --run {shlex.quote(printable(run))}" if lacking_text else None
+    explain_arguments = explain_words(finding)
+    return (
+        f"bkaudit explain {explain_arguments} --run {shlex.quote(printable(run))}"
+        if explain_arguments
+        else None
+    )
 
 
-def explained(finding: Finding) -> str:
+def explain_words(finding: Finding) -> str:
     """Return the arguments of ``bkaudit explain`` for a finding. Empty if it concerns the whole cluster.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> explained(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk 1:3181"))
+    >>> explain_words(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk 1:3181"))
     "bookie 'bk 1:3181'"
     """
     if finding.ledger_id is not None:
@@ -225,18 +231,20 @@ def _subject_parts(finding: Finding) -> tuple[str | None, str | None, str | None
     )
 
 
-def is_suppressed(standing: Standing | None) -> bool:
+def is_suppressed(change_status: ChangeStatus | None) -> bool:
     """Return whether a suppression names the finding."""
-    return standing is not None and standing.suppressed is not None
+    return change_status is not None and change_status.suppressed is not None
 
 
-def _standing_words(standing: Standing | None) -> list[str]:
-    if standing is None:
+def _change_status_words(change_status: ChangeStatus | None) -> list[str]:
+    if change_status is None:
         return []
-    change_words = [standing.change] if standing.change not in ("", Change.SAME) else []
-    if standing.change not in ("", Change.NEW):
-        change_words.append(f"since {format_time(standing.first_seen)[:10]}")
-    return change_words + ([f"suppressed: {standing.suppressed}"] if standing.suppressed is not None else [])
+    change_words = [change_status.change] if change_status.change not in ("", Change.SAME) else []
+    if change_status.change not in ("", Change.NEW):
+        change_words.append(f"since {format_time(change_status.first_seen)[:10]}")
+    return change_words + (
+        [f"suppressed: {change_status.suppressed}"] if change_status.suppressed is not None else []
+    )
 
 
 def entries(groups: Sequence[Group], count: int) -> str:
@@ -256,27 +264,27 @@ def _ranges_text(
     groups: Sequence[Group], name: Callable[[int], str] = str, range_separator: str = "-"
 ) -> str:
     text = ""
-    is_previous_plain = True
+    is_previous_single_range = True
     for group in groups[:ITEMS_SHOWN]:
         first, last, _, period = group
-        is_plain = period <= 0 or (last - first) // period < SPELLED_RUNS
+        is_single_range = period <= 0 or (last - first) // period < MAX_LISTED_RUN
         shown = (
             _runs_text(group, name, range_separator)
-            if is_plain
+            if is_single_range
             else _periodic_text(group, name, range_separator)
         )
         # A periodic group has a comma of its own.
-        separator = "," if is_previous_plain and is_plain else "; "
+        separator = "," if is_previous_single_range and is_single_range else "; "
         text += (separator if text else "") + shown
-        is_previous_plain = is_plain
+        is_previous_single_range = is_single_range
     remainder = f" and {len(groups) - ITEMS_SHOWN:,} more ranges" if len(groups) > ITEMS_SHOWN else ""
     return text + remainder
 
 
 def _periodic_text(group: Group, name: Callable[[int], str], range_separator: str) -> str:
     first, last, size, period = group
-    length = f", {size} long" if size > 1 else ""
-    return f"{name(first)}{range_separator}{name(last + size - 1)} every {period}{length}"
+    run_length_text = f", {size} long" if size > 1 else ""
+    return f"{name(first)}{range_separator}{name(last + size - 1)} every {period}{run_length_text}"
 
 
 def _runs_text(group: Group, name: Callable[[int], str], range_separator: str) -> str:
@@ -303,9 +311,11 @@ def cause_sentence(cause: FindingCause) -> str:
     return f"{plural(cause['count'], 'finding')}: {cause['sentence']}"
 
 
-def follows(cause: FindingCause) -> str:
+def explained_findings_text(cause: FindingCause) -> str:
     """Return the checks whose findings follow from a cause, each with the number of these findings."""
-    return ", ".join(f"{effect['id']} {effect['count']:,}" for effect in cause["findings"])
+    return ", ".join(
+        f"{explained_finding['id']} {explained_finding['count']:,}" for explained_finding in cause["findings"]
+    )
 
 
 def suppression_entry(finding: Finding, today: date) -> str:
@@ -323,7 +333,7 @@ def suppression_entry(finding: Finding, today: date) -> str:
     """
     is_loss = finding.urgency in DATA_LOSS
     digest = missing_digest(finding.missing) if is_loss else None
-    latest_note = f"  # the latest day allowed, {MAX_ACCEPTED_DAYS} days from today" if is_loss else ""
+    latest_day_comment = f"  # the latest day allowed, {MAX_ACCEPTED_DAYS} days from today" if is_loss else ""
     lines = [
         f"# {printable(f'{finding.severity} {finding.id}: {finding.message}')}",
         "[[suppress]]",
@@ -334,6 +344,6 @@ def suppression_entry(finding: Finding, today: date) -> str:
             else []
         ),
         'reason = ""  # say why; an empty reason is refused',
-        f"until = {latest_day(today)}{latest_note}",
+        f"until = {latest_day(today)}{latest_day_comment}",
     ]
     return "\n".join(lines)

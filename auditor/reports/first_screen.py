@@ -22,14 +22,14 @@ from auditor.model.report import Report
 from auditor.model.run_facts import RemarkKind, sentence_of
 from auditor.model.states import Verdict
 from auditor.reports.action_text import ALL_ACTIONS, LABEL_COLUMNS, first_action_lines, object_command
-from auditor.reports.blind_spots import blind_sentence, saw_nothing
+from auditor.reports.blind_spots import blind_sentence, checks_without_input
 from auditor.reports.coverage import (
     CheckCount,
     accepted_gaps,
     changed_constants,
+    checked_extents,
     count_by_check,
     doubtful_ids_line,
-    extents,
     reuse_sentence,
     verdict,
 )
@@ -37,11 +37,11 @@ from auditor.reports.finding_text import cause_sentence, causes_of
 from auditor.reports.plain_text import ELLIPSIS, columns_of, cut_middle, cut_text, fold_text, printable
 from auditor.reports.repair import repair_line
 
-WIDTH, WIDEST = 80, 100
+WIDTH, MAX_WIDTH = 80, 100
 MAX_LINES = 22
 """Largest number of lines. A terminal has 24: the command takes one line, and the prompt another."""
 _LABEL_COLUMNS = 11
-_COUNT_LABEL, _COUNT = 25, 5
+_COUNT_LABEL_WIDTH, _COUNT_WIDTH = 25, 5
 """Number of columns for the label of a line of findings, and for the number of findings after it."""
 _NARROW_COLUMNS, _HANGING_COLUMNS = 72, 4
 """Least width of a terminal for a column of labels before findings, and the indentation in narrower ones.
@@ -116,16 +116,16 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     Args:
         report: The report of a run.
         run: Name of the run in commands.
-        width: Columns of a line. Above `WIDEST` the output is not a terminal: the screen has the content of
-            one with `WIDTH` columns, unfolded.
+        width: Columns of a line. Above `MAX_WIDTH` the output is not a terminal: the screen has the content
+            of one with `WIDTH` columns, unfolded.
     """
-    columns = width if width <= WIDEST else WIDTH
+    columns = width if width <= MAX_WIDTH else WIDTH
     actions = first_action_lines(report, run, width)
-    last = [*fold_text(verdict(report), width), *actions, *_next_commands(report, run)]
+    last_lines = [*fold_text(verdict(report), width), *actions, *_next_commands(report, run)]
     preface = [*_reading_parts(report, columns), *_remark_parts(report, columns)]
-    body = [*_counts(report, columns), *_causes(report, columns), *_history(report, columns)]
+    body = [*_count_parts(report, columns), *_cause_parts(report, columns), *_history_parts(report, columns)]
     # No command is folded here, but a terminal does it; and there are two blank lines.
-    room = MAX_LINES - 2 - sum(max(1, ceil(columns_of(line) / columns)) for line in last)
+    room = MAX_LINES - 2 - sum(max(1, ceil(columns_of(line) / columns)) for line in last_lines)
     forms = _choose_forms([*preface, *body], room, columns)
     shown = [
         part.lines(form, width) if form is not None else []
@@ -133,7 +133,7 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     ]
     above_lines, below_lines = chain(*shown[: len(preface)]), chain(*shown[len(preface) :])
     nothing_lines = [] if report.run.tally else ["nothing found"]
-    return "\n".join([*above_lines, "", *nothing_lines, *below_lines, "", *last]).removeprefix("\n")
+    return "\n".join([*above_lines, "", *nothing_lines, *below_lines, "", *last_lines]).removeprefix("\n")
 
 
 def _choose_forms(parts: Sequence[_Part], room: int, columns: int) -> list[Form | None]:
@@ -141,44 +141,44 @@ def _choose_forms(parts: Sequence[_Part], room: int, columns: int) -> list[Form 
     sizes = [[len(part.lines(form, columns)) for form in part.forms] for part in parts]
     steps = [(part.place, number, False) for number, part in enumerate(parts)]
     steps += [(part.fuller_place, number, True) for number, part in enumerate(parts)]
-    choices: list[int | None] = [None] * len(parts)
-    for place, number, is_fuller in sorted(steps):
-        form_sizes, chosen_form = sizes[number], choices[number]
+    chosen: list[int | None] = [None] * len(parts)
+    for place, number, is_full_turn in sorted(steps):
+        form_sizes, chosen_form = sizes[number], chosen[number]
         line_count = 0 if chosen_form is None else form_sizes[chosen_form]
-        limit = line_count + room if is_fuller else form_sizes[-1]
-        if (is_fuller and chosen_form is None) or (limit - line_count > room and place != _Place.ALWAYS):
+        limit = line_count + room if is_full_turn else form_sizes[-1]
+        if (is_full_turn and chosen_form is None) or (limit - line_count > room and place != _Place.ALWAYS):
             continue
         form_number = next(
             (form for form, size in enumerate(form_sizes) if size <= limit), len(form_sizes) - 1
         )
-        choices[number] = form_number
+        chosen[number] = form_number
         room -= form_sizes[form_number] - line_count
-    return [None if form is None else part.forms[form] for part, form in zip(parts, choices, strict=True)]
+    return [None if form is None else part.forms[form] for part, form in zip(parts, chosen, strict=True)]
 
 
 def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
     """Return forms with fewer and fewer names and the number of further ones. The last form has no name."""
-    words = [name.replace(" ", "\0") for name in names]
+    unbroken_names = [name.replace(" ", "\0") for name in names]
     max_names = min(len(names), _NAMES_SHOWN)
     return [
-        *((f"{title}{separator}{first_names(words, shown)}",) for shown in range(max_names, 0, -1)),
+        *((f"{title}{separator}{first_names(unbroken_names, shown)}",) for shown in range(max_names, 0, -1)),
         (title,),
     ]
 
 
-def _shorten(text: str, columns: int) -> str:
+def _shorten_text(text: str, columns: int) -> str:
     """Return as many first clauses of a text as fit into one line beside the label.
 
-    >>> _shorten("3 journals are incomplete, so that some is suspect: bk-a, bk-b and 1 more", 40)
+    >>> _shorten_text("3 journals are incomplete, so that some is suspect: bk-a, bk-b and 1 more", 40)
     '3 journals are incomplete'
-    >>> _shorten("20 ledgers (rack /r1, /r2)", 26)
+    >>> _shorten_text("20 ledgers (rack /r1, /r2)", 26)
     '20 ledgers'
     """
     room = columns - _LABEL_COLUMNS
     if columns_of(text) <= room:
         return text
     # What stands in brackets has nothing that ends a clause but its beginning.
-    masked_text = re.sub(r"\(.*?\)", lambda brackets: "(" + "x" * (len(brackets[0]) - 1), text)
+    masked_text = re.sub(r"\(.*?\)", lambda match: "(" + "x" * (len(match[0]) - 1), text)
     clause_ends = [end.start() for end in re.finditer(r"[:;,] | \(| and (?=has )|$", masked_text)]
     fitting_texts = [text[:end] for end in clause_ends if columns_of(text[:end]) <= room]
     return fitting_texts[-1] if fitting_texts else cut_text(text, room - len(ELLIPSIS)).rstrip() + ELLIPSIS
@@ -191,37 +191,37 @@ def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
     """
     forms = []
     for shown in range(min(len(texts), _ROWS_SHOWN), 0, -1):
-        remainder = f" ({len(texts) - shown:,} more)" if len(texts) > shown else ""
+        more_clause = f" ({len(texts) - shown:,} more)" if len(texts) > shown else ""
         rows = list(texts[:shown])
         if columns is not None:
             rows = [
-                *(_shorten(row, columns) for row in rows[:-1]),
-                _shorten(rows[-1], columns - len(remainder)),
+                *(_shorten_text(row, columns) for row in rows[:-1]),
+                _shorten_text(rows[-1], columns - len(more_clause)),
             ]
-        forms.append((*rows[:-1], rows[-1] + remainder))
+        forms.append((*rows[:-1], rows[-1] + more_clause))
     return forms
 
 
 def _row_forms(text: str, columns: int) -> list[Form]:
     """Return two forms of a text: in full, and shortened to one line."""
-    return [(text,), (_shorten(text, columns),)]
+    return [(text,), (_shorten_text(text, columns),)]
 
 
 def _reading_parts(report: Report, columns: int) -> Iterator[_Part]:
     """Yield the parts on the cluster, on what was checked, and on what was not checked."""
     run, cluster = report.run, report.cluster
-    ledgers, replicas, bookies = extents(report)
-    time = format_time(run.scan_time)
-    name = cut_middle(cluster.instance_id or "no instance id", columns - _LABEL_COLUMNS - len(time) - 2)
-    yield _Part("cluster", [(f"{name}, {time}",)], _Place.CLUSTER)
-    store = f"{cluster.metadata_uri}, layout {cluster.layout}"
-    yield _Part("metadata", _row_forms(store, columns), _Place.FACTS)
-    checked: list[Form] = [(ledgers.sentence,)]
+    ledgers, replicas, bookies = checked_extents(report)
+    scan_time = format_time(run.scan_time)
+    name = cut_middle(cluster.instance_id or "no instance id", columns - _LABEL_COLUMNS - len(scan_time) - 2)
+    yield _Part("cluster", [(f"{name}, {scan_time}",)], _Place.CLUSTER)
+    store_text = f"{cluster.metadata_uri}, layout {cluster.layout}"
+    yield _Part("metadata", _row_forms(store_text, columns), _Place.FACTS)
+    checked_forms: list[Form] = [(ledgers.sentence,)]
     if not report.metadata_only:
-        checked.insert(
+        checked_forms.insert(
             0, (f"{ledgers.sentence}; {replicas.covered_count:,} of {replicas.total:,} ledger copies",)
         )
-    yield _Part("checked", checked, _Place.CLUSTER)
+    yield _Part("checked", checked_forms, _Place.CLUSTER)
     unread = _name_forms(str(bookies), "; not read: ", report.coverage.bookies.unread)
     if report.metadata_only:
         unread = _row_forms(_NO_BOOKIES.format(bookies.total), columns)
@@ -229,7 +229,7 @@ def _reading_parts(report: Report, columns: int) -> Iterator[_Part]:
     if run.repair is not None and (repair := repair_line(run.repair, run.scan_time)) is not None:
         yield _Part("repair", _row_forms(repair, columns), _Place.NOT_READ, _Place.CONTEXT)
     if (blind_clause := blind_sentence(report)) is not None:
-        names = [id for id in saw_nothing(report) if id not in run.not_run]
+        names = [id for id in checks_without_input(report) if id not in run.not_run]
         yield _Part("skipped", _name_forms(blind_clause, ": ", names), _Place.CONTEXT)
     if run.not_run:
         label_text = f"{len(run.not_run):,} of {len(ALL):,} checks"
@@ -245,11 +245,11 @@ def _reading_parts(report: Report, columns: int) -> Iterator[_Part]:
         yield _Part("reused", _row_forms(reuse_sentence(run.reused), columns), _Place.FACTS)
     if run.in_doubt:
         # A reason that is cut may say the opposite of what it says in full.
-        doubt = _row_forms(doubtful_ids_line(run.in_doubt), columns)
-        yield _Part("unknown", doubt, _Place.NOT_READ, _Place.NOT_READ)
+        doubt_forms = _row_forms(doubtful_ids_line(run.in_doubt), columns)
+        yield _Part("unknown", doubt_forms, _Place.NOT_READ, _Place.NOT_READ)
     if run.gaps:
-        gaps = f"{plural(len(run.gaps), 'place', 'places')}, such as {run.gaps[0]}"
-        yield _Part("not read", _row_forms(gaps, columns), _Place.NOT_READ)
+        gaps_text = f"{plural(len(run.gaps), 'place', 'places')}, such as {run.gaps[0]}"
+        yield _Part("not read", _row_forms(gaps_text, columns), _Place.NOT_READ)
 
 
 def _remark_parts(report: Report, columns: int) -> Iterator[_Part]:
@@ -269,7 +269,7 @@ def _remark_parts(report: Report, columns: int) -> Iterator[_Part]:
         yield _Part("notice", _first_rows(other_texts, columns), _Place.REMARK, _Place.CONTEXT)
 
 
-def _counts(report: Report, columns: int) -> list[_Part]:
+def _count_parts(report: Report, columns: int) -> list[_Part]:
     """Return one part for each urgency, and one for each severity of findings without an urgency.
 
     A part has the number of findings, the count of each check, and the ledgers concerned.
@@ -291,7 +291,7 @@ def _counts(report: Report, columns: int) -> list[_Part]:
         if columns < _NARROW_COLUMNS:
             label_text, hanging = f"{label} {number}: ", _HANGING_COLUMNS
         else:
-            label_text, hanging = f"{label:<{_COUNT_LABEL}}{number:>{_COUNT}}   ", None
+            label_text, hanging = f"{label:<{_COUNT_LABEL_WIDTH}}{number:>{_COUNT_WIDTH}}   ", None
         forms = _count_forms(report, check_counts)
         parts.append(_Part(label_text, forms, _Place.ALWAYS, fuller_place, len(label_text), hanging))
     return parts
@@ -307,8 +307,8 @@ def _count_forms(report: Report, check_counts: list[CheckCount]) -> list[Form]:
     forms = []
     for shown in range(len(check_counts), 0, -1):
         hidden_count = len(check_counts) - shown
-        remainder = [plural(hidden_count, "more check").replace(" ", "\0")] if hidden_count else []
-        forms.append((f"{', '.join([*names[:shown], *remainder])}{impact}",))
+        more_clause = [plural(hidden_count, "more check").replace(" ", "\0")] if hidden_count else []
+        forms.append((f"{', '.join([*names[:shown], *more_clause])}{impact}",))
     return [*forms, (plural(len(check_counts), "check"),)]
 
 
@@ -327,10 +327,12 @@ def _impact_text(report: Report, check_counts: list[CheckCount]) -> str:
         for check_count in count_by_check(report)
         if check_count.severity in severities and check_count not in check_counts
     ]
-    stake = [impact for impact in report.run.impact if impact["severity"] in severities and impact["ledgers"]]
-    if other_counts or len(severities) > 1 or not stake:
+    impacts = [
+        impact for impact in report.run.impact if impact["severity"] in severities and impact["ledgers"]
+    ]
+    if other_counts or len(severities) > 1 or not impacts:
         return ""
-    impact_text = f"on {plural(stake[0]['ledgers'], 'ledger')} of {size(stake[0]['bytes'])}"
+    impact_text = f"on {plural(impacts[0]['ledgers'], 'ledger')} of {size(impacts[0]['bytes'])}"
     return "; " + impact_text.replace(" ", "\0")
 
 
@@ -343,30 +345,30 @@ def _count_text(check_count: CheckCount) -> str:
     return f"{check_count.id} {check_count.sums['count']:,}{f' ({parts})' if parts else ''}"
 
 
-def _causes(report: Report, columns: int) -> Iterator[_Part]:
+def _cause_parts(report: Report, columns: int) -> Iterator[_Part]:
     """Yield the part on causes that explain several findings. `bkaudit report` lists these findings."""
     if causes := causes_of(report):
         all_causes = _first_rows([cause_sentence(cause) for cause in causes])
-        brief = _first_rows([cause["sentence"] for cause in causes], columns)
-        yield _Part("cause", [*all_causes, brief[-1]], _Place.CAUSE, _Place.IN_FULL)
+        summary = _first_rows([cause["sentence"] for cause in causes], columns)
+        yield _Part("cause", [*all_causes, summary[-1]], _Place.CAUSE, _Place.IN_FULL)
 
 
-def _history(report: Report, columns: int) -> Iterator[_Part]:
+def _history_parts(report: Report, columns: int) -> Iterator[_Part]:
     """Yield the parts on changes since the last run and on suppressions."""
     changes, entries = report.run.changes, report.run.suppressions
     reasons = [
         sentence_of(remark) for remark in report.run.remarks if remark["kind"] == RemarkKind.NOT_COMPARED
     ]
-    short_reasons = [_shorten(reason, columns) for reason in reasons[:1]]
+    short_reasons = [_shorten_text(reason, columns) for reason in reasons[:1]]
     if changes is not None:
         since_text = f"since {format_time(changes['finished'])}"
         counts = f"{changes['new']:,} new, {changes['worse']:,} worse, {changes['fixed']:,} fixed"
         all_causes = f"{counts}, {changes['better']:,} better, {changes['same']:,} as before, {since_text}"
-        brief = f"{counts}, {since_text}"
+        summary = f"{counts}, {since_text}"
         if changes["unseen"]:
             all_causes += f"; {changes['unseen']:,} could not be checked again"
-            brief = f"{counts}, {changes['unseen']:,} not checked, {since_text}"
-        forms = [(all_causes, *reasons), (all_causes, *short_reasons), (brief, *short_reasons), (brief,)]
+            summary = f"{counts}, {changes['unseen']:,} not checked, {since_text}"
+        forms = [(all_causes, *reasons), (all_causes, *short_reasons), (summary, *short_reasons), (summary,)]
         yield _Part("changed", forms, _Place.ALWAYS, _Place.CHANGES)
     elif reasons:
         yield _Part("changed", [tuple(reasons), tuple(short_reasons)], _Place.ALWAYS, _Place.CHANGES)
@@ -374,8 +376,8 @@ def _history(report: Report, columns: int) -> Iterator[_Part]:
         yield _Part("changed", [("there is no earlier run to compare with",)], _Place.FACTS)
     total = sum(entry["count"] for entry in entries)
     expired = [f"{entry['reason']} ({entry['until']})" for entry in entries if entry["expired"]]
-    standing = [f"{entry['reason']} (until {entry['until']})" for entry in entries if entry["count"]]
-    clauses = [f"{total:,}: {first_names(standing, _REASONS_SHOWN)}"] if total else []
+    acceptance_texts = [f"{entry['reason']} (until {entry['until']})" for entry in entries if entry["count"]]
+    clauses = [f"{total:,}: {first_names(acceptance_texts, _REASONS_SHOWN)}"] if total else []
     clauses += [f"expired: {first_names(expired, _REASONS_SHOWN)}"] if expired else []
     if clauses:
         yield _Part("suppressed", _row_forms("; ".join(clauses), columns), _Place.CONTEXT)

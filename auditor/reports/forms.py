@@ -30,18 +30,18 @@ class Form:
 
     @classmethod
     def of_text(
-        cls, ending: str, parts: Callable[[ReportSource], Iterable[str]], complete: bool = False
+        cls, ending: str, parts: Callable[[ReportSource], Iterable[str]], is_complete: bool = False
     ) -> Form:
         """Return a form of text. ``parts`` makes the text of a run in parts."""
         return cls(
-            ending, lambda run, output_stream: write_parts(output_stream, parts(run)), complete=complete
+            ending, lambda run, output_stream: write_parts(output_stream, parts(run)), complete=is_complete
         )
 
 
 def _text_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import first_screen, text
 
-    for line in text.for_pipe(run.report, text.samples(run.report, run.standings())):
+    for line in text.for_pipe(run.report, text.samples(run.report, run.statuses())):
         yield f"{line}\n"
     yield f"\n{first_screen.render(run.report, run.path, text.UNLIMITED_WIDTH)}\n"
 
@@ -49,25 +49,25 @@ def _text_parts(run: ReportSource) -> Iterable[str]:
 def _csv_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import csv
 
-    return csv.render(run.findings, run.standings_in_order())
+    return csv.render(run.findings, run.statuses_in_order())
 
 
 def _markdown_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import markdown
 
-    return markdown.render(run.report, run.standings()), "\n"
+    return markdown.render(run.report, run.statuses()), "\n"
 
 
 def _sarif_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import sarif
 
-    return sarif.render(run.report, run.findings, run.standings_in_order())
+    return sarif.render(run.report, run.findings, run.statuses_in_order())
 
 
 def _junit_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import junit
 
-    return junit.render(run.report, run.standings()), "\n"
+    return junit.render(run.report, run.statuses()), "\n"
 
 
 def _openmetrics_parts(run: ReportSource) -> Iterable[str]:
@@ -94,7 +94,7 @@ def _slack_parts(run: ReportSource) -> Iterable[str]:
 def _write_parquet_form(run: ReportSource, output_stream: BinaryIO) -> None:
     from auditor.reports import csv
 
-    csv.write(run.findings, output_stream, run.standings_in_order())
+    csv.write(run.findings, output_stream, run.statuses_in_order())
 
 
 def json_line(finding: Finding) -> str:
@@ -108,15 +108,15 @@ def json_line(finding: Finding) -> str:
 
 
 FORMS = {
-    "text": Form.of_text("txt", _text_parts, complete=True),
+    "text": Form.of_text("txt", _text_parts, is_complete=True),
     "json": Form.of_text("json", lambda run: (run.report.to_json(),)),
     "jsonl": Form.of_text(
-        "jsonl", lambda run: (f"{json_line(finding)}\n" for finding in run.findings), complete=True
+        "jsonl", lambda run: (f"{json_line(finding)}\n" for finding in run.findings), is_complete=True
     ),
-    "csv": Form.of_text("csv", _csv_parts, complete=True),
+    "csv": Form.of_text("csv", _csv_parts, is_complete=True),
     "markdown": Form.of_text("md", _markdown_parts),
-    "html": Form.of_text("html", lambda run: run.html_page(), complete=True),
-    "sarif": Form.of_text("sarif", _sarif_parts, complete=True),
+    "html": Form.of_text("html", lambda run: run.html_page(), is_complete=True),
+    "sarif": Form.of_text("sarif", _sarif_parts, is_complete=True),
     "junit": Form.of_text("xml", _junit_parts),
     "openmetrics": Form.of_text("prom", _openmetrics_parts),
     "plain": Form.of_text("plain.txt", _plain_parts),

@@ -13,7 +13,7 @@ from auditor.model.history import RunSummary, cluster_key
 from auditor.model.report import Report
 from auditor.model.run_facts import RunFacts
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
-from auditor.reports.coverage import extents, severity_words, unaccepted_holds, verdict_word
+from auditor.reports.coverage import checked_extents, severity_words, unaccepted_holds, verdict_word
 from auditor.reports.plain_text import columns_of, fold_text, printable
 
 _DATA_AGE_SHOWN_MS = 3_600_000
@@ -41,9 +41,9 @@ def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
     """
     if not runs:
         return "no finished run is here"
-    lines = _table_lines(runs, in_one_row=True)
+    lines = _table_lines(runs, is_one_row=True)
     if width is not None and max(map(columns_of, lines)) > width:
-        lines = _table_lines(runs, in_one_row=False)
+        lines = _table_lines(runs, is_one_row=False)
     clusters = {cluster_key(run) for run in runs}
     if len(clusters) > 1:
         clusters_warning = f"these are runs of {len(clusters)} clusters; only those of one are compared"
@@ -51,20 +51,22 @@ def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def _table_lines(runs: Sequence[RunSummary], in_one_row: bool) -> list[str]:
+def _table_lines(runs: Sequence[RunSummary], is_one_row: bool) -> list[str]:
     """Return the lines of a header and of each run, which takes one row or two."""
-    numbers = [("crit", "err", "warn", "note", *_CHANGE_KEYS[:3])]
+    number_rows = [("crit", "err", "warn", "note", *_CHANGE_KEYS[:3])]
     for run in runs:
         change_cells = [str(run.changes[key]) if run.changes else "-" for key in _CHANGE_KEYS[:3]]
-        numbers.append((*(str(run.severities[severity]) for severity in _SEVERITIES), *change_cells))
-    widths = [max(map(len, column)) for column in zip(*numbers, strict=True)]
-    counts = [" ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in numbers]
+        number_rows.append((*(str(run.severities[severity]) for severity in _SEVERITIES), *change_cells))
+    widths = [max(map(len, column)) for column in zip(*number_rows, strict=True)]
+    counts = [
+        " ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in number_rows
+    ]
     times = ["finished", *(format_time(run.finished)[:-7] for run in runs)]
     verdicts = ["verdict", *(run.verdict for run in runs)]
     names = ["run", *(printable(run.name) for run in runs)]
     time_width, verdict_width = (max(map(len, column)) for column in (times, verdicts))
     rows = zip(times, verdicts, counts, names, strict=True)
-    if in_one_row:
+    if is_one_row:
         return [
             f"{time:<{time_width}} {verdict:<{verdict_width}} {count} {name}"
             for time, verdict, count, name in rows
@@ -79,13 +81,15 @@ def to_csv(runs: Sequence[RunSummary]) -> str:
     """Return one CSV row for each run. Times are milliseconds since 1970, UTC."""
     csv_buffer = StringIO()
     writer = csv.writer(csv_buffer, lineterminator="\n")
-    fixed = ("path", "started", "finished", "scan_time", "instance_id", "verdict", "complete")
-    writer.writerow([*fixed, *_SEVERITIES, "previous", *_CHANGE_KEYS, "metadata_uri"])
+    fixed_columns = ("path", "started", "finished", "scan_time", "instance_id", "verdict", "complete")
+    writer.writerow([*fixed_columns, *_SEVERITIES, "previous", *_CHANGE_KEYS, "metadata_uri"])
     for run in runs:
         changes = run.changes
         change_cells = [changes["previous"], *(changes[key] for key in _CHANGE_KEYS)] if changes else [""] * 6
         counts = [run.severities[severity] for severity in _SEVERITIES]
-        writer.writerow([*(getattr(run, name) for name in fixed), *counts, *change_cells, run.metadata_uri])
+        writer.writerow(
+            [*(getattr(run, name) for name in fixed_columns), *counts, *change_cells, run.metadata_uri]
+        )
     return csv_buffer.getvalue().rstrip("\n")
 
 
@@ -104,24 +108,24 @@ def status_line(report: Report, run: str, now_ms: int, data_time: int | None = N
         data_time: Time of the oldest data that the run rests on, in ms since 1970, UTC. None: unknown. Its
             age is shown if the data is much older than the run.
     """
-    facts = report.run
+    run_facts = report.run
     counts = severity_words(report, suppressed=False)
-    ledgers, _, bookies = extents(report)
-    suppressed = sum(tally["suppressed"] for tally in facts.tally)
+    ledgers, _, bookies = checked_extents(report)
+    suppressed_count = sum(tally["suppressed"] for tally in run_facts.tally)
     parts = [
-        counts or ("only suppressed findings" if suppressed else "no finding"),
+        counts or ("only suppressed findings" if suppressed_count else "no finding"),
         *([f"first action: {printable(action['text'])}"] if (action := report.first_action) else []),
-        *_unavailable_reasons(facts),
-        *([f"{suppressed:,} suppressed"] if suppressed else []),
+        *_unavailable_reasons(run_facts),
+        *([f"{suppressed_count:,} suppressed"] if suppressed_count else []),
         *([f"{plural(holds, 'urgent hold')} not accepted"] if (holds := unaccepted_holds(report)) else []),
         _status_changes(report),
         f"{ledgers.covered_count:,} of {ledgers.total:,} ledgers checked",
         *([f"{plural(ledgers.open, 'ledger')} still open"] if ledgers.open else []),
         f"{bookies.covered_count:,} of {bookies.total:,} bookies read",
-        *([f"{plural(len(facts.blind), 'check')} skipped"] if facts.blind else []),
-        *(["which checks were skipped is unknown"] if facts.blind is None else []),
-        f"{duration(max(0, now_ms - facts.finished) / 1000)} old ({format_time(facts.finished)})",
-        *_data_age(facts.finished, data_time, now_ms),
+        *([f"{plural(len(run_facts.blind), 'check')} skipped"] if run_facts.blind else []),
+        *(["which checks were skipped is unknown"] if run_facts.blind is None else []),
+        f"{duration(max(0, now_ms - run_facts.finished) / 1000)} old ({format_time(run_facts.finished)})",
+        *_data_age(run_facts.finished, data_time, now_ms),
         printable(run),
     ]
     return f"{verdict_word(report.verdict)} {printable(report.cluster.name)}: {'; '.join(parts)}"
@@ -138,9 +142,9 @@ def _data_age(finished: int, data_time: int | None, now_ms: int) -> list[str]:
     ]
 
 
-def _unavailable_reasons(facts: RunFacts) -> list[str]:
+def _unavailable_reasons(run_facts: RunFacts) -> list[str]:
     """Return how many ledgers nobody can read or close now. Empty if there are none or it is unknown."""
-    count = facts.repair["unavailable"] + facts.repair["unrecoverable"] if facts.repair else 0
+    count = run_facts.repair["unavailable"] + run_facts.repair["unrecoverable"] if run_facts.repair else 0
     return [f"{plural(count, 'ledger')} unavailable"] if count else []
 
 

@@ -13,43 +13,45 @@ from xml.etree import ElementTree as ET
 from auditor.checks import ALL, BY_ID, GROUP_OF
 from auditor.checks.check import Check
 from auditor.model.amounts import plural
-from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
+from auditor.model.finding import ChangeStatus, Finding, Severity, StatusLookup, no_change_status
 from auditor.model.report import Report
 from auditor.model.run_facts import Tally
 from auditor.reports.blind_spots import BlindSpot, blind_checks, skip_sentence
-from auditor.reports.coverage import count_by_check, extents
+from auditor.reports.coverage import checked_extents, count_by_check
 from auditor.reports.finding_text import BOOKIES_SHOWN, entry_parts, sentence
 from auditor.reports.plain_text import printable
 
-SHOWN = 20
+MAX_FINDINGS_SHOWN = 20
 """Largest number of findings in a test case. Counts include those that are not shown."""
 
 
-def render(report: Report, standings: Standings = no_standing) -> str:
+def render(report: Report, statuses: StatusLookup = no_change_status) -> str:
     """Return the whole document, whose size the number of checks limits."""
     run = report.run
-    seconds = f"{max(0, run.finished - run.started) / 1000:.3f}"
+    duration_text = f"{max(0, run.finished - run.started) / 1000:.3f}"
     skipped_checks = blind_checks(report)
-    reported = list(
+    reported_checks = list(
         dict.fromkeys(
             BY_ID[check_count.id] for check_count in count_by_check(report) if check_count.id in BY_ID
         )
     )
-    checks = [*reported, *(check for check in ALL if check not in reported)]
-    cases = [_check_case(report, check, skipped_checks.get(check.id), standings) for check in checks]
-    totals = {
+    checks = [*reported_checks, *(check for check in ALL if check not in reported_checks)]
+    cases = [_check_case(report, check, skipped_checks.get(check.id), statuses) for check in checks]
+    suite_totals = {
         "tests": str(len(cases)),
-        "failures": str(sum(case.find("failure") is not None for case in cases)),
+        "failures": str(sum(test_case.find("failure") is not None for test_case in cases)),
         "errors": "0",
-        "skipped": str(sum(case.find("skipped") is not None for case in cases)),
-        "time": seconds,
+        "skipped": str(sum(test_case.find("skipped") is not None for test_case in cases)),
+        "time": duration_text,
     }
-    suites = ET.Element("testsuites", {"name": "bookkeeper-auditor", **totals})
-    started = datetime.fromtimestamp(run.started / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    suite = ET.SubElement(suites, "testsuite", {"name": "bookkeeper-auditor", "timestamp": started, **totals})
+    suites = ET.Element("testsuites", {"name": "bookkeeper-auditor", **suite_totals})
+    start_text = datetime.fromtimestamp(run.started / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    suite = ET.SubElement(
+        suites, "testsuite", {"name": "bookkeeper-auditor", "timestamp": start_text, **suite_totals}
+    )
     properties = ET.SubElement(suite, "properties")
-    for name, value in _run_properties(report).items():
-        ET.SubElement(properties, "property", name=name, value=printable(value))
+    for name, property_value in _run_properties(report).items():
+        ET.SubElement(properties, "property", name=name, value=printable(property_value))
     suite.extend(cases)
     ET.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
@@ -57,8 +59,8 @@ def render(report: Report, standings: Standings = no_standing) -> str:
 
 def _run_properties(report: Report) -> dict[str, str]:
     properties_of_run = {
-        f"{one_extent.name} {one_extent.word}": f"{one_extent.covered_count} of {one_extent.total}"
-        for one_extent in extents(report)
+        f"{extent.name} {extent.word}": f"{extent.covered_count} of {extent.total}"
+        for extent in checked_extents(report)
     }
     return {
         "cluster": report.cluster.instance_id or "",
@@ -69,9 +71,9 @@ def _run_properties(report: Report) -> dict[str, str]:
 
 
 def _check_case(
-    report: Report, check: Check, skipped_checks: BlindSpot | None, standings: Standings
+    report: Report, check: Check, skipped_checks: BlindSpot | None, statuses: StatusLookup
 ) -> ET.Element:
-    case = ET.Element("testcase", classname=f"bookkeeper.{GROUP_OF[check.id]}", name=check.id)
+    test_case = ET.Element("testcase", classname=f"bookkeeper.{GROUP_OF[check.id]}", name=check.id)
     tallies = [tally for tally in report.run.tally if BY_ID.get(tally["id"]) is check]
     failing_count = sum(
         tally["count"] - tally["suppressed"]
@@ -83,16 +85,16 @@ def _check_case(
             (Severity(tally["severity"]) for tally in tallies), key=lambda severity: severity.rank
         )
         summary = f"{plural(failing_count, 'finding')}: {check.title}"
-        failure = ET.SubElement(case, "failure", message=summary, type=str(worst_severity))
-        failure.text = _failure_text(report, check, tallies, standings)
+        failure = ET.SubElement(test_case, "failure", message=summary, type=str(worst_severity))
+        failure.text = _failure_text(report, check, tallies, statuses)
     elif skipped_checks is not None:
-        ET.SubElement(case, "skipped", message=printable(skip_sentence(skipped_checks)))
+        ET.SubElement(test_case, "skipped", message=printable(skip_sentence(skipped_checks)))
     if tallies and not failing_count:
-        ET.SubElement(case, "system-out").text = _failure_text(report, check, tallies, standings)
-    return case
+        ET.SubElement(test_case, "system-out").text = _failure_text(report, check, tallies, statuses)
+    return test_case
 
 
-def _failure_text(report: Report, check: Check, tallies: list[Tally], standings: Standings) -> str:
+def _failure_text(report: Report, check: Check, tallies: list[Tally], statuses: StatusLookup) -> str:
     """Return the text of a test case: counts by severity and confidence, then findings in the report."""
     lines = [
         f"{tally['count']:,} {tally['severity']}, {tally['confidence']}"
@@ -100,14 +102,17 @@ def _failure_text(report: Report, check: Check, tallies: list[Tally], standings:
         for tally in tallies
     ]
     samples = (finding for finding in report.findings if BY_ID.get(finding.id) is check)
-    lines += [_finding_line(finding, standings(finding.fingerprint)) for finding in islice(samples, SHOWN)]
+    lines += [
+        _finding_line(finding, statuses(finding.fingerprint))
+        for finding in islice(samples, MAX_FINDINGS_SHOWN)
+    ]
     lines.append(f"More: bkaudit explain check {check.id}")
     # XML cannot carry control characters.
     return "\n".join(printable(line) for line in lines)
 
 
-def _finding_line(finding: Finding, standing: Standing | None) -> str:
-    subject_text, message, tags = sentence(finding, standing)
+def _finding_line(finding: Finding, change_status: ChangeStatus | None) -> str:
+    subject_text, message, tags = sentence(finding, change_status)
     parts = [
         f"{f'{subject_text}: ' if subject_text else ''}{message}{tags}",
         *entry_parts(finding, BOOKIES_SHOWN),

@@ -104,11 +104,11 @@ def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, ro
         return Stripes((), (), (), len(replicas))
     # Integers, because entry ids pass what a float can tell apart.
     stripe_edges = tuple((last + 1) * number // count for number in range(count + 1))
-    shown = replicas[:rows]
+    shown_replicas = replicas[:rows]
     return Stripes(
         stripe_edges,
-        tuple(replica.view.bookie_id for replica in shown),
-        tuple(_stripe_cells(replica, stripe_edges) for replica in shown),
+        tuple(replica.view.bookie_id for replica in shown_replicas),
+        tuple(_stripe_cells(replica, stripe_edges) for replica in shown_replicas),
         len(replicas),
     )
 
@@ -168,8 +168,8 @@ def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True, widt
     """
     signs = UNICODE_SIGNS if unicode else ASCII_SIGNS
     rows = replicas_of(ledger)
-    drawn = _stripe_drawing(ledger, rows, signs, width) if drawing else []
-    parts = [_metadata_lines(ledger, width), _segment_lines(ledger, width), drawn]
+    drawing_lines = _stripe_drawing(ledger, rows, signs, width) if drawing else []
+    parts = [_metadata_lines(ledger, width), _segment_lines(ledger, width), drawing_lines]
     parts += [_replica_lines(ledger, rows, width), _log_lines(ledger, width), _answer_lines(ledger, width)]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
@@ -182,11 +182,11 @@ def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
     if ledger.potential_class not in (None, ledger.judged_class):
         verdict += f" (could be {ledger.potential_class})"
     lines = _wrap_text(f"{name.in_words}: {verdict}", width, "  ")
-    facts = [("at", f"{ledger.path}, version {ledger.version}")]
+    fact_rows = [("at", f"{ledger.path}, version {ledger.version}")]
     if ledger.scope_id:
-        facts.append(("named", name.qualified_name))
+        fact_rows.append(("named", name.qualified_name))
     if ledger.damage is not None:
-        facts.append(("damaged", ledger.damage))
+        fact_rows.append(("damaged", ledger.damage))
     if ledger.state is not None:
         end = (
             f", last entry {ledger.last_entry_id}, {ledger.length} bytes"
@@ -194,14 +194,14 @@ def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
             else ""
         )
         quorums = f"write quorum {ledger.write_quorum}, ack quorum {ledger.ack_quorum}"
-        facts.append(("state", f"{ledger.state}{end}"))
-        facts.append(("copies", f"ensemble {ledger.ensemble_size}, {quorums}"))
+        fact_rows.append(("state", f"{ledger.state}{end}"))
+        fact_rows.append(("copies", f"ensemble {ledger.ensemble_size}, {quorums}"))
     if ledger.down:
         names = first_names([*map(printable, ledger.down)], DOWN_SHOWN)
-        facts.append(("down", f"{names}: not registered"))
+        fact_rows.append(("down", f"{names}: not registered"))
     elif ledger.availability_unknown:
-        facts.append(("down", "not known: the saved metadata has no registrations"))
-    facts.append(("written", f"created {_time_text(ledger.ctime)}, changed {_time_text(ledger.mtime)}"))
+        fact_rows.append(("down", "not known: the saved metadata has no registrations"))
+    fact_rows.append(("written", f"created {_time_text(ledger.ctime)}, changed {_time_text(ledger.mtime)}"))
     attached = [cut_middle(f"{key} = {value}", width - 12) for key, value in ledger.attached[:ATTACHED_SHOWN]]
     attached += and_more(len(ledger.attached) - ATTACHED_SHOWN)
     label_words = (
@@ -210,8 +210,8 @@ def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
         ("breaks", ledger.rules),
         ("doubts", ledger.doubts),
     )
-    facts += [(label, word) for label, words in label_words for word in words]
-    for label, text in facts:
+    fact_rows += [(label, word) for label, fact_texts in label_words for word in fact_texts]
+    for label, text in fact_rows:
         lines += wrap_words(printable(text), width, f"  {label:<9} ", " " * 12) or [f"  {label}"]
     return lines
 
@@ -294,8 +294,8 @@ def _stripe_drawing(
 def _replica_lines(ledger: LedgerView, rows: Sequence[Replica], width: int) -> list[str]:
     folded_lines: list[str] = []
     for row in rows[:ROWS_SHOWN]:
-        for words in replica_words(ledger, row):
-            folded_lines += _wrap_text(f"{row.view.bookie_id} {words}", width, "    ")
+        for replica_text in replica_words(ledger, row):
+            folded_lines += _wrap_text(f"{row.view.bookie_id} {replica_text}", width, "    ")
     return folded_lines
 
 
@@ -313,20 +313,22 @@ def replica_words(
         owner: Text before the state of the index, such as "its index ".
         shorten_text: Function that shortens a text, a list of entries or a reason, to a number of characters.
     """
-    view, words = replica.view, []
+    view, fact_texts = replica.view, []
     if len(replica.lacking):
         # The writer of a ledger that is not closed may still be sending them.
         lack_verb = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "so far lacks"
-        words.append(
+        fact_texts.append(
             f"{lack_verb if view.known else 'unknown:'} {shorten_text(_entries_text(replica.lacking), 240)}"
         )
     if len(replica.extra):
-        words.append(f"holds unexpected entries: {shorten_text(_entries_text(replica.extra), 240)}")
+        fact_texts.append(f"holds unexpected entries: {shorten_text(_entries_text(replica.extra), 240)}")
     if not view.known or view.state not in (IndexState.OK, IndexState.ABSENT):
-        words.append(f"{owner}is {view.state}{f': {shorten_text(view.reason, 120)}' if view.reason else ''}")
+        fact_texts.append(
+            f"{owner}is {view.state}{f': {shorten_text(view.reason, 120)}' if view.reason else ''}"
+        )
     elif len(replica.expected) and view.state == IndexState.ABSENT:
-        words.append("was read and has no index of this ledger")
-    return words
+        fact_texts.append("was read and has no index of this ledger")
+    return fact_texts
 
 
 LOGS_SHOWN = 20
@@ -378,8 +380,8 @@ def _answer_lines(ledger: LedgerView, width: int) -> list[str]:
 
 
 def _entries_text(groups: Groups) -> str:
-    listed: list[Group] = [(start, end, size, period) for start, end, size, period in groups.tolist()]
-    return entries(listed, coverage.count(groups))
+    group_list: list[Group] = [(start, end, size, period) for start, end, size, period in groups.tolist()]
+    return entries(group_list, coverage.count(groups))
 
 
 def _short_name(bookie_id: str) -> str:

@@ -9,18 +9,18 @@ from itertools import groupby
 from auditor.checks import BY_ID
 from auditor.checks.needs import Sight
 from auditor.model.amounts import first_names, format_time
-from auditor.model.finding import Finding, Standing, Standings, no_standing
+from auditor.model.finding import ChangeStatus, Finding, StatusLookup, no_change_status
 from auditor.model.report import Report
 from auditor.model.run_facts import sentence_of
 from auditor.reports.blind_spots import blind_spots
 from auditor.reports.coverage import (
     changed_constants,
+    checked_extents,
     count_by_check,
-    count_of,
+    count_findings_of_check,
     doubtful_ids_line,
-    extents,
     reuse_sentence,
-    sample_words,
+    sample_count_text,
     severity_words,
     verdict_clauses,
     verdict_word,
@@ -31,7 +31,7 @@ from auditor.reports.plain_text import printable
 MAX_CHARACTERS = 60_000
 """Largest number of characters. An issue tracker accepts 65,536."""
 
-SHOWN = 5
+MAX_SAMPLES_SHOWN = 5
 """Largest number of findings shown for a check. Counts include those that are not shown."""
 
 _BOOKIES_SHOWN = 3
@@ -41,14 +41,14 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;",
 _LINK = re.compile(r"\b(?:(https?|ftp|mailto|xmpp)(:)|(www)(\.))", re.IGNORECASE)
 
 
-def render(report: Report, standings: Standings = no_standing) -> str:
+def render(report: Report, statuses: StatusLookup = no_change_status) -> str:
     """Return verdict, coverage and counts, then as many findings of each check as there is room for."""
     text = "\n\n".join([_head_section(report), _coverage_section(report), *_count_lines(report)])
     remaining_characters = MAX_CHARACTERS - len(_CUT_NOTE)
     for _, group in groupby(
         report.findings, key=lambda finding: (finding.urgency, finding.severity, finding.id)
     ):
-        section = "\n\n" + _check_section(report, list(group), standings)
+        section = "\n\n" + _check_section(report, list(group), statuses)
         if len(text) + len(section) > remaining_characters:
             return text + _CUT_NOTE
         text += section
@@ -77,35 +77,39 @@ def _head_section(report: Report) -> str:
         f"{'; '.join([counts, *verdict_clauses(report)])}.",
     ]
     if changes := report.run.changes:
-        unseen = f"; {changes['unseen']:,} not checked again" if changes["unseen"] else ""
+        unseen_clause = f"; {changes['unseen']:,} not checked again" if changes["unseen"] else ""
         lines.append(
             f"Since {format_time(changes['finished'])}: {changes['new']:,} new, {changes['worse']:,} worse, "
             f"{changes['better']:,} better, {changes['fixed']:,} fixed, {changes['same']:,} as before"
-            f"{unseen}."
+            f"{unseen_clause}."
         )
     if expired := [suppression for suppression in report.run.suppressions if suppression["expired"]]:
         have = "suppression has" if len(expired) == 1 else "suppressions have"
         lines.append(f"{len(expired):,} {have} expired, such as: {escape_markdown(expired[0]['reason'])}")
-    lines += [f"Remark: {escape_markdown(sentence_of(remark))}" for remark in report.run.remarks[:SHOWN]]
+    lines += [
+        f"Remark: {escape_markdown(sentence_of(remark))}" for remark in report.run.remarks[:MAX_SAMPLES_SHOWN]
+    ]
     return "\n\n".join(lines)
 
 
 def _coverage_section(report: Report) -> str:
     run, cluster = report.run, report.cluster
-    unread = first_names([escape_markdown(name) for name in report.coverage.bookies.unread], SHOWN)
+    unread_text = first_names(
+        [escape_markdown(name) for name in report.coverage.bookies.unread], MAX_SAMPLES_SHOWN
+    )
     if report.metadata_only:
-        unread = "all of them, for no --bookies was given: only metadata was checked"
+        unread_text = "all of them, for no --bookies was given: only metadata was checked"
     rows = [
         ("cluster", escape_markdown(cluster.instance_id or "no instance id")),
         ("metadata", escape_markdown(cluster.metadata_uri)),
         ("time", format_time(run.scan_time)),
-        *((checked_extent.name, str(checked_extent)) for checked_extent in extents(report)),
+        *((checked_extent.name, str(checked_extent)) for checked_extent in checked_extents(report)),
     ]
-    if unread:
-        rows[-1] = ("bookies", f"{rows[-1][1]}; not read: {unread}")
+    if unread_text:
+        rows[-1] = ("bookies", f"{rows[-1][1]}; not read: {unread_text}")
     rows += [
-        ("skipped checks", f"{escape_markdown(spot.sentence)}; checks: {', '.join(spot.ids)}")
-        for spot in blind_spots(Sight.of(report))
+        ("skipped checks", f"{escape_markdown(blind_spot.sentence)}; checks: {', '.join(blind_spot.ids)}")
+        for blind_spot in blind_spots(Sight.of(report))
     ]
     if constants := changed_constants(report):
         rows.append(("constants", "; ".join(constants)))
@@ -127,8 +131,12 @@ def _count_lines(report: Report) -> list[str]:
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for check_count in count_by_check(report):
-        sums = (f"{check_count.sums[name]:,}" for name in ("count", "unsure", "new", "worse", "suppressed"))
-        counts.append(f"| {check_count.severity} | {escape_markdown(check_count.id)} | {' | '.join(sums)} |")
+        count_texts = (
+            f"{check_count.sums[name]:,}" for name in ("count", "unsure", "new", "worse", "suppressed")
+        )
+        counts.append(
+            f"| {check_count.severity} | {escape_markdown(check_count.id)} | {' | '.join(count_texts)} |"
+        )
     parts = ["\n".join(counts)]
     if report.run.impact:
         rows = [
@@ -142,17 +150,19 @@ def _count_lines(report: Report) -> list[str]:
     ]
 
 
-def _check_section(report: Report, findings: list[Finding], standings: Standings) -> str:
-    shown, id = findings[:SHOWN], findings[0].id
-    count = sample_words(len(shown), count_of(report, findings[0]))
+def _check_section(report: Report, findings: list[Finding], statuses: StatusLookup) -> str:
+    shown_findings, id = findings[:MAX_SAMPLES_SHOWN], findings[0].id
+    count = sample_count_text(len(shown_findings), count_findings_of_check(report, findings[0]))
     lines = [f"### {escape_markdown(id)} ({findings[0].severity}; {count})", ""]
     if check := BY_ID.get(id):
         lines += [escape_markdown(check.title), ""]
-    return "\n".join([*lines, *(_finding_item(finding, standings(finding.fingerprint)) for finding in shown)])
+    return "\n".join(
+        [*lines, *(_finding_item(finding, statuses(finding.fingerprint)) for finding in shown_findings)]
+    )
 
 
-def _finding_item(finding: Finding, standing: Standing | None) -> str:
-    subject_text, message, tags = map(escape_markdown, sentence(finding, standing))
+def _finding_item(finding: Finding, change_status: ChangeStatus | None) -> str:
+    subject_text, message, tags = map(escape_markdown, sentence(finding, change_status))
     lines = [f"- {f'**{subject_text}**: ' if subject_text else ''}{message}{tags}"]
     if parts := entry_parts(finding, _BOOKIES_SHOWN):
         lines.append(f"  - {escape_markdown('; '.join(parts))}")

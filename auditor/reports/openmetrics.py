@@ -20,7 +20,7 @@ from auditor.model.simulation import NearLoss
 from auditor.model.space import DISK_BYTES, SpaceGauges
 from auditor.model.states import SpaceClass, Verdict
 from auditor.reports.blind_spots import BlindSpot, blind_checks
-from auditor.reports.coverage import place_of_tally
+from auditor.reports.coverage import tally_order
 
 MAX_BOOKIES = 1_000
 OTHERS_LABEL = "(others)"
@@ -168,8 +168,8 @@ def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iter
     for sample in samples:
         samples_by_metric[sample.metric].append(sample)
     lines = []
-    for name, help in metrics.items():
-        lines += [f"# HELP {name} {help}", f"# TYPE {name} gauge"]
+    for name, help_text in metrics.items():
+        lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge"]
         for sample in samples_by_metric[name]:
             labels = {**cluster, **sample.labels}.items()
             label_text = ",".join(f'{label}="{_escape_label(value)}"' for label, value in labels)
@@ -216,14 +216,14 @@ def _report_samples(
     yield Sample("bkaudit_bookies", {"state": "unread"}, coverage.bookies.expected - coverage.bookies.read)
     yield Sample("bkaudit_gaps", {}, len(run.gaps))
     skipped_checks = blind_checks(report)
-    for id, spot in skipped_checks.items():
-        yield Sample("bkaudit_check_blind", {"id": id, "extent": _spot_extent(spot)}, 1)
-    seen_in_part = {
+    for id, blind_spot in skipped_checks.items():
+        yield Sample("bkaudit_check_blind", {"id": id, "extent": _spot_extent(blind_spot)}, 1)
+    partly_skipped_ids = {
         check.id
         for check in ALL
         if check.id not in skipped_checks or _spot_extent(skipped_checks[check.id]) == "part"
     }
-    for tally in [*sorted(run.tally, key=place_of_tally), *_nothing_found(run.tally, seen_in_part)]:
+    for tally in [*sorted(run.tally, key=tally_order), *_zero_tallies(run.tally, partly_skipped_ids)]:
         labels: dict[str, str] = {name: tally[name] for name in _TALLY_LABELS}
         yield Sample("bkaudit_findings", labels, tally["count"])
         yield Sample("bkaudit_findings_suppressed", labels, tally["suppressed"])
@@ -232,9 +232,9 @@ def _report_samples(
     if changes is not None:
         yield Sample("bkaudit_findings_fixed", {}, changes["fixed"])
         yield Sample("bkaudit_findings_unseen", {}, changes["unseen"])
-    at_risk = {impact["severity"]: (impact["ledgers"], impact["bytes"]) for impact in run.impact}
+    sizes_by_severity = {impact["severity"]: (impact["ledgers"], impact["bytes"]) for impact in run.impact}
     for severity in Severity:
-        ledgers, bytes = at_risk.get(severity, (0, 0))
+        ledgers, bytes = sizes_by_severity.get(severity, (0, 0))
         yield Sample("bkaudit_at_risk_ledgers", {"severity": severity}, ledgers)
         yield Sample("bkaudit_at_risk_bytes", {"severity": severity}, bytes)
     expired = sum(suppression["expired"] for suppression in run.suppressions)
@@ -297,10 +297,10 @@ def _limit_bookies(
         *sorted(sizes.keys() - {*fullest_bookies}),
     ]
     sizes_by_name: dict[str, Mapping[str, int]] = {name: sizes[name] for name in ordered_names[:MAX_BOOKIES]}
-    other_sizes: Counter[str] = Counter()
+    summed_sizes: Counter[str] = Counter()
     for name in ordered_names[MAX_BOOKIES:]:
-        other_sizes.update(sizes[name])
-    return sizes_by_name | ({OTHERS_LABEL: other_sizes} if len(ordered_names) > MAX_BOOKIES else {})
+        summed_sizes.update(sizes[name])
+    return sizes_by_name | ({OTHERS_LABEL: summed_sizes} if len(ordered_names) > MAX_BOOKIES else {})
 
 
 def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sample]:
@@ -328,38 +328,42 @@ def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sampl
 def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
     """Return the totals of the first `MAX_NAMESPACES` namespaces, and the sum of all further namespaces."""
     unowned_samples = [namespace for namespace in namespaces if namespace.name == NOBODY]
-    named_namespaces = [namespace for namespace in namespaces if namespace.name != NOBODY]
-    namespaces_at_risk = [namespace for namespace in named_namespaces if namespace.findings]
+    owner_namespaces = [namespace for namespace in namespaces if namespace.name != NOBODY]
+    namespaces_at_risk = [namespace for namespace in owner_namespaces if namespace.findings]
     largest_namespaces = sorted(
-        (namespace for namespace in named_namespaces if not namespace.findings),
+        (namespace for namespace in owner_namespaces if not namespace.findings),
         key=lambda namespace: (-namespace.bytes, namespace.name),
     )
     shown_namespaces = [*namespaces_at_risk, *largest_namespaces]
-    sampled = sorted(shown_namespaces[:MAX_NAMESPACES], key=lambda namespace: namespace.name)
-    remainder = OwnerTotal(OTHERS_LABEL)
-    for other_namespace in shown_namespaces[MAX_NAMESPACES:]:
-        remainder.add(other_namespace)
-    return [*sampled, *([remainder] if shown_namespaces[MAX_NAMESPACES:] else []), *unowned_samples]
+    sampled_namespaces = sorted(shown_namespaces[:MAX_NAMESPACES], key=lambda namespace: namespace.name)
+    others_total = OwnerTotal(OTHERS_LABEL)
+    for summed_namespace in shown_namespaces[MAX_NAMESPACES:]:
+        others_total.add(summed_namespace)
+    return [
+        *sampled_namespaces,
+        *([others_total] if shown_namespaces[MAX_NAMESPACES:] else []),
+        *unowned_samples,
+    ]
 
 
-def _spot_extent(spot: BlindSpot) -> str:
+def _spot_extent(blind_spot: BlindSpot) -> str:
     """Return how much of its input a check lacked: ``all``, ``part``, ``unknown``, or ``not-run``."""
-    if spot.left_out:
+    if blind_spot.left_out:
         return "not-run"
-    return "unknown" if not spot.is_known else "part" if spot.where else "all"
+    return "unknown" if not blind_spot.is_known else "part" if blind_spot.where else "all"
 
 
-def _nothing_found(tallies: list[Tally], seeing: Set[str]) -> list[Tally]:
-    """Return a count of 0 for each check in ``seeing`` that has no findings.
+def _zero_tallies(tallies: list[Tally], partly_skipped_ids: Set[str]) -> list[Tally]:
+    """Return a count of 0 for each check in ``partly_skipped_ids`` that has no findings.
 
-    ``seeing`` has the checks with input. A value that falls to 0 tells more than a series that ends. A check
-    without input gets no 0, because the 0 would claim that all is well.
+    ``partly_skipped_ids`` has the checks with input. A value that falls to 0 tells more than a series that
+    ends. A check without input gets no 0, because the 0 would claim that all is well.
     """
     reported_ids = {tally["id"] for tally in tallies}
     return [
         empty_tally(check.id, str(check.urgency), str(check.severity), str(Confidence.CONFIRMED))
         for check in ALL
-        if check.id not in reported_ids and check.id in seeing
+        if check.id not in reported_ids and check.id in partly_skipped_ids
     ]
 
 

@@ -64,9 +64,9 @@ def _total_row(total: OwnerTotal) -> tuple[str, ...]:
 
 
 _NO_CELL = "-"
-_LEDGER_HEAD = ("ledger", "class", "standing", "entries", "size", "offload", "subscriptions")
+_LEDGER_TITLES = ("ledger", "class", "standing", "entries", "size", "offload", "subscriptions")
 _CURSOR_TITLES = ("subscription", "acknowledged up to", "own ledger", "")
-_REFERENCE_HEAD = ("besides", "ledger", "standing", "")
+_REFERENCE_TITLES = ("besides", "ledger", "standing", "")
 
 
 def topic_text(view: TopicView, width: int | None = None) -> str:
@@ -75,7 +75,7 @@ def topic_text(view: TopicView, width: int | None = None) -> str:
     if view.unread is not None:
         lines += _folded_lines(f"its list could not be read: {view.unread}", width)
     else:
-        lines += ["", *_table_lines(_LEDGER_HEAD, map(_ledger_row, view.ledgers), width)]
+        lines += ["", *_table_lines(_LEDGER_TITLES, map(_ledger_row, view.ledgers), width)]
         if not view.ledgers:
             lines.append("  no ledger is listed")
         lines += _unavailable_lines(view, width)
@@ -85,7 +85,7 @@ def topic_text(view: TopicView, width: int | None = None) -> str:
     elif not view.cursors:
         lines.append("  no subscription")
     if view.others:
-        lines += ["", *_table_lines(_REFERENCE_HEAD, map(_reference_row, view.others), width)]
+        lines += ["", *_table_lines(_REFERENCE_TITLES, map(_reference_row, view.others), width)]
     return "\n".join(lines)
 
 
@@ -94,8 +94,8 @@ def _unavailable_lines(view: TopicView, width: int | None) -> list[str]:
     count = sum(ledger.reach in (Reach.UNAVAILABLE, Reach.UNRECOVERABLE) for ledger in view.ledgers)
     if not count:
         return []
-    have = plural(count, "ledger has", "ledgers have")
-    return _folded_lines(f"{have} too few registered members to be read or closed", width)
+    ledgers_text = plural(count, "ledger has", "ledgers have")
+    return _folded_lines(f"{ledgers_text} too few registered members to be read or closed", width)
 
 
 def _class_words(ledger: TopicLedger) -> str:
@@ -122,11 +122,11 @@ def _ledger_row(ledger: TopicLedger) -> tuple[str, ...]:
 def _cursor_row(cursor: TopicCursor) -> tuple[str, ...]:
     if cursor.unread is not None:
         return printable(cursor.name), "not known", _NO_CELL, printable(cursor.unread)
-    place = "nothing" if cursor.position is None else f"{cursor.position[0]}:{cursor.position[1]}"
+    position_text = "nothing" if cursor.position is None else f"{cursor.position[0]}:{cursor.position[1]}"
     cursor_ledger = _NO_CELL if cursor.ledger_id is None else str(cursor.ledger_id)
-    newer = "" if cursor.ledger_id is None else "or later, in its own ledger"
-    note = "its own ledger is not in the store" if cursor.standing == "dangling" else newer
-    return printable(cursor.name), place, cursor_ledger, note
+    position_clause = "" if cursor.ledger_id is None else "or later, in its own ledger"
+    note = "its own ledger is not in the store" if cursor.standing == "dangling" else position_clause
+    return printable(cursor.name), position_text, cursor_ledger, note
 
 
 def _reference_row(reference: OtherReference) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ def _folded_lines(text: str, width: int | None, indent: str = "  ") -> list[str]
 
 
 LEAKS_SCHEMA = "bookkeeper-auditor/leaks/1"
-SHOWN = 200
+MAX_LEAKS_SHOWN = 200
 """Largest number of leaks in text and Markdown. CSV, JSON and jsonl have all leaks."""
 
 LEAK_ORDER = (
@@ -168,7 +168,7 @@ def leaks_text(
     totals: LeakTotals, leaks: Iterable[Leak], now_ms: int, width: int | None = None
 ) -> Iterator[str]:
     """Yield the table of leaks for a terminal, the totals, and the order in which to look at the leaks."""
-    shown_leaks = list(islice(leaks, SHOWN))
+    shown_leaks = list(islice(leaks, MAX_LEAKS_SHOWN))
     if shown_leaks:
         table = NameTable(_LEAK_TITLES, [_leak_cells(leak, now_ms) for leak in shown_leaks])
         yield "\n".join(table_lines(table, width)) + "\n"
@@ -184,7 +184,7 @@ def leaks_markdown(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> It
         return
     yield f"{LEAK_ORDER}\n\n| {' | '.join(_LEAK_TITLES)} |\n|{'---|' * len(_LEAK_TITLES)}\n"
     shown = 0
-    for leak in islice(leaks, SHOWN):
+    for leak in islice(leaks, MAX_LEAKS_SHOWN):
         shown += 1
         yield f"| {' | '.join(map(escape_markdown, _leak_cells(leak, now_ms)))} |\n"
     yield from and_more(totals.ledgers - shown, "\n", "\n")
@@ -214,7 +214,7 @@ def leaks_jsonl(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Itera
         yield json.dumps(_leak_object(leak, now_ms), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-LISTINGS: dict[str, Listing] = {
+LEAK_FORMS: dict[str, Listing] = {
     "text": leaks_text,
     "markdown": leaks_markdown,
     "csv": leaks_csv,

@@ -19,7 +19,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.model.report import Report
 from auditor.model.states import Change
 from auditor.reports.action_text import first_action_lines
-from auditor.reports.coverage import count_by_check, extents, severity_words, verdict_word
+from auditor.reports.coverage import checked_extents, count_by_check, severity_words, verdict_word
 from auditor.reports.plain_text import printable, shorten
 
 MAX_LINES = 19
@@ -75,7 +75,7 @@ def _run_lines(report: Report) -> Iterator[tuple[str, str]]:
     yield "cluster", f"{report.cluster.name}, {format_time(report.run.scan_time)}"
     yield "found", severity_words(report, suppressed=False) or "nothing"
     if not report.complete:
-        yield "checked", "; ".join(checked_extent.sentence for checked_extent in extents(report))
+        yield "checked", "; ".join(checked_extent.sentence for checked_extent in checked_extents(report))
 
 
 def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
@@ -84,12 +84,12 @@ def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterat
         yield "since", "; ".join(earlier_changes.warnings) or "there is no run before this one"
         return
     counts = [
-        f"{count:,} {word}"
-        for change, word in _CHANGE_WORDS.items()
+        f"{count:,} {change_word}"
+        for change, change_word in _CHANGE_WORDS.items()
         if (count := earlier_changes.count(change))
     ]
-    if unseen := earlier_changes.count(Change.UNSEEN):
-        counts.append(f"{unseen:,} {_UNCHECKED_TEXT}")
+    if unseen_count := earlier_changes.count(Change.UNSEEN):
+        counts.append(f"{unseen_count:,} {_UNCHECKED_TEXT}")
     yield "since", f"{format_time(earlier_changes.run.finished)}: {', '.join(counts) or 'nothing changed'}"
     yield from (("warning", warning) for warning in earlier_changes.warnings)
 

@@ -44,8 +44,8 @@ def plan_text(plan: RepairPlan, now_ms: int | None = None, width: int = WIDTH) -
         lines += ["", *_step_lines(step, width)]
     if plan.refused:
         lines += ["", "refused"]
-        for refused in plan.refused:
-            lines += _refused_lines(refused, width)
+        for refused_step in plan.refused:
+            lines += _refused_lines(refused_step, width)
     if plan.without_step:
         lines += ["", *labelled("no step", _count_texts(plan.without_step), width)]
     if plan.accepted:
@@ -71,8 +71,8 @@ def check_text(check: PlanCheck, width: int = WIDTH) -> str:
         lines += _fold_lines(f"{step.number}. {step.state}: {step.about}", width)
         if counts := _counts_text(step):
             lines += fold_text(counts, width, _INDENT, _INDENT)
-        for why in step.why:
-            lines += fold_text(why, width, _INDENT, f"{_INDENT}  ")
+        for reason in step.why:
+            lines += fold_text(reason, width, _INDENT, f"{_INDENT}  ")
     return "\n".join([*lines, *(["no step"] if not check.steps else [])])
 
 
@@ -87,11 +87,11 @@ def check_markdown(check: PlanCheck) -> str:
     lines = [f"**{expired_text(check.expires)}**", ""] if check.expired else []
     lines += [f"Asked {_code_span(check.asked)}, as of {format_time(check.time)}.", ""]
     for step in check.steps:
-        box = "x" if step.state is StepState.DONE else " "
-        why = "; ".join([*filter(None, [_counts_text(step)]), *step.why])
+        check_mark = "x" if step.state is StepState.DONE else " "
+        reason = "; ".join([*filter(None, [_counts_text(step)]), *step.why])
         lines.append(
-            f"- [{box}] **{step.number}. {step.state}**: {_escape(step.about)}"
-            + _escape(f" ({why})" * bool(why))
+            f"- [{check_mark}] **{step.number}. {step.state}**: {_escape(step.about)}"
+            + _escape(f" ({reason})" * bool(reason))
         )
     return "\n".join(lines)
 
@@ -153,9 +153,9 @@ def _step_lines(step: PlanStep, width: int) -> Iterator[str]:
             # A command is one line, however long: what is folded cannot be typed.
             yield f"{_INDENT}{command.role:<9}{printable(command.text)}"
     if names := _ledgers_text(step):
-        yield from _labelled_lines("ID" if _takes_each(step) else "ledgers", names, width)
-    for need in step.needs:
-        yield from _labelled_lines("check", need, width)
+        yield from _labelled_lines("ID" if _runs_per_ledger(step) else "ledgers", names, width)
+    for needed_check in step.needs:
+        yield from _labelled_lines("check", needed_check, width)
     yield from _labelled_lines(
         "if", "; ".join(map(condition_text, step.requires)) or "nothing is asked", width
     )
@@ -175,7 +175,7 @@ def _step_lines(step: PlanStep, width: int) -> Iterator[str]:
     yield from _labelled_lines("for", _findings_text(step.findings), width)
 
 
-def _takes_each(step: PlanStep) -> bool:
+def _runs_per_ledger(step: PlanStep) -> bool:
     return any(_PLACEHOLDER.search(command.text) for command in step.commands)
 
 
@@ -184,36 +184,36 @@ def _ledgers_text(step: PlanStep) -> str:
         return ""
     names = ", ".join(ledger.ledger_id for ledger in step.ledgers[:_ROWS_SHOWN])
     hidden_count = step.ledger_count - min(len(step.ledgers), _ROWS_SHOWN)
-    listed = f", {len(step.ledgers):,} of them listed" if len(step.ledgers) < step.ledger_count else ""
-    prefix = "each of " if _takes_each(step) and step.ledger_count > 1 else ""
-    return f"{prefix}{names}" + (f" and {hidden_count:,} more{listed}" if hidden_count else "")
+    listed_clause = f", {len(step.ledgers):,} of them listed" if len(step.ledgers) < step.ledger_count else ""
+    prefix = "each of " if _runs_per_ledger(step) and step.ledger_count > 1 else ""
+    return f"{prefix}{names}" + (f" and {hidden_count:,} more{listed_clause}" if hidden_count else "")
 
 
 def _findings_text(findings: Sequence[PlanFinding]) -> str:
     """Return the ids of checks, each with the number of findings and the first fingerprints."""
     return "; ".join(
-        f"{plural(finding.count, 'finding')} {finding.id} ({first_of(finding)})"
+        f"{plural(finding.count, 'finding')} {finding.id} ({example_text(finding)})"
         for finding in findings
         if finding.count
     )
 
 
-def first_of(finding: PlanFinding) -> str:
+def example_text(finding: PlanFinding) -> str:
     """Return the first fingerprints of a check's findings, and the number of further findings.
 
-    >>> first_of(PlanFinding("orphan-ledger", 7, ("a2b8aa759ab37bdf",)))
+    >>> example_text(PlanFinding("orphan-ledger", 7, ("a2b8aa759ab37bdf",)))
     'a2b8aa759ab37bdf and 6 more'
     """
     return first_names(finding.fingerprints, len(finding.fingerprints), finding.count)
 
 
-def _refused_lines(refused: RefusedStep, width: int) -> Iterator[str]:
-    yield from fold_text(f"{refused.reason}: {refused.about}", width, "  ", "    ")
-    yield from _labelled_lines("why", refused.why, width, "    ")
-    if refused.ledgers:
-        names = first_names(refused.ledgers, len(refused.ledgers), refused.ledger_count)
+def _refused_lines(refused_step: RefusedStep, width: int) -> Iterator[str]:
+    yield from fold_text(f"{refused_step.reason}: {refused_step.about}", width, "  ", "    ")
+    yield from _labelled_lines("why", refused_step.why, width, "    ")
+    if refused_step.ledgers:
+        names = first_names(refused_step.ledgers, len(refused_step.ledgers), refused_step.ledger_count)
         yield from _labelled_lines("ledgers", names, width, "    ")
-    yield from _labelled_lines("way out", refused.way_out, width, "    ")
+    yield from _labelled_lines("way out", refused_step.way_out, width, "    ")
 
 
 def _count_texts(counts: Sequence[UnplannedCount]) -> str:
@@ -246,9 +246,9 @@ def _markdown_lines(plan: RepairPlan, now_ms: int | None) -> Iterator[str]:
         yield f"- [ ] **{step.number}. {step.kind}**: {_escape(step.about)}"
         yield from (f"    - {command.role}: {_code_span(command.text)}" for command in step.commands)
         if names := _ledgers_text(step):
-            yield f"    - {'ID: ' if _takes_each(step) else 'ledgers: '}{names}"
+            yield f"    - {'ID: ' if _runs_per_ledger(step) else 'ledgers: '}{names}"
         for label, item_text in (
-            *(("check first", need) for need in step.needs),
+            *(("check first", needed_check) for needed_check in step.needs),
             ("if", "; ".join(map(condition_text, step.requires))),
             ("then", step.effect), ("risk", step.risk), ("undo", step.undo),
             ("look again" if step.kind is ActionKind.WAIT else "until", format_time(step.expires)),
@@ -258,9 +258,11 @@ def _markdown_lines(plan: RepairPlan, now_ms: int | None) -> Iterator[str]:
         yield ""
         yield "Refused:"
         yield ""
-        for entry in plan.refused:
-            entry_text = f"{_escape(entry.about)}: {_escape(entry.why)}. {_escape(entry.way_out)}"
-            yield f"- **{entry.reason}**: {entry_text}"
+        for refused_step in plan.refused:
+            entry_text = (
+                f"{_escape(refused_step.about)}: {_escape(refused_step.why)}. {_escape(refused_step.way_out)}"
+            )
+            yield f"- **{refused_step.reason}**: {entry_text}"
     for label, counts in (("No step for", plan.without_step), ("Accepted by suppressions", plan.accepted)):
         if counts:
             yield ""
@@ -269,8 +271,8 @@ def _markdown_lines(plan: RepairPlan, now_ms: int | None) -> Iterator[str]:
 
 def _code_span(text: str) -> str:
     text = printable(text)
-    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
-    return f"{fence} {text} {fence}" if len(fence) > 1 else f"`{text}`"
+    code_fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    return f"{code_fence} {text} {code_fence}" if len(code_fence) > 1 else f"`{text}`"
 
 
 def _escape(text: str) -> str:

@@ -17,15 +17,15 @@ from auditor.model.source_scope import SourceKind, oldest_as_of
 from auditor.model.states import BookieRead, Verdict
 from auditor.model.views import RunView
 from auditor.reports.action_text import action_lines, forbidden_lines
-from auditor.reports.advice import doubt_sentences, since_when
+from auditor.reports.advice import doubt_sentences, first_seen_text
 from auditor.reports.blind_spots import blind_spots
 from auditor.reports.coverage import (
     accepted_gaps,
     changed_constants,
+    checked_extents,
     doubtful_ids_line,
-    extents,
-    place_of_tally,
     reuse_sentence,
+    tally_order,
     unaccepted_holds,
     verdict,
 )
@@ -33,7 +33,7 @@ from auditor.reports.finding_text import (
     cause_sentence,
     causes_of,
     class_text,
-    follows,
+    explained_findings_text,
     is_suppressed,
     positions_text,
 )
@@ -60,19 +60,23 @@ def render(run: RunView, width: int) -> str:
         _cause_lines(run.report, width),
         _action_lines(run, width),
     ]
-    return "\n\n".join("\n".join(part) for part in parts if part)
+    return "\n\n".join("\n".join(section_lines) for section_lines in parts if section_lines)
 
 
 def _verdict_lines(run: RunView, width: int) -> list[str]:
-    report, facts = run.report, run.report.run
-    seconds = max(0, facts.finished - facts.started) / 1000
-    lines = labelled("run", f"{run.path}, ended {format_time(facts.finished)}, took {seconds:,.0f} s", width)
+    report, run_facts = run.report, run.report.run
+    duration_seconds = max(0, run_facts.finished - run_facts.started) / 1000
+    lines = labelled(
+        "run", f"{run.path}, ended {format_time(run_facts.finished)}, took {duration_seconds:,.0f} s", width
+    )
     lines += labelled("verdict", verdict(report), width)
     lines += labelled("why", _finding_reason(report), width)
     if run.fail_on is not None:
-        code = exit_code(report, run.fail_on, run.fail_on_suspect)
-        flags = f"--fail-on {run.fail_on}{' --fail-on-suspect' if run.fail_on_suspect else ''}"
-        lines += labelled("exit code", f"{code}, with {flags}: {_code_reason(code, report)}", width)
+        exit_status = exit_code(report, run.fail_on, run.fail_on_suspect)
+        option_text = f"--fail-on {run.fail_on}{' --fail-on-suspect' if run.fail_on_suspect else ''}"
+        lines += labelled(
+            "exit code", f"{exit_status}, with {option_text}: {_code_reason(exit_status, report)}", width
+        )
     return lines
 
 
@@ -91,13 +95,13 @@ _UNACCEPTED_HOLD = (
 )
 
 
-def _code_reason(code: int, report: Report) -> str:
+def _code_reason(exit_status: int, report: Report) -> str:
     """Return the meaning of an exit code for a run."""
     is_decided = report.complete or report.complete_but_accepted
     return (
         _UNACCEPTED_HOLD
-        if code == NOT_COVERED and is_decided and unaccepted_holds(report)
-        else _CODE_REASONS[code]
+        if exit_status == NOT_COVERED and is_decided and unaccepted_holds(report)
+        else _CODE_REASONS[exit_status]
     )
 
 
@@ -119,12 +123,12 @@ def _finding_reason(report: Report) -> str:
 
 
 def _sources_read(run: RunView, width: int) -> list[str]:
-    report, facts = run.report, run.report.run
-    ledgers, replicas, bookies = extents(report)
+    report, run_facts = run.report, run.report.run
+    ledgers, replicas, bookies = checked_extents(report)
     directories = plural(run.directories, "directory", "directories")
-    live = "a running store" if facts.live else "a saved store"
+    store_kind = "a running store" if run_facts.live else "a saved store"
     lines = ["checked"]
-    store = f"{report.cluster.metadata_uri}: {live}, {report.cluster.layout}{_position_clause(report)}"
+    store = f"{report.cluster.metadata_uri}: {store_kind}, {report.cluster.layout}{_position_clause(report)}"
     lines += labelled("  metadata", store, width)
     lines += labelled("  ledgers", str(ledgers), width)
     lines += labelled("  copies", str(replicas), width)
@@ -133,14 +137,14 @@ def _sources_read(run: RunView, width: int) -> list[str]:
         proved_count = sum(source.is_proved for source in run.sources)
         text = f"{proved_count:,} of {len(run.sources):,} proved complete; oldest data {format_time(time)}"
         lines += labelled("  sources", text, width)
-    repair = None if facts.repair is None else repair_line(facts.repair, facts.scan_time)
+    repair = None if run_facts.repair is None else repair_line(run_facts.repair, run_facts.scan_time)
     if repair is not None:
         lines += labelled("  repair", repair, width)
-    operations = [f"{count:,} {name}" for name, count in sorted(facts.operations.items())]
-    lines += labelled("  reads", ", ".join(operations) or "no live store was read", width)
-    if facts.reused:
-        lines += labelled("  reused", reuse_sentence(facts.reused), width)
-        for note in facts.reused["notes"]:
+    operation_texts = [f"{count:,} {name}" for name, count in sorted(run_facts.operations.items())]
+    lines += labelled("  reads", ", ".join(operation_texts) or "no live store was read", width)
+    if run_facts.reused:
+        lines += labelled("  reused", reuse_sentence(run_facts.reused), width)
+        for note in run_facts.reused["notes"]:
             lines += fold_text(f"read again: {note}", width, "  ", "    ")
     return lines
 
@@ -161,14 +165,14 @@ def _unread_lines(run: RunView, width: int) -> list[str]:
         if source.reason is not None and source.kind != SourceKind.BOOKIE:
             text = f"{source.source}: complete only for {source.scope_proved}: {source.reason}"
             lines += fold_text(text, width, "  ", "    ")
-    for gap in run.report.run.gaps:
-        lines += fold_text(gap, width, "  ", "    ", lines=2)
+    for metadata_gap in run.report.run.gaps:
+        lines += fold_text(metadata_gap, width, "  ", "    ", lines=2)
     for remark in run.report.run.remarks:
         lines += fold_text(f"notice: {remark['text']}", width, "  ", "    ")
         for remark_detail in remark["details"]:
             lines += fold_text(remark_detail, width, "    ", "      ")
-    if (accepted := accepted_gaps(run.report)) is not None:
-        lines += fold_text(f"accepted {accepted}", width, "  ", "    ")
+    if (accepted_text := accepted_gaps(run.report)) is not None:
+        lines += fold_text(f"accepted {accepted_text}", width, "  ", "    ")
     return ["not checked", *lines] if lines else []
 
 
@@ -186,9 +190,9 @@ def _unread_bookies(run: RunView, width: int) -> list[str]:
 
 def _blind_lines(run: RunView, width: int) -> list[str]:
     lines = []
-    for spot in blind_spots(Sight.of(run.report)):
-        ids = first_names(spot.ids, len(spot.ids) if spot.left_out else IDS_SHOWN)
-        lines += fold_text(f"{spot.sentence}; checks: {ids}", width, "  ", "    ")
+    for blind_spot in blind_spots(Sight.of(run.report)):
+        ids = first_names(blind_spot.ids, len(blind_spot.ids) if blind_spot.left_out else IDS_SHOWN)
+        lines += fold_text(f"{blind_spot.sentence}; checks: {ids}", width, "  ", "    ")
     return ["skipped checks", *lines] if lines else []
 
 
@@ -202,7 +206,7 @@ def _constant_lines(run: RunView, width: int) -> list[str]:
 def _doubt_lines(report: Report, width: int) -> list[str]:
     """Return the number of unconfirmed findings of each check, with the doubts about those in the report."""
     lines = []
-    for id, tallies in groupby(sorted(report.run.tally, key=place_of_tally), key=lambda tally: tally["id"]):
+    for id, tallies in groupby(sorted(report.run.tally, key=tally_order), key=lambda tally: tally["id"]):
         unconfirmed_counts = {
             listed_tally["confidence"]: listed_tally["count"]
             for listed_tally in tallies
@@ -211,12 +215,14 @@ def _doubt_lines(report: Report, width: int) -> list[str]:
         check = BY_ID.get(id)
         if not unconfirmed_counts or check is None:
             continue
-        shown = [
+        sample_findings = [
             finding
             for finding in report.findings
             if finding.id == id and finding.confidence != Confidence.CONFIRMED
         ]
-        doubts = list(dict.fromkeys(doubt for finding in shown for doubt in doubt_sentences(check, finding)))
+        doubts = list(
+            dict.fromkeys(doubt for finding in sample_findings for doubt in doubt_sentences(check, finding))
+        )
         remainder = (
             f" (and {len(doubts) - DOUBTS_SHOWN:,} other doubts)" if len(doubts) > DOUBTS_SHOWN else ""
         )
@@ -232,7 +238,7 @@ def _cause_lines(report: Report, width: int) -> list[str]:
     lines = []
     for cause in causes_of(report):
         lines += fold_text(cause_sentence(cause), width, "  ", "    ")
-        lines += fold_text(f"effect: {follows(cause)}", width, "    ", "      ")
+        lines += fold_text(f"effect: {explained_findings_text(cause)}", width, "    ", "      ")
     return ["causes", *lines] if lines else []
 
 
@@ -249,16 +255,18 @@ def _action_lines(run: RunView, width: int) -> list[str]:
     if report.run.forbidden:
         lines += ["", "do not", *forbidden_lines(report.run.forbidden, width)]
     counts = counts_of(report)
-    listed = {id for action in report.run.actions for id in action["checks"]}
-    listed |= {id for refused in report.run.forbidden or () for id in refused["checks"]}
+    listed_checks = {id for action in report.run.actions for id in action["checks"]}
+    listed_checks |= {id for refused_action in report.run.forbidden or () for id in refused_action["checks"]}
     remaining_checks = [
-        f"{count.check.id} {count.open:,}" for count in counts if count.open and count.check.id not in listed
+        f"{count.check.id} {count.open:,}"
+        for count in counts
+        if count.open and count.check.id not in listed_checks
     ]
-    suppressed = [f"{count.check.id} {count.suppressed:,}" for count in counts if count.suppressed]
+    suppressed_texts = [f"{count.check.id} {count.suppressed:,}" for count in counts if count.suppressed]
     if remaining_checks:
         lines += ["", *fold_text(f"also found, not urgent: {', '.join(remaining_checks)}", width, "  ", "  ")]
-    if suppressed:
-        lines += fold_text(f"suppressed: {', '.join(suppressed)}", width, "  ", "  ")
+    if suppressed_texts:
+        lines += fold_text(f"suppressed: {', '.join(suppressed_texts)}", width, "  ", "  ")
     return ["actions, in this order", *lines] if lines else ["no action is needed"]
 
 
@@ -274,7 +282,7 @@ class CheckCounts:
 def counts_of(report: Report) -> list[CheckCounts]:
     """Return the counts by check and urgency, the most urgent first."""
     tallies_by_check: dict[tuple[str, str], list[Tally]] = {}
-    for tally in sorted(report.run.tally, key=place_of_tally):
+    for tally in sorted(report.run.tally, key=tally_order):
         if tally["id"] in BY_ID:
             tallies_by_check.setdefault((tally["urgency"], BY_ID[tally["id"]].id), []).append(tally)
     return [
@@ -289,19 +297,23 @@ def counts_of(report: Report) -> list[CheckCounts]:
 
 def _example_lines(action: Action, run: RunView, width: int) -> list[str]:
     """Return the lines on the report's first unsuppressed finding that asks for an action, as an example."""
-    findings = (candidate for candidate in run.report.findings if candidate.id in action["checks"])
-    asking = (
-        candidate
-        for candidate in findings
-        if candidate.urgency == action["urgency"]
-        and not is_suppressed(run.standings.get(candidate.fingerprint))
+    findings = (
+        finding_of_action
+        for finding_of_action in run.report.findings
+        if finding_of_action.id in action["checks"]
     )
-    finding = next(asking, None)
+    asking_findings = (
+        finding_of_action
+        for finding_of_action in findings
+        if finding_of_action.urgency == action["urgency"]
+        and not is_suppressed(run.statuses.get(finding_of_action.fingerprint))
+    )
+    finding = next(asking_findings, None)
     if finding is None:
         return []
-    since_text = since_when(run.standings.get(finding.fingerprint))
+    since_text = first_seen_text(run.statuses.get(finding.fingerprint))
     text = f"for example: {finding.message}{f' (since: {since_text})' if since_text else ''}"
     lines = fold_text(text, width, "     ", "       ")
-    for part in filter(None, (class_text(finding), positions_text(finding))):
-        lines += fold_text(part, width, "       ", "         ")
+    for section_lines in filter(None, (class_text(finding), positions_text(finding))):
+        lines += fold_text(section_lines, width, "       ", "         ")
     return lines

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from auditor.checks import ALL, BY_ID, GROUP_OF
-from auditor.model.finding import Finding, Severity, Standing, Standings, no_standing
+from auditor.model.finding import ChangeStatus, Finding, Severity, StatusLookup, no_change_status
 from auditor.model.report import Report
 from auditor.model.states import Change
 from auditor.reports.blind_spots import blind_checks, skip_sentence
-from auditor.reports.coverage import extents
+from auditor.reports.coverage import checked_extents
 from auditor.reports.finding_text import class_text, missing_text, positions_text
 from auditor.reports.plain_text import printable
 
@@ -39,7 +39,9 @@ _BASELINE_STATES: dict[str, str] = {
 _RULE_NUMBERS = {check.id: number for number, check in enumerate(ALL)}
 
 
-def render(report: Report, findings: Iterable[Finding], standings: Standings = no_standing) -> Iterator[str]:
+def render(
+    report: Report, findings: Iterable[Finding], statuses: StatusLookup = no_change_status
+) -> Iterator[str]:
     """Yield the SARIF file in parts: the text before the results, a result for each finding, and the end."""
     document_head = json.dumps(
         {"$schema": SCHEMA, "version": VERSION, "runs": [_run_object(report)]}, ensure_ascii=False
@@ -49,7 +51,7 @@ def render(report: Report, findings: Iterable[Finding], standings: Standings = n
     separator = "\n"
     for finding in findings:
         yield separator + json.dumps(
-            _finding_result(finding, standings(finding.fingerprint)), ensure_ascii=False
+            _finding_result(finding, statuses(finding.fingerprint)), ensure_ascii=False
         )
         separator = ",\n"
     yield "\n]}]}\n"
@@ -97,7 +99,7 @@ def _run_object(report: Report) -> dict[str, Any]:
 
 def _unseen_texts(report: Report) -> list[str]:
     parts = [f"not read: {gap}" for gap in report.run.gaps]
-    for checked_extent in extents(report):
+    for checked_extent in checked_extents(report):
         if checked_extent.undecided:
             parts.append(
                 f"{checked_extent.undecided:,} of {checked_extent.total:,} {checked_extent.name} unknown"
@@ -119,7 +121,7 @@ def _check_rule(id: str) -> dict[str, Any]:
     }
 
 
-def _finding_result(finding: Finding, standing: Standing | None) -> dict[str, Any]:
+def _finding_result(finding: Finding, change_status: ChangeStatus | None) -> dict[str, Any]:
     rule = BY_ID.get(finding.id)
     result: dict[str, Any] = {
         "ruleId": finding.id,
@@ -139,14 +141,18 @@ def _finding_result(finding: Finding, standing: Standing | None) -> dict[str, An
     }
     if places := _finding_places(finding):
         result["locations"] = [{"logicalLocations": places}]
-    if standing is not None:
-        if standing.change:  # a first run has no baseline
-            result["baselineState"] = _BASELINE_STATES[standing.change]
-        result["provenance"] = {"firstDetectionTimeUtc": _time_text(standing.first_seen)}
+    if change_status is not None:
+        if change_status.change:  # a first run has no baseline
+            result["baselineState"] = _BASELINE_STATES[change_status.change]
+        result["provenance"] = {"firstDetectionTimeUtc": _time_text(change_status.first_seen)}
         result["suppressions"] = []
-        if standing.suppressed is not None:
+        if change_status.suppressed is not None:
             result["suppressions"] = [
-                {"kind": "external", "status": "accepted", "justification": printable(standing.suppressed)}
+                {
+                    "kind": "external",
+                    "status": "accepted",
+                    "justification": printable(change_status.suppressed),
+                }
             ]
     return result
 

@@ -65,7 +65,7 @@ def _page_parts(simulation: Simulation, command: str) -> Iterator[PagePart]:
         yield ""
         yield from _failure_parts(simulation.failure)
         yield from _write_parts(simulation.writes, command)
-        yield from _concerned_parts(simulation, command)
+        yield from _affected_parts(simulation, command)
     if simulation.failure is None and simulation.levels:
         yield ""
         yield from _near_loss_parts(simulation.levels)
@@ -91,10 +91,10 @@ def to_json(simulation: Simulation) -> str:
     return json.dumps({"schema": SIMULATION_SCHEMA, **asdict(simulation)}, indent=2, ensure_ascii=False)
 
 
-def near_words(levels: Iterable[NearLoss]) -> list[str]:
+def near_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
     """Return a clause for each level, such as rack, on ledgers that are one failure of it from loss.
 
-    >>> near_words([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 0)])
+    >>> near_loss_sentences([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 0)])
     ['3 ledgers (rack r2)']
     """
     clauses = []
@@ -132,29 +132,29 @@ def _inputs_parts(simulation: Simulation) -> Iterator[PagePart]:
     )
     yield LabelledText("placement", f"{policy}; {mapping}")
     yield LabelledText("ledgers", f"{doubts.ledgers:,}, {doubts.not_closed:,} of them not closed")
-    unknown = []
+    doubt_texts = []
     if doubts.undecided:
-        unknown.append(f"{plural(doubts.undecided, 'ledger')} that cannot be judged are not counted")
+        doubt_texts.append(f"{plural(doubts.undecided, 'ledger')} that cannot be judged are not counted")
     if doubts.gaps:
-        unknown.append(f"at least {plural(doubts.gaps, 'place')} of the metadata could not be read")
+        doubt_texts.append(f"at least {plural(doubts.gaps, 'place')} of the metadata could not be read")
     if doubts.in_doubt:
-        unknown.append(f"ledgers may be there unseen: {doubtful_ids_line(doubts.in_doubt)}")
+        doubt_texts.append(f"ledgers may be there unseen: {doubtful_ids_line(doubts.in_doubt)}")
     if doubts.unread:
-        unknown.append(f"{plural(len(doubts.unread), 'bookie')} not read: {_names_text(doubts.unread)}")
+        doubt_texts.append(f"{plural(len(doubts.unread), 'bookie')} not read: {_names_text(doubts.unread)}")
     if simulation.mapping and doubts.unplaced:
-        unknown.append(
+        doubt_texts.append(
             f"{plural(len(doubts.unplaced), 'bookie')} without a location: {_names_text(doubts.unplaced)}"
         )
     if not doubts.registered:
-        unknown.append("which bookies answer, and whether writes go on: no bookie is registered")
+        doubt_texts.append("which bookies answer, and whether writes go on: no bookie is registered")
     if doubts.not_closed:
-        unknown.append("entries and bytes at the end of ledgers that are not closed")
-    for number, sentence in enumerate(unknown):
+        doubt_texts.append("entries and bytes at the end of ledgers that are not closed")
+    for number, sentence in enumerate(doubt_texts):
         yield LabelledText("unknown" if not number else "", sentence)
 
 
 def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
-    near_loss_text = near_words(level.near for level in levels)
+    near_loss_text = near_loss_sentences(level.near for level in levels)
     yield LabelledText("one failure from loss", "; ".join(near_loss_text) or "no ledger that is known")
     for level in levels:
         if level.near.perhaps:
@@ -166,23 +166,23 @@ def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
 def _distance_parts(level: LevelLoss) -> Iterator[PagePart]:
     """Yield a line on how many domains, such as racks, must fail before ledgers lose an entry."""
     counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
-    words = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
+    texts = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
     if lost_ledgers := level.distance.get(0):
-        words.append(f"{plural(lost_ledgers, 'ledger has', 'ledgers have')} lost one already")
-    if words:
-        yield LabelledText("", "; ".join(words))
+        texts.append(f"{plural(lost_ledgers, 'ledger has', 'ledgers have')} lost one already")
+    if texts:
+        yield LabelledText("", "; ".join(texts))
 
 
 def _single_failure_parts(level: LevelLoss, command: str) -> Iterator[PagePart]:
-    head = (f"{level.level} lost", "lost", "bytes", "all copies", "<Qa", "<Qw", "open")
+    titles = (f"{level.level} lost", "lost", "bytes", "all copies", "<Qa", "<Qw", "open")
     costly_failures = [failure for failure in level.singles if failure.today.possible != Outcome()]
-    yield NameTable(head, [_single_row(failure) for failure in costly_failures[:MAX_ROWS]])
-    yield from _rows_left(len(costly_failures) - MAX_ROWS, f"more {level.level}", f"{command} --format csv")
+    yield NameTable(titles, [_failure_row(failure) for failure in costly_failures[:MAX_ROWS]])
+    yield from _more_note(len(costly_failures) - MAX_ROWS, f"more {level.level}", f"{command} --format csv")
     if (harmless_count := len(level.singles) - len(costly_failures)) > 0:
         yield f"and {plural(harmless_count, f'{level.level}')} that no entry depends on"
 
 
-def _single_row(failure: Failure) -> tuple[str, ...]:
+def _failure_row(failure: Failure) -> tuple[str, ...]:
     outcome_bounds = failure.today
     return (
         failure.names[0],
@@ -268,12 +268,12 @@ def _write_parts(writes: Sequence[WriteAnswer], command: str) -> Iterator[PagePa
         for answer in writes
         if answer.answer != YES
     ]
-    for why in dict.fromkeys(answer.why for answer in writes if answer.answer == YES):
-        shapes = [_shape_text(answer) for answer in writes if (answer.answer, answer.why) == (YES, why)]
-        sentences.append(f"yes for {first_names(shapes, MAX_ROWS)}: {why}")
+    for reason in dict.fromkeys(answer.why for answer in writes if answer.answer == YES):
+        shapes = [_shape_text(answer) for answer in writes if (answer.answer, answer.why) == (YES, reason)]
+        sentences.append(f"yes for {first_names(shapes, MAX_ROWS)}: {reason}")
     for number, sentence in enumerate(sentences[:MAX_ROWS]):
         yield LabelledText("" if number else "writes go on", sentence)
-    yield from _rows_left(len(sentences) - MAX_ROWS, "more answer", f"{command} --format json")
+    yield from _more_note(len(sentences) - MAX_ROWS, "more answer", f"{command} --format json")
 
 
 def _shape_text(answer: WriteAnswer) -> str:
@@ -282,25 +282,25 @@ def _shape_text(answer: WriteAnswer) -> str:
     return f"E{answer.ensemble} Qw{answer.write_quorum} Qa{answer.ack_quorum}{groups}{open_clause}"
 
 
-def _rows_left(number: int, noun: str, command: str) -> Iterator[PagePart]:
+def _more_note(number: int, object_noun: str, command: str) -> Iterator[PagePart]:
     """Yield the number of rows left out, if there are any, and the command that prints all rows."""
     if number > 0:
-        yield f"and {plural(number, noun)}; this command prints all:"
+        yield f"and {plural(number, object_noun)}; this command prints all:"
         yield UnfoldedCommand(command)
 
 
-def _concerned_parts(simulation: Simulation, command: str) -> Iterator[PagePart]:
+def _affected_parts(simulation: Simulation, command: str) -> Iterator[PagePart]:
     if not simulation.ledgers_concerned:
         return
     yield ""
-    head = ("ledger", "fate", "entries", "bytes")
+    titles = ("ledger", "fate", "entries", "bytes")
     rows = [
         (_ledger(ledger.scope_id, ledger.ledger_id), ledger.fate, f"{ledger.entries:,}", size(ledger.bytes))
         for ledger in simulation.ledgers
     ]
-    yield NameTable(head, rows)
+    yield NameTable(titles, rows)
     hidden_count = simulation.ledgers_concerned - len(simulation.ledgers)
-    yield from _rows_left(hidden_count, "more ledger", f"{command} --format csv")
+    yield from _more_note(hidden_count, "more ledger", f"{command} --format csv")
     if simulation.namespaces is None or simulation.topics is None:
         yield "owners: this run read none (audit with --owners)"
         return
@@ -312,7 +312,7 @@ def _concerned_parts(simulation: Simulation, command: str) -> Iterator[PagePart]
         columns = (name, "ledgers", "entries", "bytes", "open", "offloaded")
         yield NameTable(columns, [_owner_row(total) for total in totals])
         hidden_count = number - len(totals)
-        yield from _rows_left(hidden_count, f"more {name}", f"{command} --table {name}s --format csv")
+        yield from _more_note(hidden_count, f"more {name}", f"{command} --table {name}s --format csv")
 
 
 def _ledger(scope: str, ledger: str) -> str:
@@ -352,46 +352,46 @@ def _copyset_parts(copysets: Copysets) -> Iterator[PagePart]:
 
 def _balance_parts(balance: Balance, command: str) -> Iterator[PagePart]:
     for level, loads in balance.domains.items():
-        yield from _loads(level, loads, command)
+        yield from _load_parts(level, loads, command)
         yield ""
-    yield from _loads("bookie", balance.bookies, command)
+    yield from _load_parts("bookie", balance.bookies, command)
     if balance.disks:
         yield ""
         yield from _disk_parts(balance.disks, command)
     idle_bookies = [bookie for bookie in balance.bookies if bookie.idle is not None]
     for idle_bookie in idle_bookies[:MAX_ROWS]:
         yield LabelledText("gets nothing new", f"{printable(idle_bookie.name)}: {idle_bookie.idle}")
-    yield from _rows_left(len(idle_bookies) - MAX_ROWS, "more bookie", f"{command} --format json")
+    yield from _more_note(len(idle_bookies) - MAX_ROWS, "more bookie", f"{command} --format json")
 
 
-def _loads(level: str, loads: Sequence[BookieLoad], command: str) -> Iterator[PagePart]:
+def _load_parts(level: str, loads: Sequence[BookieLoad], command: str) -> Iterator[PagePart]:
     mean_bytes = sum(load.bytes for load in loads) / len(loads) if loads else 0
     disks = any(load.disk is not None for load in loads)
-    head = (f"{level} has", "bytes", "of mean", "entries", "ledgers", "open", *(("disk",) if disks else ()))
+    titles = (f"{level} has", "bytes", "of mean", "entries", "ledgers", "open", *(("disk",) if disks else ()))
     rows = []
     for bookie_load in loads[:MAX_ROWS]:
-        share = f"{bookie_load.bytes / mean_bytes:.2f}x" if mean_bytes else "-"
+        ratio = f"{bookie_load.bytes / mean_bytes:.2f}x" if mean_bytes else "-"
         disk = ("not read" if bookie_load.disk is None else size(bookie_load.disk),) if disks else ()
         counts = (f"{bookie_load.entries:,}", f"{bookie_load.ledgers:,}", f"{bookie_load.open_ensembles:,}")
-        rows.append((bookie_load.name, size(bookie_load.bytes), share, *counts, *disk))
-    yield NameTable(head, rows)
+        rows.append((bookie_load.name, size(bookie_load.bytes), ratio, *counts, *disk))
+    yield NameTable(titles, rows)
     if (hidden_count := len(loads) - MAX_ROWS) > 0:
-        least = loads[-1]
-        yield f"the least: {size(least.bytes)} on {printable(least.name)}"
-        yield from _rows_left(hidden_count, f"more {level}", f"{command} --format json")
+        lightest = loads[-1]
+        yield f"the least: {size(lightest.bytes)} on {printable(lightest.name)}"
+        yield from _more_note(hidden_count, f"more {level}", f"{command} --format json")
 
 
 def _disk_parts(disks: Sequence[DiskLoad], command: str) -> Iterator[PagePart]:
     mean_bytes = sum(disk.bytes for disk in disks) / len(disks)
     rows = []
     for disk_load in disks[:MAX_ROWS]:
-        share = f"{disk_load.bytes / mean_bytes:.2f}x" if mean_bytes else "-"
+        ratio = f"{disk_load.bytes / mean_bytes:.2f}x" if mean_bytes else "-"
         entries = "not known" if disk_load.entries is None else f"{disk_load.entries:,}"
         used_text = "not seen" if disk_load.used is None else f"{disk_load.used:.0%}"
         name = f"{disk_load.bookie} {disk_load.directory}"
-        rows.append((name, size(disk_load.bytes), share, entries, f"{disk_load.ledgers:,}", used_text))
+        rows.append((name, size(disk_load.bytes), ratio, entries, f"{disk_load.ledgers:,}", used_text))
     yield NameTable(("disk has", "bytes", "of mean", "entries", "ledgers", "used"), rows)
-    yield from _rows_left(len(disks) - MAX_ROWS, "more disk", f"{command} --format json")
+    yield from _more_note(len(disks) - MAX_ROWS, "more disk", f"{command} --format json")
 
 
 def _names_text(names: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ def text(view: SpaceView, width: int | None = None) -> str:
         view: The figures.
         width: Columns of a line. Commands are never folded. None: any width.
     """
-    lines = _folded_lines(_sum_row(view), width)
+    lines = _folded_lines(_totals_sentence(view), width)
     if view.totals:
         classes = list(view.classes)
         column_titles = (view.by, "bytes", "share", *classes)
@@ -45,12 +45,12 @@ def text(view: SpaceView, width: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def _sum_row(view: SpaceView) -> str:
+def _totals_sentence(view: SpaceView) -> str:
     files = f"{plural(view.files, 'file')} of {view.file_bytes:,} bytes"
     if view.bytes == view.file_bytes:
         return f"{files}: every byte is in one class"
-    differ = abs(view.file_bytes - view.bytes)
-    return f"{files}, and {view.bytes:,} bytes in classes: {differ:,} bytes do NOT add up"
+    difference = abs(view.file_bytes - view.bytes)
+    return f"{files}, and {view.bytes:,} bytes in classes: {difference:,} bytes do NOT add up"
 
 
 def _table_rows(view: SpaceView, classes: list[str]) -> Iterator[tuple[str, ...]]:

@@ -11,20 +11,20 @@ from itertools import groupby
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import first_names, plural
-from auditor.model.finding import Finding, Severity, Standing, Standings, Urgency, no_standing
+from auditor.model.finding import ChangeStatus, Finding, Severity, StatusLookup, Urgency, no_change_status
 from auditor.model.report import Report
 from auditor.reports import first_screen
-from auditor.reports.coverage import count_by_check, count_of, sample_words
+from auditor.reports.coverage import count_by_check, count_findings_of_check, sample_count_text
 from auditor.reports.finding_text import (
     BOOKIES_SHOWN,
     cause_sentence,
     causes_of,
     command_for,
     entry_parts,
+    explained_findings_text,
     finding_line,
-    follows,
     is_suppressed,
-    names_subject,
+    must_name_subject,
     subject,
     tags,
 )
@@ -36,16 +36,16 @@ MIN_WIDTH, MAX_WIDTH = 40, 100
 UNLIMITED_WIDTH = 1 << 20
 """Number of columns for lines that are never folded."""
 
-WithStanding = tuple[Finding, Standing | None]
+FindingStatus = tuple[Finding, ChangeStatus | None]
 Rank = tuple[Urgency, Severity]
-OfRank = Callable[[Rank], Iterable[WithStanding]]
-"""Function from a pair of urgency and severity to its findings in order, each with the finding's standing."""
+FindingsOfRank = Callable[[Rank], Iterable[FindingStatus]]
+"""Function from a pair of urgency and severity to its findings in order, each with its change status."""
 
 
-def samples(report: Report, standings: Standings = no_standing) -> OfRank:
+def samples(report: Report, statuses: StatusLookup = no_change_status) -> FindingsOfRank:
     """Return a function that yields the findings in a report by urgency and severity."""
     return lambda urgency_rank: (
-        (finding, standings(finding.fingerprint))
+        (finding, statuses(finding.fingerprint))
         for finding in report.findings
         if (finding.urgency, finding.severity) == urgency_rank
     )
@@ -58,27 +58,29 @@ def _listed_ranks(report: Report) -> list[Rank]:
     return sorted(ranks, key=lambda urgency_rank: (urgency_rank[0].rank, urgency_rank[1].rank), reverse=True)
 
 
-def render(report: Report, run: str = "RUN", width: int = WIDTH, standings: Standings = no_standing) -> str:
+def render(
+    report: Report, run: str = "RUN", width: int = WIDTH, statuses: StatusLookup = no_change_status
+) -> str:
     """Return the findings in the report by check and cause, then the first screen, for a terminal.
 
     Args:
         report: The report of a run.
         run: Name of the run in commands.
         width: Columns of a line.
-        standings: Change and first day of each finding in the report.
+        statuses: Change and first day of each finding in the report.
     """
     width = max(MIN_WIDTH, min(width, MAX_WIDTH))
-    sections = list(for_terminal(report, samples(report, standings), run, width))
+    sections = list(for_terminal(report, samples(report, statuses), run, width))
     return "\n\n".join([*sections, first_screen.render(report, run, width)])
 
 
 def for_terminal(
     report: Report,
-    findings: OfRank,
+    findings: FindingsOfRank,
     run: str,
     width: int,
-    suppressed: bool = True,
-    is_ungrouped: bool = False,
+    show_suppressed: bool = True,
+    must_ungroup: bool = False,
 ) -> Iterator[str]:
     """Yield a section for each check with findings, the least urgent first, then one for each cause.
 
@@ -87,51 +89,53 @@ def for_terminal(
         findings: The findings to show, by urgency and severity.
         run: Name of the run in commands.
         width: Columns of a line.
-        suppressed: Whether suppressed findings are shown.
-        is_ungrouped: Whether findings that a cause explains are shown with their check. If not, the cause
+        show_suppressed: Whether suppressed findings are shown.
+        must_ungroup: Whether findings that a cause explains are shown with their check. If not, the cause
             only counts them.
     """
-    grouped = set() if is_ungrouped else {cause["number"] for cause in causes_of(report)}
+    grouped_causes = set() if must_ungroup else {cause["number"] for cause in causes_of(report)}
     for urgency_rank in _listed_ranks(report):
         shown = (
             entry
-            for entry in _is_without_news(report, findings(urgency_rank))
-            if _is_shown(entry, suppressed, grouped)
+            for entry in _hide_new_in_first_run(report, findings(urgency_rank))
+            if _is_shown(entry, show_suppressed, grouped_causes)
         )
         for _, group in groupby(shown, key=lambda entry: entry[0].id):
             yield _check_section(report, list(group), run, width)
-    if grouped:
+    if grouped_causes:
         for cause in reversed(causes_of(report)):
             lines = fold_text(cause_sentence(cause), width, "", "  ")
-            yield "\n".join([*lines, *fold_text(follows(cause), width, "  ", "    ")])
+            yield "\n".join([*lines, *fold_text(explained_findings_text(cause), width, "  ", "    ")])
 
 
 def for_pipe(
-    report: Report, findings: OfRank, suppressed: bool = True, is_ungrouped: bool = False
+    report: Report, findings: FindingsOfRank, show_suppressed: bool = True, must_ungroup: bool = False
 ) -> Iterator[str]:
     """Yield a line for each finding, the least urgent first, then for each cause. See `for_terminal`."""
-    grouped = set() if is_ungrouped else {cause["number"] for cause in causes_of(report)}
+    grouped_causes = set() if must_ungroup else {cause["number"] for cause in causes_of(report)}
     for urgency_rank in _listed_ranks(report):
-        for finding, standing in _is_without_news(report, findings(urgency_rank)):
-            if _is_shown((finding, standing), suppressed, grouped):
-                yield finding_line(finding, standing)
-    if grouped:
+        for finding, change_status in _hide_new_in_first_run(report, findings(urgency_rank)):
+            if _is_shown((finding, change_status), show_suppressed, grouped_causes):
+                yield finding_line(finding, change_status)
+    if grouped_causes:
         for cause in reversed(causes_of(report)):
-            yield printable(f"cause {cause['kind']} {cause_sentence(cause)}; {follows(cause)}")
+            yield printable(
+                f"cause {cause['kind']} {cause_sentence(cause)}; {explained_findings_text(cause)}"
+            )
 
 
-def _is_without_news(report: Report, findings: Iterable[WithStanding]) -> Iterable[WithStanding]:
+def _hide_new_in_first_run(report: Report, findings: Iterable[FindingStatus]) -> Iterable[FindingStatus]:
     """Return the findings, in a first run without the change "new", because all findings would have it."""
     if report.run.changes is not None:
         return findings
     return (
-        (finding, standing and Standing("", standing.first_seen, standing.suppressed))
-        for finding, standing in findings
+        (finding, change_status and ChangeStatus("", change_status.first_seen, change_status.suppressed))
+        for finding, change_status in findings
     )
 
 
-def _is_shown(entry: WithStanding, suppressed: bool, grouped: Set[int]) -> bool:
-    return entry[0].cause not in grouped and (suppressed or not is_suppressed(entry[1]))
+def _is_shown(entry: FindingStatus, show_suppressed: bool, grouped_causes: Set[int]) -> bool:
+    return entry[0].cause not in grouped_causes and (show_suppressed or not is_suppressed(entry[1]))
 
 
 def suppressed_note(report: Report) -> str | None:
@@ -140,32 +144,32 @@ def suppressed_note(report: Report) -> str | None:
     return f"{plural(count, 'suppressed finding')} hidden: --show-suppressed shows them" if count else None
 
 
-def _check_section(report: Report, findings: list[WithStanding], run: str, width: int) -> str:
+def _check_section(report: Report, findings: list[FindingStatus], run: str, width: int) -> str:
     first = findings[0][0]
-    shown, id = sample_words(len(findings), count_of(report, first)), first.id
+    shown, id = sample_count_text(len(findings), count_findings_of_check(report, first)), first.id
     lines = [f"{id} ({first.severity}; {shown})"]
     if check := BY_ID.get(id):
         lines += fold_text(check.title, width, "  ", "  ")
-    for finding, standing in findings:
-        lines += _finding_lines(finding, width, standing)
+    for finding, change_status in findings:
+        lines += _finding_lines(finding, width, change_status)
     command = command_for(first, run)
     lines += [f"  bkaudit explain check {shlex.quote(id)}", *([f"  {command}"] if command else [])]
     return "\n".join(lines)
 
 
-def _finding_lines(finding: Finding, width: int, standing: Standing | None) -> list[str]:
+def _finding_lines(finding: Finding, width: int, change_status: ChangeStatus | None) -> list[str]:
     bookie_names = [part.removeprefix("bookie ") for part in subject(finding)]
-    tag_text = ", ".join(tags(finding, standing))
+    tag_text = ", ".join(tags(finding, change_status))
     tag_text = f" [{printable(tag_text)}]" if tag_text else ""
     finding_head = (
         f"{finding.message}{tag_text}"
-        if names_subject(finding) or not bookie_names
+        if must_name_subject(finding) or not bookie_names
         else f"{', '.join(bookie_names)}{tag_text}: {finding.message}"
     )
     lines = fold_text(finding_head, width, "  ", "      ")
     for part in entry_parts(finding, BOOKIES_SHOWN):
         lines += fold_text(part, width, "      ", "        ")
     if finding.unknown:
-        unknown = f"unknown on {first_names(finding.unknown, BOOKIES_SHOWN)}"
-        lines += fold_text(unknown, width, "      ", "        ")
+        unknown_text = f"unknown on {first_names(finding.unknown, BOOKIES_SHOWN)}"
+        lines += fold_text(unknown_text, width, "      ", "        ")
     return lines

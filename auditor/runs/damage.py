@@ -12,7 +12,7 @@ from auditor.errors import RunError, RunUsageError
 from auditor.findings.table import FINDINGS
 from auditor.model.json_shape import parse_json, read_value
 from auditor.model.run_facts import MANIFEST, REPORT
-from auditor.runs.directory import REMEDY, RunDirectory, damaged
+from auditor.runs.directory import DAMAGE_REMEDY, RunDirectory, damaged
 from auditor.tables.run_tables import TABLES
 
 Note = TypeVar("Note")
@@ -27,7 +27,7 @@ _DAMAGE_ERRORS = (KeyError, ValueError, TypeError, IndexError, AttributeError, A
 
 
 @contextmanager
-def damage_named(*runs: str) -> Iterator[None]:
+def name_damage(*runs: str) -> Iterator[None]:
     """Convert an error that a damaged run causes in the block into an error that names the damaged part.
 
     Raises:
@@ -38,7 +38,7 @@ def damage_named(*runs: str) -> Iterator[None]:
     except RunUsageError:
         raise
     except RunError as error:
-        if str(error).endswith(REMEDY):
+        if str(error).endswith(DAMAGE_REMEDY):
             raise
         _name_damage(runs)
         raise damaged(" or ".join(runs), error) from error
@@ -51,14 +51,14 @@ def damage_named(*runs: str) -> Iterator[None]:
 def opened_run(run: str, *tables: str) -> Iterator[None]:
     """Check that a finished run has the tables that the block needs.
 
-    Damage is reported as by `damage_named`.
+    Damage is reported as by `name_damage`.
 
     Without this check a count over a missing table would look like an empty result.
 
     Raises:
         RunError: one of the tables is missing, or another part of the run is damaged.
     """
-    with damage_named(run):
+    with name_damage(run):
         require_tables(RunDirectory(run), tables)
         yield
 
@@ -108,23 +108,27 @@ def require_whole_findings(tables: RunDirectory) -> None:
     Raises:
         RunError: a file of the findings is missing, broken, or belongs to another table.
     """
-    present_note = _read_note(tables, "findings", dict[str, int])
-    if present_note is None:
+    file_sizes_note = _read_note(tables, "findings", dict[str, int])
+    if file_sizes_note is None:
         return
-    sizes = tables.sizes("findings")
-    for name, size in present_note.items():
-        if sizes.get(name) != size:
-            damage = "it is not there" if name not in sizes else f"it has {sizes[name]:,} bytes of {size:,}"
+    file_sizes = tables.sizes("findings")
+    for name, size in file_sizes_note.items():
+        if file_sizes.get(name) != size:
+            damage = (
+                "it is not there"
+                if name not in file_sizes
+                else f"it has {file_sizes[name]:,} bytes of {size:,}"
+            )
             raise damaged(f"{tables.path}/findings/{name}", damage)
-    if sum(present_note.values()) <= CHECKED_BYTES:
+    if sum(file_sizes_note.values()) <= CHECKED_BYTES:
         for _ in tables.batches("findings"):
             pass
 
 
-def _read_note(run: RunDirectory, key: str, form: type[Note]) -> Note | None:
+def _read_note(run: RunDirectory, key: str, note_type: type[Note]) -> Note | None:
     """Return the value of ``key`` in the run's manifest. None if the manifest lacks it or cannot be read."""
     try:
-        present_note: Note = read_value(parse_json(run.read_file(MANIFEST))[key], form, key)
+        file_sizes_note: Note = read_value(parse_json(run.read_file(MANIFEST))[key], note_type, key)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return present_note
+    return file_sizes_note

@@ -35,10 +35,10 @@ _ROWS_A_BATCH = 8_192
 _JSON_OBJECT_KEYS = ("identity", "reusable")
 """Keys of the manifest whose values are JSON objects."""
 
-REMEDY = "put a whole copy of it back, or audit again"
+DAMAGE_REMEDY = "put a whole copy of it back, or audit again"
 
 
-def damaged(path: str, why: object) -> RunError:
+def damaged(path: str, cause: object) -> RunError:
     """Return the error for an unusable part of a run. Its message names the part, the problem and the remedy.
 
     For damaged files, Arrow raises OSError without an error number.
@@ -48,17 +48,17 @@ def damaged(path: str, why: object) -> RunError:
     >>> print(damaged("runs/1/report.json", PermissionError(13, "Permission denied")))
     runs/1/report.json cannot be read: Permission denied
     """
-    if isinstance(why, OSError) and why.errno is not None and why.errno not in WRONG_PATH:
-        return RunUnreadableError(f"{path} cannot be read: {os.strerror(why.errno)}")
-    if (service_message := service_words(why)) is not None:
+    if isinstance(cause, OSError) and cause.errno is not None and cause.errno not in WRONG_PATH:
+        return RunUnreadableError(f"{path} cannot be read: {os.strerror(cause.errno)}")
+    if (service_message := service_words(cause)) is not None:
         return RunUnreadableError(f"{path} cannot be read: {service_message}")
-    if isinstance(why, FileNotFoundError):
+    if isinstance(cause, FileNotFoundError):
         reason = "it is not there"
-    elif isinstance(why, KeyError):
-        reason = f"it has no {why}"
+    elif isinstance(cause, KeyError):
+        reason = f"it has no {cause}"
     else:
-        reason = (str(why).strip().splitlines() or [type(why).__name__])[0]
-    return RunError(f"{path} is damaged ({reason}): {REMEDY}")
+        reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+    return RunError(f"{path} is damaged ({reason}): {DAMAGE_REMEDY}")
 
 
 def fail_on_of(run: str, read_bytes: Callable[[str], bytes]) -> tuple[FailOn, bool]:
@@ -75,8 +75,10 @@ def fail_on_of(run: str, read_bytes: Callable[[str], bytes]) -> tuple[FailOn, bo
     """
     try:
         options: dict[str, Any] = parse_json(read_bytes(MANIFEST))["identity"]["options"]
-        word = options["fail_on"]
-        return "new" if word == NEW else Severity(word), bool(options.get("fail_on_suspect", False))
+        fail_on_word = options["fail_on"]
+        return "new" if fail_on_word == NEW else Severity(fail_on_word), bool(
+            options.get("fail_on_suspect", False)
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(f"{run}/{MANIFEST}", error) from error
 
@@ -183,10 +185,10 @@ class RunDirectory:
         """Return the sorted names in a directory of the run."""
         files, base_path = self._file_system_place
         try:
-            infos = files.get_file_info(fs.FileSelector(f"{base_path}/{below}"))
+            file_infos = files.get_file_info(fs.FileSelector(f"{base_path}/{below}"))
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise damaged(f"{self.path}/{below}", error) from error
-        return sorted(info.base_name for info in infos)
+        return sorted(file_info.base_name for file_info in file_infos)
 
     def read(
         self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
@@ -223,7 +225,7 @@ class RunDirectory:
 
         A scan by pyarrow.dataset would read the whole file ahead of a slow consumer.
         """
-        chosen_schema = pa.schema([schema.field(name) for name in columns])
+        chosen = pa.schema([schema.field(name) for name in columns])
         with (
             self._file_system_place[0].open_input_file(path) as stream,
             pq.ParquetFile(stream, page_checksum_verification=True) as file,
@@ -231,13 +233,13 @@ class RunDirectory:
             for group in range(file.num_row_groups):
                 rows = whole_batch_rows(file.metadata, group, _ROWS_A_BATCH)
                 for batch in file.iter_batches(rows, [group], columns):
-                    yield batch.select(columns).cast(chosen_schema)
+                    yield batch.select(columns).cast(chosen)
 
     def sizes(self, below: str) -> dict[str, int]:
         """Return the size of each Parquet file of a table in bytes, by file name. Empty without the table."""
         files, path = self.place(below)
-        infos = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
-        sizes = {info.base_name: info.size or 0 for info in infos}
+        file_infos = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        sizes = {file_info.base_name: file_info.size or 0 for file_info in file_infos}
         return {name: sizes[name] for name in sorted(sizes) if name.endswith(".parquet")}
 
     def count(self, below: str) -> int:
@@ -303,9 +305,11 @@ class RunDirectory:
     def oldest_table(self) -> int | None:
         """Return when the oldest complete table was written, in ms since 1970. None if there is none."""
         files, path = self.place("tables")
-        names = [info.path for info in files.get_file_info(fs.FileSelector(path, allow_not_found=True))]
-        marks = files.get_file_info([f"{name}/{WHOLE}" for name in names]) if names else []
-        times = [mark.mtime_ns // 1_000_000 for mark in marks if mark.type == fs.FileType.File]
+        names = [
+            file_info.path for file_info in files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        ]
+        whole_marks = files.get_file_info([f"{name}/{WHOLE}" for name in names]) if names else []
+        times = [mark.mtime_ns // 1_000_000 for mark in whole_marks if mark.type == fs.FileType.File]
         return min(times, default=None)
 
     def forget(self) -> None:
@@ -348,10 +352,10 @@ class RunDirectory:
                 f"--out {self.path}: was deleted while the audit ran; run the same command again"
             ) from cause
 
-    def add_to_manifest(self, values: dict[str, Any]) -> None:
-        """Write ``values`` into the manifest. They replace values of the same names."""
+    def add_to_manifest(self, entries: dict[str, Any]) -> None:
+        """Write ``entries`` into the manifest. They replace values of the same names."""
         self.check_claim()
-        self.write_json(MANIFEST, {**self.read_manifest(), **values})
+        self.write_json(MANIFEST, {**self.read_manifest(), **entries})
 
     def begin(self, identity: dict[str, Any]) -> bool:
         """Claim the directory for a run. Return True if it resumes an unfinished run of the same identity.

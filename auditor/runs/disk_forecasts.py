@@ -29,27 +29,27 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
     if "disks" not in run.table_names():
         return ()
     bytes: dict[str, Counter[str]] = {}
-    unread: Counter[str] = Counter()
-    systems: dict[str, dict[int, FileSystem]] = {}
-    columns = ["bookie_id", *(kind.column for kind in DISK_BYTES), *_FILE_SYSTEM, "reason"]
+    unread_counts: Counter[str] = Counter()
+    file_systems: dict[str, dict[int, FileSystem]] = {}
+    columns = ["bookie_id", *(byte_kind.column for byte_kind in DISK_BYTES), *_FILE_SYSTEM, "reason"]
     for batch in run.batches("tables/disks", columns):
         for row in batch.to_pylist():
             name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE
             counts = bytes.setdefault(name, Counter())
-            counts.update({kind.name: row[kind.column] or 0 for kind in DISK_BYTES})
-            unread[name] += row["reason"] is not None
+            counts.update({byte_kind.name: row[byte_kind.column] or 0 for byte_kind in DISK_BYTES})
+            unread_counts[name] += row["reason"] is not None
             if row["capacity_bytes"] is not None:
-                systems.setdefault(name, {})[row["device"]] = FileSystem(
+                file_systems.setdefault(name, {})[row["device"]] = FileSystem(
                     *(row[column] for column in _FILE_SYSTEM)
                 )
     return tuple(
         DiskTotal(
             name,
-            **{kind.name: bytes[name][kind.name] for kind in DISK_BYTES},
+            **{byte_kind.name: bytes[name][byte_kind.name] for byte_kind in DISK_BYTES},
             file_systems=tuple(
-                sorted(systems.get(name, {}).values(), key=lambda file_system: -file_system.used)
+                sorted(file_systems.get(name, {}).values(), key=lambda file_system: -file_system.used)
             ),
-            unread=unread[name],
+            unread=unread_counts[name],
         )
         for name in sorted(bytes)
     )
@@ -72,14 +72,18 @@ def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillFore
     Raises:
         RunError: the directory of runs cannot be listed, or a table ``disks`` is broken.
     """
-    series = {(total.name, newest.device): [newest] for total in disks for newest in total.file_systems}
-    for totals in islice(_runs_before(run), MAX_RUNS - 1) if series else ():
-        for total in totals:
-            for older in total.file_systems:
-                if (sightings := series.get((total.name, older.device))) is not None:
-                    sightings.append(older)  # what is not there any more has no series
+    sightings_by_disk = {
+        (total.name, newest_system.device): [newest_system]
+        for total in disks
+        for newest_system in total.file_systems
+    }
+    for totals in islice(_runs_before(run), MAX_RUNS - 1) if sightings_by_disk else ():
+        for disk_total in totals:
+            for older_sighting in disk_total.file_systems:
+                if (sightings := sightings_by_disk.get((disk_total.name, older_sighting.device))) is not None:
+                    sightings.append(older_sighting)  # what is not there any more has no series
     earliest_forecasts: dict[str, FillForecast] = {}
-    for (name, _), sightings in series.items():
+    for (name, _), sightings in sightings_by_disk.items():
         fill_forecast = forecast(name, sightings)
         if fill_forecast is not None and (
             name not in earliest_forecasts or fill_forecast.days < earliest_forecasts[name].days
@@ -100,13 +104,17 @@ def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
     >>> forecast("bk1", falling[:2]) is None
     True
     """
-    points = _distant_sightings(sightings)
+    distant_sightings = _distant_sightings(sightings)
     rates: list[float] = []
-    for newer, older in pairwise(points):
-        bytes_a_day = (older.free - newer.free) / (newer.seen - older.seen) * _DAY_MS
+    for newer_sighting, older_sighting in pairwise(distant_sightings):
+        bytes_a_day = (
+            (older_sighting.free - newer_sighting.free)
+            / (newer_sighting.seen - older_sighting.seen)
+            * _DAY_MS
+        )
         if (
             bytes_a_day <= 0
-            or newer.capacity != older.capacity
+            or newer_sighting.capacity != older_sighting.capacity
             or max([*rates, bytes_a_day]) > MAX_RATE_QUOTIENT * min([*rates, bytes_a_day])
         ):
             break
@@ -114,19 +122,21 @@ def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
     runs = len(rates) + 1
     if runs < MIN_RUNS:
         return None
-    first, last = points[0], points[runs - 1]
-    bytes_a_day = (last.free - first.free) / (first.seen - last.seen) * _DAY_MS
-    bytes_left = first.free - round((1 - FULL) * first.capacity)
+    newest_sighting, oldest_used = distant_sightings[0], distant_sightings[runs - 1]
+    bytes_a_day = (
+        (oldest_used.free - newest_sighting.free) / (newest_sighting.seen - oldest_used.seen) * _DAY_MS
+    )
+    bytes_left = newest_sighting.free - round((1 - FULL) * newest_sighting.capacity)
     return FillForecast(name, max(bytes_left / bytes_a_day, 0.0), bytes_a_day, runs)
 
 
 def _distant_sightings(sightings: Sequence[FileSystem]) -> list[FileSystem]:
     """Return the newest sighting, and earlier ones, each at least an hour before the next."""
-    points: list[FileSystem] = []
+    distant_sightings: list[FileSystem] = []
     for file_system in sightings:
-        if not points or points[-1].seen - file_system.seen >= MIN_DISTANCE_MS:
-            points.append(file_system)
-    return points
+        if not distant_sightings or distant_sightings[-1].seen - file_system.seen >= MIN_DISTANCE_MS:
+            distant_sightings.append(file_system)
+    return distant_sightings
 
 
 def _runs_before(run: RunReader) -> Iterator[tuple[DiskTotal, ...]]:

@@ -19,9 +19,9 @@ from auditor.model.report_source import Bar, BookieFigure, Figures, Histogram
 from auditor.model.states import LISTED, LedgerClass
 from auditor.runs.reader import RunReader
 
-BOOKIES_KEPT = 5_000
-LABELS_KEPT = 12
-_QUORUMS_COUNTED = (
+MAX_BOOKIES = 5_000
+MAX_LABELS = 12
+_MAX_QUORUM_LABELS = (
     1_000  # of others they are counted together: a damaged cluster can have as many kinds as ledgers
 )
 
@@ -56,7 +56,7 @@ _SHARE_LABELS = (
 def figures_of(run: RunReader) -> Figures:
     """Return the numbers that a report's figures show. Memory is bounded, time is linear in the tables.
 
-    Only the worst `BOOKIES_KEPT` bookies are named. Those with most missing replicas come first, then those
+    Only the worst `MAX_BOOKIES` bookies are named. Those with most missing replicas come first, then those
     with most unknown replicas, then those with most unexpected ledgers, then by id. There are histograms of
     ledgers by class, size, age and quorum, and of bookies by availability.
 
@@ -73,17 +73,17 @@ def figures_of(run: RunReader) -> Figures:
             bookie.bookie_id,
         )
     )
-    return Figures(tuple(bookies[:BOOKIES_KEPT]), len(bookies), histograms)
+    return Figures(tuple(bookies[:MAX_BOOKIES]), len(bookies), histograms)
 
 
 def _bookie_figures(run: RunReader) -> list[BookieFigure]:
     """Return every bookie that is in an ensemble or has directories, in the order of the table."""
-    missing, unknown, surplus = (_BookiePairs() for _ in range(3))
+    missing_copies, unknown_copies, surplus_copies = (_BookiePairs() for _ in range(3))
     for batch in run.batches("tables/judged", ["missing", "unknown", *_SURPLUS_COLUMNS]):
-        missing.add([batch["missing"]])
-        unknown.add([batch["unknown"]])
-        surplus.add([batch[name] for name in _SURPLUS_COLUMNS])
-    orphans = {row["bookie_id"]: row["orphans"] for row in run.table("holdings").to_pylist()}
+        missing_copies.add([batch["missing"]])
+        unknown_copies.add([batch["unknown"]])
+        surplus_copies.add([batch[name] for name in _SURPLUS_COLUMNS])
+    orphan_counts = {row["bookie_id"]: row["orphans"] for row in run.table("holdings").to_pylist()}
     columns = ["bookie_id", "read", "reason", "registered", "replicas", "named", "found"]
     return [
         BookieFigure(
@@ -92,12 +92,12 @@ def _bookie_figures(run: RunReader) -> list[BookieFigure]:
             reason=row["reason"],
             registered=row["registered"],
             replicas=row["replicas"] or 0,
-            missing=missing.ledgers[row["bookie_id"]],
-            missing_entries=missing.entries[row["bookie_id"]],
-            unknown=unknown.ledgers[row["bookie_id"]],
-            surplus=surplus.ledgers[row["bookie_id"]],
-            surplus_entries=surplus.entries[row["bookie_id"]],
-            orphans=orphans.get(row["bookie_id"], 0),
+            missing=missing_copies.ledgers[row["bookie_id"]],
+            missing_entries=missing_copies.entries[row["bookie_id"]],
+            unknown=unknown_copies.ledgers[row["bookie_id"]],
+            surplus=surplus_copies.ledgers[row["bookie_id"]],
+            surplus_entries=surplus_copies.entries[row["bookie_id"]],
+            orphans=orphan_counts.get(row["bookie_id"], 0),
         )
         for batch in run.batches("tables/bookies", columns)
         for row in batch.to_pylist()
@@ -118,10 +118,10 @@ class _BookiePairs:
         A row counts as one ledger of a bookie, even if several of its columns name the bookie.
         """
         tables = []
-        for lists in columns:
-            pairs = pc.list_flatten(lists)
+        for copy_lists in columns:
+            pairs = pc.list_flatten(copy_lists)
             pair_columns = {name: pc.struct_field(pairs, name) for name in ("bookie_id", "count")}
-            tables.append(pa.table({"row": pc.list_parent_indices(lists), **pair_columns}))
+            tables.append(pa.table({"row": pc.list_parent_indices(copy_lists), **pair_columns}))
         counts_by_ledger = (
             pa.concat_tables(tables).group_by(["row", "bookie_id"]).aggregate([("count", "sum")])
         )
@@ -141,30 +141,30 @@ def _ledger_histograms(run: RunReader) -> Iterator[Histogram]:
     quorums: Counter[str] = Counter()
     for batch in run.batches("tables/ledgers", columns, ds.field("status").isin(_METADATA_STATES)):
         _count_sizes(sizes, batch)
-        ages_ms = pc.subtract(run.report.run.scan_time, created_of(batch))
+        ages_ms = pc.subtract(run.report.run.scan_time, creation_time_column(batch))
         _count_ranges(ages, ages_ms, AGE_EDGES_MS, AGE_LABELS, UNKNOWN_AGE)
         _count_quorums(quorums, batch)
     copy_note = "Bytes of one copy, from the metadata of closed ledgers."
-    yield _range_bars("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED, _UNREADABLE), copy_note)
+    yield _range_bars("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED_LABEL, _UNREADABLE), copy_note)
     yield _range_bars("Ledgers by age", ages, AGE_LABELS, (UNKNOWN_AGE,), "From creation to the scan.")
     yield _frequent_values("Ledgers by quorum", quorums, "Ensemble / write quorum / ack quorum.")
 
 
-_NOT_CLOSED = "not closed"
+_NOT_CLOSED_LABEL = "not closed"
 _UNREADABLE = "unreadable"
 UNKNOWN_AGE = "unknown"
 _OTHER_LABELS = "others"
 
 
 def _count_sizes(sizes: Counter[str], batch: Any) -> None:
-    closed = pc.fill_null(pc.equal(batch["state"], LedgerState.CLOSED), False)
-    unreadable = batch["state"].null_count
-    sizes[_UNREADABLE] += unreadable
-    sizes[_NOT_CLOSED] += len(batch) - unreadable - (pc.sum(closed).as_py() or 0)
-    _count_ranges(sizes, batch["length"].filter(closed), _SIZE_EDGES, _SIZE_LABELS, _UNREADABLE)
+    is_closed = pc.fill_null(pc.equal(batch["state"], LedgerState.CLOSED), False)
+    is_unreadable = batch["state"].null_count
+    sizes[_UNREADABLE] += is_unreadable
+    sizes[_NOT_CLOSED_LABEL] += len(batch) - is_unreadable - (pc.sum(is_closed).as_py() or 0)
+    _count_ranges(sizes, batch["length"].filter(is_closed), _SIZE_EDGES, _SIZE_LABELS, _UNREADABLE)
 
 
-def created_of(batch: Any) -> Any:
+def creation_time_column(batch: Any) -> Any:
     """Return the creation time of each ledger of a batch, in ms. Null if neither metadata nor store has it.
 
     The batch has the columns ``metadata_ctime`` and ``ctime`` of the table ``ledgers``.
@@ -175,10 +175,14 @@ def created_of(batch: Any) -> Any:
 
 
 def _count_ranges(
-    label_counts: Counter[str], values: Any, edges: Sequence[int], labels: Sequence[str], absent_label: str
+    label_counts: Counter[str],
+    values: Any,
+    bin_edges: Sequence[int],
+    labels: Sequence[str],
+    absent_label: str,
 ) -> None:
     numbers = values.drop_null().to_numpy(zero_copy_only=False)
-    counts = np.bincount(np.searchsorted(edges, numbers, side="right"), minlength=len(labels))
+    counts = np.bincount(np.searchsorted(bin_edges, numbers, side="right"), minlength=len(labels))
     label_counts.update(dict(zip(labels, counts.tolist(), strict=True)))
     label_counts[absent_label] += values.null_count
 
@@ -189,7 +193,7 @@ def _count_quorums(quorums: Counter[str], batch: Any) -> None:
     for row in table.group_by(names).aggregate([([], "count_all")]).to_pylist():
         sizes = [row[name] for name in names]
         label = _UNREADABLE if None in sizes else " / ".join(map(str, sizes))
-        quorums[label if label in quorums or len(quorums) < _QUORUMS_COUNTED else _OTHER_LABELS] += row[
+        quorums[label if label in quorums or len(quorums) < _MAX_QUORUM_LABELS else _OTHER_LABELS] += row[
             "count_all"
         ]
 
@@ -200,11 +204,11 @@ def _class_histogram(run: RunReader) -> Histogram:
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):
         pairs = pa.Table.from_batches([batch]).group_by(["class", "potential_class"])
         for row in pairs.aggregate([([], "count_all")]).to_pylist():
-            certain_class, possible_class = row["class"], row["potential_class"]
+            ledger_class, potential_class = row["class"], row["potential_class"]
             label = (
-                certain_class
-                if possible_class in (certain_class, None)
-                else f"{certain_class}, could be {possible_class}"
+                ledger_class
+                if potential_class in (ledger_class, None)
+                else f"{ledger_class}, could be {potential_class}"
             )
             counts[label] += row["count_all"]
     return _frequent_values(
@@ -216,11 +220,11 @@ def _availability_histogram(bookies: Iterable[BookieFigure]) -> Histogram:
     counts: Counter[str] = Counter()
     no_entries_label = "nothing expected"
     for bookie in bookies:
-        share = bookie.availability
+        availability = bookie.availability
         counts[
             no_entries_label
-            if share is None
-            else next(label for label, min_share in _SHARE_LABELS if share >= min_share)
+            if availability is None
+            else next(label for label, min_share in _SHARE_LABELS if availability >= min_share)
         ] += 1
     note = "Share of a bookie's replicas that are certainly complete. Unread replicas do not count."
     labels = [label for label, _ in _SHARE_LABELS]
@@ -240,20 +244,24 @@ def _range_bars(
     Empty ranges at either end are left out.
     """
     used_positions = [number for number, label in enumerate(ranges) if counts.get(label)]
-    shown = [
+    shown_labels = [
         *(ranges[used_positions[0] : used_positions[-1] + 1] if used_positions else ()),
         *filter(counts.get, more_labels),
     ]
-    return Histogram(title, unit, tuple(Bar(label, counts.get(label, 0)) for label in shown), note)
+    return Histogram(title, unit, tuple(Bar(label, counts.get(label, 0)) for label in shown_labels), note)
 
 
 def _frequent_values(title: str, counts: Mapping[str, int], note: str) -> Histogram:
     """Return a histogram with the most frequent labels first, and one bar for all other labels."""
-    pairs_by_count = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    frequent_pairs = [pair for pair in pairs_by_count if pair[0] != _OTHER_LABELS][:LABELS_KEPT]
-    rest_count = sum(counts.values()) - sum(count for _, count in frequent_pairs)
+    pairs_by_count = sorted(
+        counts.items(), key=lambda label_and_count: (-label_and_count[1], label_and_count[0])
+    )
+    frequent_pairs = [
+        label_and_count for label_and_count in pairs_by_count if label_and_count[0] != _OTHER_LABELS
+    ][:MAX_LABELS]
+    other_count = sum(counts.values()) - sum(count for _, count in frequent_pairs)
     bars = [Bar(label, count) for label, count in frequent_pairs] + (
-        [Bar(_OTHER_LABELS, rest_count)] if rest_count else []
+        [Bar(_OTHER_LABELS, other_count)] if other_count else []
     )
     return Histogram(title, "ledgers", tuple(bars), note)
 
@@ -285,9 +293,9 @@ def days_of(run: RunReader) -> dict[int, Counter[str]]:
     columns = ["scope_id", "ledger_id", "ctime", "metadata_ctime"]
     listed_filter = ds.field("status").isin(LISTED)
     for batch in run.batches("tables/ledgers", columns, listed_filter):
-        pairs = pa.table({"day": days_since_1970(created_of(batch)), "class": classes.of(batch)}).group_by(
-            ["day", "class"]
-        )
+        pairs = pa.table(
+            {"day": days_since_1970(creation_time_column(batch)), "class": classes.of(batch)}
+        ).group_by(["day", "class"])
         for row in pairs.aggregate([([], "count_all")]).to_pylist():
             counts.setdefault(row["day"], Counter())[CLASSES[row["class"]]] += row["count_all"]
     return counts
@@ -314,32 +322,32 @@ class _ClassNumbers:
             parts.append(
                 (_id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"]), _id_numbers(numbers))
             )
-        scopes, ledgers, numbers = (np.concatenate(column) for column in zip(*parts, strict=True))
-        self._scopes, self._ledger_histograms = np.unique(scopes), np.unique(ledgers)
-        keys = self._pair_keys(scopes, ledgers)
-        order = np.argsort(keys)
-        self._sorted_keys, self._numbers = keys[order], numbers[order]
+        scope_ids, ledgers, numbers = (np.concatenate(column) for column in zip(*parts, strict=True))
+        self._scopes, self._ledger_histograms = np.unique(scope_ids), np.unique(ledgers)
+        keys = self._pair_keys(scope_ids, ledgers)
+        key_order = np.argsort(keys)
+        self._sorted_keys, self._numbers = keys[key_order], numbers[key_order]
 
     def of(self, batch: Any) -> Numbers:
         """Return the class of each ledger of a batch, as its index in `CLASSES`."""
         class_numbers = np.zeros(len(batch), np.int64)
         if not len(self._sorted_keys):
             return class_numbers
-        scopes, ledgers = _id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"])
-        keys = self._pair_keys(scopes, ledgers)
-        places = np.minimum(np.searchsorted(self._sorted_keys, keys), len(self._sorted_keys) - 1)
+        scope_ids, ledgers = _id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"])
+        keys = self._pair_keys(scope_ids, ledgers)
+        key_positions = np.minimum(np.searchsorted(self._sorted_keys, keys), len(self._sorted_keys) - 1)
         is_listed = (
-            (self._sorted_keys[places] == keys)
-            & np.isin(scopes, self._scopes)
+            (self._sorted_keys[key_positions] == keys)
+            & np.isin(scope_ids, self._scopes)
             & np.isin(ledgers, self._ledger_histograms)
         )
-        class_numbers[is_listed] = self._numbers[places[is_listed]]
+        class_numbers[is_listed] = self._numbers[key_positions[is_listed]]
         return class_numbers
 
-    def _pair_keys(self, scopes: Numbers, ledgers: Numbers) -> Numbers:
+    def _pair_keys(self, scope_ids: Numbers, ledgers: Numbers) -> Numbers:
         """Return a 64-bit number for each pair of scope and ledger, from their ranks among the stored ids."""
-        places: Numbers = np.searchsorted(self._scopes, scopes) * (len(self._ledger_histograms) + 1)
-        return places + np.searchsorted(self._ledger_histograms, ledgers)
+        key_positions: Numbers = np.searchsorted(self._scopes, scope_ids) * (len(self._ledger_histograms) + 1)
+        return key_positions + np.searchsorted(self._ledger_histograms, ledgers)
 
 
 def _id_numbers(column: Any) -> Numbers:

@@ -6,12 +6,13 @@ from itertools import islice
 from typing import get_args
 
 from auditor.errors import RunError
-from auditor.model.finding import Finding, no_standing
+from auditor.model.finding import Finding, no_change_status
 from auditor.model.history import RunSummary
 from auditor.model.report_source import Level, OwnerFigures
 from auditor.model.simulation import FailureMatrix
 from auditor.reports import html
 from auditor.reports import owners as owners_form
+from auditor.runs.change_status import statuses_in_order, statuses_of_report
 from auditor.runs.disk_forecasts import disk_totals
 from auditor.runs.figures import figures_of
 from auditor.runs.load_ledger import ledger_views
@@ -19,7 +20,6 @@ from auditor.runs.load_space import bookies_space
 from auditor.runs.owners import Leaks, OwnerTotals, has_owners
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import oldest_first, siblings
-from auditor.runs.standings import standings_in_order, standings_of_report
 
 
 def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[str]:
@@ -32,10 +32,10 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
         RunError: a table of the run is missing or broken.
     """
     report = run.report
-    worst = worst_ledgers(report.findings, html.LEDGERS_DRAWN)
-    ledgers = [ledger for ledger in ledger_views(run, worst) if ledger is not None]
-    standings = standings_of_report(run.path, report)
-    runs, left_out = _neighbouring_runs(run)
+    worst_ids = worst_ledgers(report.findings, html.LEDGERS_DRAWN)
+    ledgers = [ledger for ledger in ledger_views(run, worst_ids) if ledger is not None]
+    statuses = statuses_of_report(run.path, report)
+    runs, hidden_run_count = _neighbouring_runs(run)
     name = run.path.rstrip("/")
     figures = replace(
         figures_of(run),
@@ -46,9 +46,9 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
     )
     # Where there is no run before, and nothing is suppressed, there is nothing to say: all would be new.
     has_comparison = report.run.changes is not None or report.run.suppressions
-    standing_of = standings_in_order(run.path) if has_comparison else no_standing
-    findings = ((finding, standing_of(finding.fingerprint)) for finding in run.findings)
-    return html.render(report, figures, ledgers, runs, standings, name, left_out, findings)
+    status_of = statuses_in_order(run.path) if has_comparison else no_change_status
+    findings = ((finding, status_of(finding.fingerprint)) for finding in run.findings)
+    return html.render(report, figures, ledgers, runs, statuses, name, hidden_run_count, findings)
 
 
 def worst_ledgers(findings: Iterable[Finding], max_ledgers: int) -> list[tuple[int, int]]:
@@ -60,12 +60,12 @@ def worst_ledgers(findings: Iterable[Finding], max_ledgers: int) -> list[tuple[i
     """
     ranks: dict[str, int] = {}
     ranked: dict[tuple[int, int], tuple[int, int]] = {}
-    for place, finding in enumerate(findings):
+    for position, finding in enumerate(findings):
         if finding.missing and finding.ledger_id is not None and finding.scope_id is not None:
             ledger = (finding.ledger_id, finding.scope_id)
             if ledger not in ranked:
                 ranks[finding.id] = rank = ranks.get(finding.id, -1) + 1
-                ranked[ledger] = (rank, place)
+                ranked[ledger] = (rank, position)
     chosen_ledgers = sorted(ranked, key=lambda ledger: ranked[ledger])[:max_ledgers]
     return sorted(chosen_ledgers, key=lambda ledger: ranked[ledger][1])
 
@@ -75,25 +75,25 @@ def _owner_figures(run: RunReader) -> OwnerFigures | None:
         return None
     totals, leaks = OwnerTotals(run), Leaks(run)
     levels = {level: totals.by(level) for level in get_args(Level)}
-    shown = {
+    shown_totals = {
         level: tuple(totals_of_level[: owners_form.OWNERS_SHOWN[level]])
         for level, totals_of_level in levels.items()
     }
-    numbers = {level: len(totals_of_level) for level, totals_of_level in levels.items()}
+    counts_by_level = {level: len(totals_of_level) for level, totals_of_level in levels.items()}
     first = tuple(islice(leaks, owners_form.LEAKS_SHOWN))
-    return OwnerFigures(shown, numbers, first, leaks.totals(), run.report.run.scan_time)
+    return OwnerFigures(shown_totals, counts_by_level, first, leaks.totals(), run.report.run.scan_time)
 
 
 def _neighbouring_runs(run: RunReader) -> tuple[list[RunSummary], list[str]]:
     """Return the cluster's runs in the same directory, the oldest first, and notes on unreadable runs."""
     own_summary = RunSummary.of(run.path, run.report)
-    runs, left_out = [], []
+    runs, hidden_run_count = [], []
     try:
         for _, summary in siblings(run.path, run.report.cluster):
             if isinstance(summary, RunError):
-                left_out.append(f"not in the history: {summary}")
+                hidden_run_count.append(f"not in the history: {summary}")
             else:
                 runs.append(summary)
     except RunError as error:
-        left_out.append(f"without a history: {error}")
-    return list(oldest_first(runs)) or [own_summary], left_out
+        hidden_run_count.append(f"without a history: {error}")
+    return list(oldest_first(runs)) or [own_summary], hidden_run_count

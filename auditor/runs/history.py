@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.checks import place_of_check
+from auditor.checks import check_order
 from auditor.checks.needs import Sight
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.basis import pick_rows
@@ -144,7 +144,7 @@ def runs_beside(run_path: str, cluster: Cluster, renew_index: bool = False) -> R
 
 
 _BOOKIES_NAMED = 3
-FIRST_SHOWN = 3
+MAX_FIRST_FINDINGS = 3
 """Largest number of findings that are kept of each group of changes."""
 _COLUMNS = (
     "fingerprint", "id", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
@@ -170,11 +170,11 @@ class RunDifference:
     def summary(self) -> Difference:
         """Return the counts of changes, and warnings about them."""
         tallies, urgencies = Counter(self._finding_kinds()), self._urgencies_by_severity()
-        places = {
-            tally: (KINDS.index(tally[0]), place_of_check(urgencies.get(tally[1:], Urgency.REST), *tally[1:]))
+        severity_order = {
+            tally: (KINDS.index(tally[0]), check_order(urgencies.get(tally[1:], Urgency.REST), *tally[1:]))
             for tally in tallies
         }
-        sorted_tallies = sorted(tallies.items(), key=lambda tally: places[tally[0]])
+        sorted_tallies = sorted(tallies.items(), key=lambda tally: severity_order[tally[0]])
         return Difference(
             RunSummary.of(str(self.old.path), self.old.report),
             RunSummary.of(str(self.new.path), self.new.report),
@@ -187,12 +187,12 @@ class RunDifference:
 
     def changes(self) -> Iterator[ChangedFinding]:
         """Yield every changed finding: those of the new run in its order, then those only in the old run."""
-        for run, rows, kinds, places in self._changed_findings():
-            picked_rows = pick_rows(_batch_reader(run), rows, _COLUMNS)
-            for place, row in enumerate(row for batch in picked_rows for row in batch.to_pylist()):
-                change = KINDS[kinds[place]]
+        for run, rows, kinds, severity_order in self._changed_findings():
+            picked_batches = pick_rows(_batch_reader(run), rows, _COLUMNS)
+            for position, row in enumerate(row for batch in picked_batches for row in batch.to_pylist()):
+                change = KINDS[kinds[position]]
                 row |= {"suppressed": None} if change in GONE else {}
-                yield ChangedFinding(change=change, **self._old_row(int(places[place])), **row)
+                yield ChangedFinding(change=change, **self._old_row(int(severity_order[position])), **row)
 
     def _changed_findings(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
         """Yield one tuple for the new run, then one for the old run, about the changed findings of that run.
@@ -205,22 +205,22 @@ class RunDifference:
         yield self.new, pairs.new.row[changed_rows], pairs.change[changed_rows], pairs.pair[changed_rows]
         yield self.old, pairs.old.row[pairs.gone_rows], pairs.gone_change, pairs.gone_rows
 
-    def _old_row(self, place: int) -> dict[str, Any]:
-        """Return the old run's facts about the finding at ``place``. The place of a new finding is -1."""
-        old, is_new = self._finding_pairs.old, place < 0
+    def _old_row(self, position: int) -> dict[str, Any]:
+        """Return the old run's facts about the finding at ``position``. The place of a new finding is -1."""
+        old, is_new = self._finding_pairs.old, position < 0
         return {
-            "previous_severity": None if is_new else _SEVERITIES[old.rank[place]],
-            "previous_missing": None if is_new else int(old.missing[place]),
-            "previous_confidence": None if is_new else CONFIDENCES[old.confidence[place]],
+            "previous_severity": None if is_new else _SEVERITIES[old.rank[position]],
+            "previous_missing": None if is_new else int(old.missing[position]),
+            "previous_confidence": None if is_new else CONFIDENCES[old.confidence[position]],
         }
 
     def _finding_kinds(self) -> Iterator[tuple[str, str, str]]:
         """Yield the change, the severity and the check id of each changed finding."""
         names = ("severity", "id")
         for run, rows, kinds, _ in self._changed_findings():
-            picked_rows = pick_rows(_batch_reader(run), rows, names)
+            picked_batches = pick_rows(_batch_reader(run), rows, names)
             pairs = chain.from_iterable(
-                zip(*(batch[name].to_pylist() for name in names), strict=True) for batch in picked_rows
+                zip(*(batch[name].to_pylist() for name in names), strict=True) for batch in picked_batches
             )
             for kind, (severity, id) in zip(kinds, pairs, strict=True):
                 yield KINDS[kind], severity, id
@@ -233,18 +233,21 @@ class RunDifference:
 
     @cached_property
     def _finding_pairs(self) -> FindingPairs:
-        facts = self.new.report.run
-        has_holes = bool(facts.gaps or facts.in_doubt)
+        run_facts = self.new.report.run
+        has_holes = bool(run_facts.gaps or run_facts.in_doubt)
         try:
             inputs, _ = inputs_of_run(self.new)
             earlier, carried_inputs = inputs_of_run(self.old)
-            unseen = {*checks_without_sight(Sight.of(self.new.report)), *inputs.reasons_unseen(earlier)}
+            unseen_checks = {
+                *checks_without_sight(Sight.of(self.new.report)),
+                *inputs.reasons_unseen(earlier),
+            }
             lost_carried = inputs.reasons_unseen(carried_inputs)
             return pair_findings(
                 _batch_reader(self.old),
                 _batch_reader(self.new),
                 has_holes,
-                {*facts.not_run, *unseen},
+                {*run_facts.not_run, *unseen_checks},
                 lost_carried,
             )
         except RunError as error:
@@ -261,13 +264,13 @@ class RunDifference:
         elif old.run.finished > new.run.finished:
             yield "the first run is the newer one: read fixed as new, and new as fixed"
         unread = [set(report.coverage.bookies.unread) for report in (old, new)]
-        if newly_read := sorted(unread[1] - unread[0]):
+        if newly_unread := sorted(unread[1] - unread[0]):
             yield (
-                f"{_comma_list(newly_read)} not read in the newer run: earlier findings there are unseen, "
+                f"{_comma_list(newly_unread)} not read in the newer run: earlier findings there are unseen, "
                 f"not fixed"
             )
-        if newly_seen := sorted(unread[0] - unread[1]):
-            names = _comma_list(newly_seen)
+        if newly_read := sorted(unread[0] - unread[1]):
+            names = _comma_list(newly_read)
             yield f"{names} not read in the older run: new findings there may be old"
         if new.run.gaps:
             yield "parts of the metadata could not be listed in the newer run: findings there are unseen"
@@ -287,7 +290,7 @@ def changes_since_complete(path: str, report: Report) -> ChangesSince:
             return ChangesSince(None)
         complete = [run for run in earlier if run.complete]
         preceding_run = (complete or earlier)[-1]
-        none_complete = () if complete else ("no earlier run was complete: compared with the newest",)
+        incomplete_warning = () if complete else ("no earlier run was complete: compared with the newest",)
         difference = RunDifference(preceding_run.path, path)
         groups: dict[tuple[str, str, str, str], list[ChangedFinding]] = {}
         counts: Counter[tuple[str, str, str, str]] = Counter()
@@ -295,16 +298,18 @@ def changes_since_complete(path: str, report: Report) -> ChangesSince:
             if finding.suppressed is None:
                 key = finding.change, finding.id, finding.severity, finding.confidence
                 counts[key] += 1
-                if counts[key] <= FIRST_SHOWN:
+                if counts[key] <= MAX_FIRST_FINDINGS:
                     groups.setdefault(key, []).append(finding)
         change_groups = (ChangeGroup(*key, counts[key], tuple(first)) for key, first in groups.items())
-        return ChangesSince(preceding_run, tuple(change_groups), (*none_complete, *difference.warnings()))
+        return ChangesSince(
+            preceding_run, tuple(change_groups), (*incomplete_warning, *difference.warnings())
+        )
     except RunError as error:
         return ChangesSince(None, warnings=(f"{NOT_COMPARED}: {error}",))
 
 
 def _batch_reader(run: RunReader) -> Any:
-    return lambda below, columns: run.batches(below, list(columns))
+    return lambda table_path, columns: run.batches(table_path, list(columns))
 
 
 def _comma_list(names: list[str]) -> str:

@@ -20,8 +20,8 @@ def topics_of(run: RunReader, ids: NDArray[np.int64]) -> pa.DictionaryArray:
         run: A finished run. All topics are null if the run did not read owners.
         ids: Scope and id of each ledger, (n, 2). Only ledgers of scope 0 can have a topic.
     """
-    codes = np.full(len(ids), _NO_TOPIC, np.int32)
-    numbers: dict[str, int] = {}
+    topic_codes = np.full(len(ids), _NO_TOPIC, np.int32)
+    number_by_topic: dict[str, int] = {}
     scope_id = ids[:, 0]
     rows = np.flatnonzero(scope_id == 0)
     rows = rows[np.argsort(ids[rows, 1], kind="stable")]
@@ -29,19 +29,24 @@ def topics_of(run: RunReader, ids: NDArray[np.int64]) -> pa.DictionaryArray:
     if len(ledgers) and has_owners(run):
         for batch in run.batches("tables/ownership", ["ledger_id", *NAME_COLUMNS, "standing", "borrowed"]):
             owned_rows = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))
-            place = np.searchsorted(ledgers, owned_rows["ledger_id"].to_numpy(zero_copy_only=False))
-            place = np.minimum(place, len(ledgers) - 1)
-            is_owned = ledgers[place] == owned_rows["ledger_id"].to_numpy(zero_copy_only=False)
+            ledger_positions = np.searchsorted(
+                ledgers, owned_rows["ledger_id"].to_numpy(zero_copy_only=False)
+            )
+            ledger_positions = np.minimum(ledger_positions, len(ledgers) - 1)
+            is_owned = ledgers[ledger_positions] == owned_rows["ledger_id"].to_numpy(zero_copy_only=False)
             names = _topic_names(owned_rows.filter(pa.array(is_owned)))
-            batch_numbers = [numbers.setdefault(name, len(numbers)) for name in names.dictionary.to_pylist()]
+            batch_numbers = [
+                number_by_topic.setdefault(name, len(number_by_topic))
+                for name in names.dictionary.to_pylist()
+            ]
             topic_numbers = np.array(batch_numbers, np.int32)[names.indices.to_numpy(zero_copy_only=False)]
-            codes[rows[place[is_owned]]] = topic_numbers
-    indices = pa.array(codes, pa.int32(), mask=codes == _NO_TOPIC)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbers), pa.string()))
+            topic_codes[rows[ledger_positions[is_owned]]] = topic_numbers
+    indices = pa.array(topic_codes, pa.int32(), mask=topic_codes == _NO_TOPIC)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(list(number_by_topic), pa.string()))
 
 
 def _topic_names(ownership: pa.RecordBatch) -> pa.DictionaryArray:
     """Return the names of the owners in a batch, without unknown parts."""
-    parts = [ownership[name] for name in NAME_COLUMNS]
-    topic_names = pc.binary_join_element_wise(*parts, "/", null_handling="skip")
+    name_columns = [ownership[name] for name in NAME_COLUMNS]
+    topic_names = pc.binary_join_element_wise(*name_columns, "/", null_handling="skip")
     return topic_names.dictionary_encode()

@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Sequence
 from typing import Any
 
-from auditor.checks import place_of_check
+from auditor.checks import check_order
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.errors import RunError, RunUsageError
 from auditor.model.amounts import first_names
@@ -27,9 +27,9 @@ from auditor.model.views import (
     RunView,
     UnreadBookie,
 )
+from auditor.runs.change_status import statuses_of
 from auditor.runs.directory import fail_on_of
 from auditor.runs.reader import RunReader, finding_of, read_sources
-from auditor.runs.standings import standings_of
 
 _SAMPLES_SHOWN = 3
 _SIMILAR_IDS_SHOWN = 3
@@ -46,18 +46,20 @@ def run_view(run: RunReader) -> RunView:
     """
     is_unread = (ds.field("named") | ds.field("found")) & (ds.field("read") != BookieRead.READ)
     fail_on, fail_on_suspect = fail_on_of(run.path, run.directory.read_file)
-    unread = run.table("bookies", ["bookie_id", "read", "reason", "replicas"], is_unread)
-    order = pc.sort_indices(unread, [("replicas", "descending"), ("bookie_id", "ascending")])
+    unread_rows = run.table("bookies", ["bookie_id", "read", "reason", "replicas"], is_unread)
+    unread_order = pc.sort_indices(unread_rows, [("replicas", "descending"), ("bookie_id", "ascending")])
     return RunView(
         path=run.path,
         report=run.report,
         directories=run.table("directories", ["path"]).num_rows,
-        unread=tuple(UnreadBookie(**row) for row in unread.take(order[:UNREAD_SHOWN]).to_pylist()),
+        unread=tuple(
+            UnreadBookie(**row) for row in unread_rows.take(unread_order[:UNREAD_SHOWN]).to_pylist()
+        ),
         fail_on=fail_on,
         fail_on_suspect=fail_on_suspect,
         storages=storages(run),
         sources=read_sources(run),
-        standings=standings_of(
+        statuses=statuses_of(
             run.directory, run.report, [finding.fingerprint for finding in run.report.findings]
         ),
     )
@@ -119,8 +121,8 @@ def whole_bookie_id(run: RunReader, prefix: str) -> str:
         if len(matches) == 1:
             return matches[0]
     if ids_with_prefix:
-        listed = first_names(ids_with_prefix, BOOKIES_LISTED)
-        raise RunUsageError(f"{run.path}: {len(ids_with_prefix):,} bookies begin with {prefix!r}: {listed}")
+        id_list = first_names(ids_with_prefix, BOOKIES_LISTED)
+        raise RunUsageError(f"{run.path}: {len(ids_with_prefix):,} bookies begin with {prefix!r}: {id_list}")
     raise RunUsageError(f"{run.path}: no bookie {prefix!r} is known{bookie_hint(prefix, ids)}")
 
 
@@ -129,9 +131,9 @@ def bookie_ids(run: RunReader) -> list[str]:
     return sorted(run.table("bookies", ["bookie_id"]).column("bookie_id").to_pylist())
 
 
-def bookie_hint(unknown: str, bookies: Sequence[str]) -> str:
+def bookie_hint(unknown_id: str, bookies: Sequence[str]) -> str:
     """Return the end of a message on an unknown bookie id: similar ids, or the first of all ids."""
-    if similar_ids := difflib.get_close_matches(unknown, bookies, n=_SIMILAR_IDS_SHOWN, cutoff=0.5):
+    if similar_ids := difflib.get_close_matches(unknown_id, bookies, n=_SIMILAR_IDS_SHOWN, cutoff=0.5):
         return f"; did you mean {' or '.join(similar_ids)}?"
     return f"; the run has {first_names(bookies, BOOKIES_LISTED)}"
 
@@ -145,23 +147,28 @@ def _cookie_view(row: dict[str, Any]) -> CookieView:
 
 
 def _registration_view(row: dict[str, Any]) -> RegistrationView:
-    endpoints = tuple((end["id"], end["host"], end["port"], end["protocol"]) for end in row["endpoints"])
+    endpoints = tuple(
+        (endpoint["id"], endpoint["host"], endpoint["port"], endpoint["protocol"])
+        for endpoint in row["endpoints"]
+    )
     return RegistrationView(row["mode"], endpoints, row["damage"], row["ephemeral"])
 
 
 def _directory_views(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...]:
     """Return the directories given for the bookie and the directories with its data, by path."""
     is_of_bookie = (ds.field("owner") == bookie_id) | (ds.field("place") == bookie_id)
-    ranked: dict[str, list[dict[str, Any]]] = {}
+    contents_by_directory: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(run.table("contents", filter=is_of_bookie).to_pylist(), key=lambda row: row["rank"]):
-        ranked.setdefault(row["directory"], []).append(row)
+        contents_by_directory.setdefault(row["directory"], []).append(row)
     return tuple(
         DirectoryView(
             **{name: row[name] for name in _DIRECTORY_COLUMNS},
-            ledgers=ranked[row["path"]][0]["ledgers"] if row["path"] in ranked else 0,
+            ledgers=contents_by_directory[row["path"]][0]["ledgers"]
+            if row["path"] in contents_by_directory
+            else 0,
             contents=tuple(
-                CandidateView(content["candidate"], content["named"], content["exact"])
-                for content in ranked.get(row["path"], ())
+                CandidateView(content_row["candidate"], content_row["named"], content_row["exact"])
+                for content_row in contents_by_directory.get(row["path"], ())
             ),
         )
         for row in sorted(
@@ -196,13 +203,15 @@ def _alias_views(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
         raise RunError(f"{run.path}/tables/identities: {bookie_id} is in the table bookies and not here")
     shared_columns = own_identities[0]["aliases"]
     is_alias = ds.field("bookie_id").isin(pa.array([*shared_columns, *identity_edges], pa.string()))
-    live = {
+    live_ids = {
         row["bookie_id"]: row["registered"] for row in run.table("identities", filter=is_alias).to_pylist()
     }
-    if unknown := next((name for name in (*shared_columns, *identity_edges) if name not in live), None):
-        raise RunError(f"{run.path}/tables/identities: {unknown} is in the table's aliases and not here")
+    if unknown_id := next(
+        (name for name in (*shared_columns, *identity_edges) if name not in live_ids), None
+    ):
+        raise RunError(f"{run.path}/tables/identities: {unknown_id} is in the table's aliases and not here")
     return tuple(
-        AliasView(name, name in shared_columns, live[name], tuple(identity_edges.get(name, ())))
+        AliasView(name, name in shared_columns, live_ids[name], tuple(identity_edges.get(name, ())))
         for name in [*shared_columns, *sorted(identity_edges.keys() - set(shared_columns))]
     )
 
@@ -229,7 +238,7 @@ def _problem_views(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
         if len(examples) < _SAMPLES_SHOWN:
             examples.append(row)
     sample_fingerprints = [row["fingerprint"] for rows in samples.values() for row in rows]
-    standings = standings_of(run.directory, run.report, sample_fingerprints)
+    statuses = statuses_of(run.directory, run.report, sample_fingerprints)
     firsts = {
         key: next((row["fingerprint"] for row in rows if row["ledger_id"] is not None), "")
         for key, rows in samples.items()
@@ -242,10 +251,10 @@ def _problem_views(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
             counts[key][0],
             counts[key][1],
             tuple(row["message"] for row in samples[key]),
-            tuple(standings.get(row["fingerprint"]) for row in samples[key]),
+            tuple(statuses.get(row["fingerprint"]) for row in samples[key]),
             finding_rows.get(firsts[key]),
         )
-        for key in sorted(counts, key=lambda key: place_of_check(*key))
+        for key in sorted(counts, key=lambda key: check_order(*key))
     )
 
 

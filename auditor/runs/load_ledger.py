@@ -30,18 +30,18 @@ from auditor.model.states import (
     WitnessAnswer,
 )
 from auditor.model.views import AnswerView, LedgerView, LogEntriesView, ReplicaView
+from auditor.runs.change_status import statuses_of
 from auditor.runs.reader import RunReader, finding_of
-from auditor.runs.standings import standings_of
 from auditor.tables.judge_replicas import LedgerFacts, groups_of, striped_to
 
-NONE_KEPT = "this store keeps no replication queue"
+NO_QUEUE_TEXT = "this store keeps no replication queue"
 NO_ANSWER_TEXT = "not known: this run does not say whether its store keeps a replication queue; audit again"
 
 
-def _sentences(rows: Iterable[dict[str, Any]], gaps: bool) -> tuple[str, ...]:
-    """Return a sentence for each replication mark and lock of a ledger. ``gaps``: some marks were not listed.
+def _sentences(rows: Iterable[dict[str, Any]], has_gaps: bool) -> tuple[str, ...]:
+    """Return a sentence for each mark and lock of a ledger. ``has_gaps``: some marks were not listed.
 
-    >>> _sentences([{"kind": "lock", "owner": "worker1", "ctime": 1795237669000}], gaps=False)
+    >>> _sentences([{"kind": "lock", "owner": "worker1", "ctime": 1795237669000}], has_gaps=False)
     ('not marked for replication', 'held by worker1 since 2026-11-21 05:07:49 UTC')
     """
     marks, locks = [], []
@@ -52,7 +52,7 @@ def _sentences(rows: Iterable[dict[str, Any]], gaps: bool) -> tuple[str, ...]:
             names = ", ".join(row["replicas"] or ()) or "a better placement"
             marks.append(f"marked for replication since {_opening_sentence(row)}, for {names}")
     if not marks:
-        marks = ["not known: not all marks could be listed" if gaps else "not marked for replication"]
+        marks = ["not known: not all marks could be listed" if has_gaps else "not marked for replication"]
         return (*marks, *locks)
     return (*marks, *(locks or ["no worker holds it"]))
 
@@ -96,8 +96,8 @@ def with_answers(
         if answer.bookie_id == replica.bookie_id and answer.answer is WitnessAnswer.SERVED
     ]
     stored_groups = coverage.union([groups_of(replica.held), *served]).tobytes() if served else replica.held
-    left_open_reason = _UNKNOWN_REASONS.get(unknown.get(replica.bookie_id, ""))
-    is_known, reason = replica.known and left_open_reason is None, left_open_reason or replica.reason
+    unknown_reason = _UNKNOWN_REASONS.get(unknown.get(replica.bookie_id, ""))
+    is_known, reason = replica.known and unknown_reason is None, unknown_reason or replica.reason
     return replace(replica, held=stored_groups, known=is_known, reason=reason)
 
 
@@ -113,7 +113,7 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
         UsageError: the id or the scope is no 64-bit integer, or two different scopes are given.
         RunError: neither the metadata nor any bookie of this run has the ledger.
     """
-    ledger_id, scope_id = _ids(ledger_id, scope_id)
+    ledger_id, scope_id = _ledger_key(ledger_id, scope_id)
     [view] = ledger_views(run, [(ledger_id, scope_id)])
     if view is None:
         name = LedgerId(ledger_id, scope_id).in_words
@@ -138,7 +138,7 @@ class _RowsOfLedgers:
 
     def __init__(self, run: RunReader, ledgers: Sequence[tuple[int, int]]) -> None:
         self.run = run
-        self._ids = sorted({ledger_id for ledger_id, _ in ledgers})
+        self._ledger_ids = sorted({ledger_id for ledger_id, _ in ledgers})
         self._names = run.table_names()
         self._tables: dict[str, _RowsByLedger] = {}
 
@@ -154,11 +154,11 @@ class _RowsOfLedgers:
         if "marks" not in self._names:
             return ()
         if keeps_marks is False:
-            return (NONE_KEPT,)
+            return (NO_QUEUE_TEXT,)
         marks = self.of("marks", ledger_id, scope_id)
         if keeps_marks is None and not marks:
             return (NO_ANSWER_TEXT,)
-        return _sentences(marks, gaps=scope_id == 0 and bool(self.of("marks", None)))
+        return _sentences(marks, has_gaps=scope_id == 0 and bool(self.of("marks", None)))
 
     @cached_property
     def bookies(self) -> dict[str, dict[str, Any]]:
@@ -173,17 +173,17 @@ class _RowsOfLedgers:
 
     def down_members(self, ledger: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the bookies that a ledger depends on and that are certainly not registered, by id."""
-        listed = self.run.report.run.bookies_listed
-        if listed is None or listed["hidden"] is not None or self.availability_unknown:
+        listing = self.run.report.run.bookies_listed
+        if listing is None or listing["hidden"] is not None or self.availability_unknown:
             return ()
         needed = {replica["bookie_id"] for replica in ledger.get("replicas") or () if replica["depends"]}
-        clear_members = needed.intersection(self.bookies).difference(listed["unclear"])
+        clear_members = needed.intersection(self.bookies).difference(listing["unclear"])
         return tuple(sorted(name for name in clear_members if self.bookies[name]["registered"] is None))
 
     def _read_rows(self, table: str) -> _RowsByLedger:
         if table in _OPTIONAL_TABLES and table not in self._names:
             return {}
-        is_listed_ledger = ds.field("ledger_id").isin(pa.array(self._ids, pa.int64()))
+        is_listed_ledger = ds.field("ledger_id").isin(pa.array(self._ledger_ids, pa.int64()))
         if table == "marks":
             is_listed_ledger |= ds.field("kind") == MarkRow.GAP
         rows_by_ledger: _RowsByLedger = {}
@@ -202,11 +202,11 @@ def _ledger_view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerV
     def of(table: str) -> list[dict[str, Any]]:
         return rows.of(table, ledger_id, scope_id)
 
-    row = _one_row(of("ledgers"))
-    indexes = _holdings(row, of)
+    row = _first_row(of("ledgers"))
+    indexes = _index_rows(row, of)
     if not row and not indexes and not of("marks"):
         return None
-    verdict, judged, reachability = (_one_row(of(name)) for name in ("verdicts", "judged", "reachability"))
+    verdict, judged, reachability = (_first_row(of(name)) for name in ("verdicts", "judged", "reachability"))
     unequal = {copy["bookie_id"]: copy for copy in of("unequal")}
     answers = answers_of(of("witness"))
     unknown = {copy["bookie_id"]: copy["why"] for copy in judged.get("unknown") or ()}
@@ -256,7 +256,7 @@ def _log_entries_views(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesVie
     return tuple(sorted(views, key=lambda log: (-(log.lost_count or 0), log.bookie_id, log.log_id)))
 
 
-def _holdings(
+def _index_rows(
     ledger: Mapping[str, Any], rows_of: Callable[[str], list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
     """Return rows of the entries on each bookie, by its index and journal, or else by its answers."""
@@ -270,8 +270,8 @@ def _holdings(
         indexes = _rows_with_tails(ledger, indexes, rows_of("journal_tails"))
     # What locations show of a ledger that its bookie does not serve is not held.
     indexes = [row | ({"groups": b""} if row["state"] == IndexState.NOT_INDEXED else {}) for row in indexes]
-    indexed = {index["bookie_id"] for index in indexes}
-    return indexes + [answer for answer in rows_of("answers") if answer["bookie_id"] not in indexed]
+    indexed_bookies = {index["bookie_id"] for index in indexes}
+    return indexes + [answer for answer in rows_of("answers") if answer["bookie_id"] not in indexed_bookies]
 
 
 _COPIED_COLUMNS = (
@@ -287,10 +287,10 @@ def _decoded_text(value: bytes | None) -> str:
         return (value or b"").hex()
 
 
-def _ids(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
+def _ledger_key(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
     """Return the ledger's id and scope. Raise UsageError unless both are 64-bit integers.
 
-    >>> _ids(LedgerId(2, scope=1), 0)
+    >>> _ledger_key(LedgerId(2, scope=1), 0)
     (2, 1)
     """
     if isinstance(ledger_id, LedgerId):
@@ -305,7 +305,7 @@ def _ids(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
     return ledger_id, scope_id
 
 
-def _one_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _first_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return rows[0] if rows else {}
 
 
@@ -323,11 +323,11 @@ def _rows_with_tails(
             account = unite_tail(HeldAccount(row["groups"], row["state"]), tail_groups[row["bookie_id"]])
             row |= {"groups": account.held, "state": account.index_state}
         rows.append(row)
-    indexed = {row["bookie_id"] for row in indexes if row["state"] not in OF_PLACES}
+    indexed_bookies = {row["bookie_id"] for row in indexes if row["state"] not in OF_PLACES}
     return rows + [
         {"bookie_id": name, "groups": groups, "state": IndexState.OK, "reason": None}
         for name, groups in tail_groups.items()
-        if name not in indexed
+        if name not in indexed_bookies
     ]
 
 
@@ -341,8 +341,8 @@ def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> d
     facts = {name: row[name] for name in names}
     ledger = LedgerFacts(row["ledger_id"], closed=False, segments=segments, **facts)
     index_groups = [groups_of(index["groups"]) for index in indexes if index["bookie_id"] in judged_groups]
-    newest = max((last_entry(groups) for groups in index_groups), default=-1)
-    return {member: striped_to(ledger, member, newest).tobytes() for member in judged_groups}
+    highest_entry = max((last_entry(groups) for groups in index_groups), default=-1)
+    return {member: striped_to(ledger, member, highest_entry).tobytes() for member in judged_groups}
 
 
 def _replicas(
@@ -364,8 +364,8 @@ def _replicas(
         read = bookie.get("read", BookieRead.UNREAD)
         is_foreign = bool(bookie.get("foreign_instance"))
         reason = index.get("reason")
-        answered = pair.get("answered") is not None and state == IndexState.OK
-        if read != BookieRead.READ and not answered:
+        is_answered = pair.get("answered") is not None and state == IndexState.OK
+        if read != BookieRead.READ and not is_answered:
             reason = bookie.get("reason") or "no source covers it"
             state = UnknownCopy.UNREAD if state == IndexState.ABSENT else state
         if is_foreign:
@@ -375,8 +375,8 @@ def _replicas(
                 name,
                 name in members,
                 expected.get(name, b""),
-                (pair["held"] if answered else index.get("groups")) or b"",
-                (read == BookieRead.READ or answered) and not is_foreign and state not in NOT_WHOLE,
+                (pair["held"] if is_answered else index.get("groups")) or b"",
+                (read == BookieRead.READ or is_answered) and not is_foreign and state not in NOT_WHOLE,
                 state,
                 reason,
             )
@@ -384,7 +384,7 @@ def _replicas(
     return tuple(views)
 
 
-SHOWN = 50
+MAX_FINDINGS = 50
 """Largest number of findings shown for one ledger. A ledger has at most one per check and bookie."""
 
 
@@ -393,6 +393,6 @@ def findings_for_ledger(run: RunReader, ledger_id: int, scope_id: int = 0) -> tu
     is_of_ledger = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
     batches = run.batches("findings", filter=is_of_ledger)
     rows = (row for batch in batches for row in batch.to_pylist())
-    findings = [finding_of(row) for row in islice(rows, SHOWN)]
-    standings = standings_of(run.directory, run.report, [finding.fingerprint for finding in findings])
-    return tuple(FindingWithHistory(finding, standings.get(finding.fingerprint)) for finding in findings)
+    findings = [finding_of(row) for row in islice(rows, MAX_FINDINGS)]
+    statuses = statuses_of(run.directory, run.report, [finding.fingerprint for finding in findings])
+    return tuple(FindingWithHistory(finding, statuses.get(finding.fingerprint)) for finding in findings)

@@ -32,7 +32,7 @@ from auditor.model.space import (
 )
 from auditor.model.states import LISTED, GcAction, LogFileKind
 from auditor.runs.disk_forecasts import disk_totals, fill_forecasts
-from auditor.runs.figures import AGE_EDGES_MS, AGE_LABELS, UNKNOWN_AGE, created_of
+from auditor.runs.figures import AGE_EDGES_MS, AGE_LABELS, UNKNOWN_AGE, creation_time_column
 from auditor.runs.reader import RunReader
 from auditor.runs.space_steps import GroupedBytes, space_steps
 
@@ -46,14 +46,17 @@ def _application_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
     The label joins the values of ``application`` and, if it is there, ``component``.
     """
     for batch in _listed_ledgers(run, ["custom_metadata"]):
-        maps = batch["custom_metadata"]
+        metadata_maps = batch["custom_metadata"]
         pairs = pa.table(
             {
-                name: pc.map_lookup(maps, query_key=pa.scalar(name), occurrence="first")
+                name: pc.map_lookup(metadata_maps, query_key=pa.scalar(name), occurrence="first")
                 for name in ("application", "component")
             }
         ).to_pydict()
-        labels = [_label_name(*pair) for pair in zip(pairs["application"], pairs["component"], strict=True)]
+        labels = [
+            _label_name(*label_parts)
+            for label_parts in zip(pairs["application"], pairs["component"], strict=True)
+        ]
         yield _label_batch(batch, pa.array(labels, pa.string()))
 
 
@@ -68,14 +71,14 @@ def _age_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
     """Yield the age of each ledger at the scan, as one of `auditor.runs.figures.AGE_LABELS`."""
     labels = pa.array([*AGE_LABELS, UNKNOWN_AGE])
     for batch in _listed_ledgers(run, ["metadata_ctime", "ctime"]):
-        ages = pc.subtract(run.report.run.scan_time, created_of(batch))
+        ages = pc.subtract(run.report.run.scan_time, creation_time_column(batch))
         filled_ages = pc.fill_null(ages, 0).to_numpy(zero_copy_only=False)
-        places = np.where(
+        positions = np.where(
             pc.is_null(ages).to_numpy(zero_copy_only=False),
             len(AGE_LABELS),
             np.searchsorted(AGE_EDGES_MS, filled_ages, side="right"),
         )
-        yield _label_batch(batch, labels.take(pa.array(places)))
+        yield _label_batch(batch, labels.take(pa.array(positions)))
 
 
 def _listed_ledgers(run: RunReader, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -92,16 +95,16 @@ LABEL_READERS = {"application": _application_batches, "age": _age_batches}
 """Functions that read ``ledgers`` and yield batches of ``scope_id``, ``ledger_id`` and ``label``."""
 
 
-PASS_ROWS = 2_000_000
+MAX_PASS_ROWS = 2_000_000
 """Approximate number of rows of the tables ``space`` and ``ledgers`` that one pass takes into memory."""
 
-NAMES_KEPT = 10_000
+MAX_NAMES = 10_000
 """Largest number of distinct applications. Custom metadata may name a different one for every ledger."""
 
 MAX_TOTALS = 20
 """Default number of ledgers or applications in a view."""
 
-_Sums = dict[str, Counter[str]]
+_SumsByName = dict[str, Counter[str]]
 _LEDGER = ["scope_id", "ledger_id"]
 
 
@@ -117,7 +120,7 @@ def space_view(run: RunReader, grouping: SpaceBy, max_totals: int = MAX_TOTALS) 
         raise RunUsageError(f"{run.path}: it has no table space: audit with --entry-logs")
     files, file_bytes = _count_files(run)
     if grouping == "bookie":
-        totals = _totals(_sums_by_bookie(run))
+        totals = _space_totals(_sums_by_bookie(run))
         steps, refusals = space_steps(run, {total.name: total.classes for total in totals})
         disks = disk_totals(run)
         forecasts = fill_forecasts(run, disks)
@@ -135,12 +138,13 @@ def space_view(run: RunReader, grouping: SpaceBy, max_totals: int = MAX_TOTALS) 
         totals, remaining_bytes, remaining_count = _totals_by_ledger(run, max_totals)
     else:
         totals, remaining_bytes, remaining_count = _largest_totals(
-            _totals(_sums_by_label(run, grouping)), len(AGE_LABELS) + 3 if grouping == "age" else max_totals
+            _space_totals(_sums_by_label(run, grouping)),
+            len(AGE_LABELS) + 3 if grouping == "age" else max_totals,
         )
         if grouping == "age":
-            places = {label: place for place, label in enumerate(AGE_LABELS)}
+            positions = {label: position for position, label in enumerate(AGE_LABELS)}
             totals = tuple(
-                sorted(totals, key=lambda total: (places.get(total.name, len(places)), total.name))
+                sorted(totals, key=lambda total: (positions.get(total.name, len(positions)), total.name))
             )
     return SpaceView(grouping, totals, files, file_bytes, remaining_bytes, remaining_count)
 
@@ -151,14 +155,14 @@ def bookies_space(run: RunReader) -> tuple[SpaceTotal, ...]:
     Raises:
         RunError: the table ``space`` is broken.
     """
-    return _totals(_sums_by_bookie(run)) if "space" in run.table_names() else ()
+    return _space_totals(_sums_by_bookie(run)) if "space" in run.table_names() else ()
 
 
-def _sums_by_bookie(run: RunReader) -> _Sums:
+def _sums_by_bookie(run: RunReader) -> _SumsByName:
     sums = GroupedBytes(["bookie_id", "class"])
     for batch in run.batches("tables/space", ["bookie_id", "class", "bytes"]):
         sums.add(batch)
-    sums_by_bookie: _Sums = {}
+    sums_by_bookie: _SumsByName = {}
     for row in sums.table().to_pylist():
         name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE
         sums_by_bookie.setdefault(name, Counter())[row["class"]] += row["bytes"]
@@ -173,16 +177,18 @@ def _totals_by_ledger(run: RunReader, max_totals: int) -> tuple[tuple[SpaceTotal
     passes = _pass_count(run, "space")
     for residue in range(passes):
         # Those of a ledger follow each other: so they are one total without a lookup.
-        sums = _ledgers(run, passes, residue).sort_by([(name, "ascending") for name in (*_LEDGER, "class")])
+        sums = _ledger_class_sums(run, passes, residue).sort_by(
+            [(name, "ascending") for name in (*_LEDGER, "class")]
+        )
         pass_totals: list[SpaceTotal] = []
-        previous: tuple[Any, ...] | None = None
+        previous_ledger: tuple[Any, ...] | None = None
         for batch in sums.to_batches(max_chunksize=65_536):
             for row in batch.to_pylist():
                 ledger = (row["scope_id"], row["ledger_id"])
-                if ledger != previous:
-                    remaining_count += _trim(pass_totals, remaining_bytes, max_totals)
+                if ledger != previous_ledger:
+                    remaining_count += _trim_totals(pass_totals, remaining_bytes, max_totals)
                     pass_totals.append(SpaceTotal(_ledger_name(*ledger), {}))
-                    previous = ledger
+                    previous_ledger = ledger
                 pass_totals[-1].classes[row["class"]] = row["bytes"]
         largest, dropped_bytes, count = _largest_totals([*largest, *pass_totals], max_totals)
         remaining_bytes.update(dropped_bytes)
@@ -190,7 +196,7 @@ def _totals_by_ledger(run: RunReader, max_totals: int) -> tuple[tuple[SpaceTotal
     return largest, dict(remaining_bytes), remaining_count
 
 
-def _trim(totals: list[SpaceTotal], remaining_bytes: Counter[str], max_totals: int) -> int:
+def _trim_totals(totals: list[SpaceTotal], remaining_bytes: Counter[str], max_totals: int) -> int:
     """Drop all but the ``max_totals`` largest totals if there are far more. Return how many were dropped.
 
     The bytes of dropped totals are added to ``remaining_bytes``.
@@ -209,16 +215,16 @@ def _ledger_name(scope_id: int | None, ledger_id: int | None) -> str:
     return LedgerId(ledger_id, scope_id).qualified_name if scope_id else str(ledger_id)
 
 
-def _sums_by_label(run: RunReader, grouping: SpaceBy) -> _Sums:
+def _sums_by_label(run: RunReader, grouping: SpaceBy) -> _SumsByName:
     """Return the bytes by class for each label of `LABEL_READERS`.
 
     Ledgers that the metadata does not list share a label, and so do bytes without a ledger.
     """
-    sums_by_label: _Sums = {}
+    sums_by_label: _SumsByName = {}
     passes = _pass_count(run, "space", "ledgers")
     for residue in range(passes):
         labels = list(_residue_batches(LABEL_READERS[grouping](run), passes, residue))
-        sums = _ledgers(run, passes, residue)
+        sums = _ledger_class_sums(run, passes, residue)
         if not sums.num_rows:
             continue  # columns without a row have no type to join by
         if labels:
@@ -228,16 +234,16 @@ def _sums_by_label(run: RunReader, grouping: SpaceBy) -> _Sums:
             sums = sums.join(names.rename_columns({"label_first": "label"}), _LEDGER, join_type="left outer")
         else:
             sums = sums.append_column("label", pa.nulls(sums.num_rows, pa.string()))
-        grouped = GroupedBytes(["of_none", "label", "class"])
-        grouped.add(sums.append_column("of_none", sums["ledger_id"].is_null()))
-        for row in grouped.table().to_pylist():
+        grouped_bytes = GroupedBytes(["of_none", "label", "class"])
+        grouped_bytes.add(sums.append_column("of_none", sums["ledger_id"].is_null()))
+        for row in grouped_bytes.table().to_pylist():
             name = NO_LEDGER if row["of_none"] else row["label"] or NOT_LISTED
-            name = name if name in sums_by_label or len(sums_by_label) < NAMES_KEPT else OTHER_NAMES
+            name = name if name in sums_by_label or len(sums_by_label) < MAX_NAMES else OTHER_NAMES
             sums_by_label.setdefault(name, Counter())[row["class"]] += row["bytes"]
     return sums_by_label
 
 
-def _ledgers(run: RunReader, passes: int, residue: int) -> pa.Table:
+def _ledger_class_sums(run: RunReader, passes: int, residue: int) -> pa.Table:
     """Return the bytes by ledger and class, for the ledgers whose ids have this residue modulo ``passes``."""
     sums = GroupedBytes([*_LEDGER, "class"])
     for batch in _residue_batches(run.batches("tables/space", [*_LEDGER, "class", "bytes"]), passes, residue):
@@ -260,7 +266,7 @@ def _residue_batches(
 def _pass_count(run: RunReader, *tables: str) -> int:
     """Return the number of passes, a power of two."""
     rows: int = sum(run.directory.dataset(f"tables/{name}").count_rows() for name in tables)
-    return 1 << max(0, (max(rows, 1) - 1) // PASS_ROWS).bit_length()
+    return 1 << max(0, (max(rows, 1) - 1) // MAX_PASS_ROWS).bit_length()
 
 
 def _count_files(run: RunReader) -> tuple[int, int]:
@@ -288,7 +294,7 @@ def _count_files(run: RunReader) -> tuple[int, int]:
     return count + len(single_bytes), total + sum(single_bytes)
 
 
-def _totals(sums: _Sums) -> tuple[SpaceTotal, ...]:
+def _space_totals(sums: _SumsByName) -> tuple[SpaceTotal, ...]:
     """Return the sums as totals, the largest first, and by name if they are equal."""
     return _largest_totals([SpaceTotal(name, dict(classes)) for name, classes in sums.items()], len(sums))[0]
 

@@ -32,26 +32,26 @@ def topic_view(run: RunReader, name: str) -> TopicView:
     """
     if "ownership" not in run.table_names():
         raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
-    tenant, namespace, topic = _parts(name)
+    tenant, namespace, topic = _name_parts(name)
     is_of_topic = (
         (ds.field("tenant") == tenant) & (ds.field("namespace") == namespace) & (ds.field("topic") == topic)
     )
     rows = run.table("ownership", _COLUMNS, is_of_topic).to_pylist()
-    unread = _unread_rows(run, (tenant, namespace, topic))
-    if not rows and not unread:
+    unread_rows = _unread_rows(run, (tenant, namespace, topic))
+    if not rows and not unread_rows:
         raise UsageError(f"{name}: the run knows no topic of this name{topic_hint(run, name)}")
     topics = [row for row in rows if row["kind"] == "data"]
-    all_rows = [*rows, *unread]
+    all_rows = [*rows, *unread_rows]
     topic_paths = [row["path"] for row in all_rows if row["kind"] == "data"]
     topic_paths += [row["path"].rpartition("/")[0] for row in all_rows if row["kind"] == "cursor"]
-    cursors = _topic_cursors(rows, unread)
-    listed = [row for row in topics if row["ledger_id"] is not None]
-    ids = [row["ledger_id"] for row in listed]
+    cursors = _topic_cursors(rows, unread_rows)
+    ledger_rows = [row for row in topics if row["ledger_id"] is not None]
+    ids = [row["ledger_id"] for row in ledger_rows]
     classes, reach_of_ledgers = (
         _values_by_ledger(run, "verdicts", "class", ids),
         _values_by_ledger(run, "reachability", "reach", ids),
     )
-    damage_of_rows = {(row["kind"], row["status"]): row["damage"] for row in unread}
+    damage_of_rows = {(row["kind"], row["status"]): row["damage"] for row in unread_rows}
     listing_damage = damage_of_rows.get(("data", "gap"))
     # Subscriptions that were not listed may need every ledger, as one does of which nothing is known.
     readers = (
@@ -62,7 +62,7 @@ def topic_view(run: RunReader, name: str) -> TopicView:
         topic_paths[0] if topic_paths else all_rows[0]["path"],
         [
             _topic_ledger(row, classes, reach_of_ledgers, readers)
-            for row in sorted(listed, key=lambda row: (row["place"], row["ledger_id"]))
+            for row in sorted(ledger_rows, key=lambda row: (row["place"], row["ledger_id"]))
         ],
         cursors,
         [
@@ -72,7 +72,7 @@ def topic_view(run: RunReader, name: str) -> TopicView:
         ]
         + [
             OtherReference(row["kind"], None, row["damage"], None, None)
-            for row in unread
+            for row in unread_rows
             if row["kind"] == "schema"
         ],
         damage_of_rows.get(("data", "unreadable")),
@@ -80,7 +80,7 @@ def topic_view(run: RunReader, name: str) -> TopicView:
     )
 
 
-def _parts(name: str) -> tuple[str, str, str]:
+def _name_parts(name: str) -> tuple[str, str, str]:
     parts = name.partition("://")[2].split("/", 2) if "://" in name else name.split("/", 2)
     if len(parts) != 3 or not all(parts):
         raise UsageError(f"{name}: a topic is named as tenant/namespace/topic")
@@ -111,7 +111,7 @@ def topic_hint(run: RunReader, unknown: str) -> str:
     The hint is empty if the topic's namespace has neither.
     """
     try:
-        tenant, namespace, topic = _parts(unknown)
+        tenant, namespace, topic = _name_parts(unknown)
     except UsageError:
         return ""
     if "ownership" not in run.table_names():
@@ -133,7 +133,7 @@ def _unread_rows(run: RunReader, topic: tuple[str, str, str]) -> list[dict[str, 
     return unread_values
 
 
-def _topic_cursors(rows: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[TopicCursor]:
+def _topic_cursors(rows: list[dict[str, Any]], unread_rows: list[dict[str, Any]]) -> list[TopicCursor]:
     cursors = [
         TopicCursor(
             row["cursor"],
@@ -148,7 +148,7 @@ def _topic_cursors(rows: list[dict[str, Any]], unread: list[dict[str, Any]]) -> 
     ]
     cursors += [
         TopicCursor(row["cursor"], None, None, None, row["damage"])
-        for row in unread
+        for row in unread_rows
         if row["kind"] == "cursor"
     ]
     return sorted(cursors, key=lambda cursor: cursor.name)
@@ -166,10 +166,10 @@ def _values_by_ledger(run: RunReader, table: str, column: str, ids: list[int]) -
 def _topic_ledger(
     row: dict[str, Any], classes: dict[int, str], reach_of_ledgers: dict[int, str], cursors: list[TopicCursor]
 ) -> TopicLedger:
-    id, is_in_namespace = row["ledger_id"], {name: row[name] for name in _LEDGER_COLUMNS}
+    ledger_id, is_in_namespace = row["ledger_id"], {name: row[name] for name in _LEDGER_COLUMNS}
     return TopicLedger(
         **is_in_namespace,
-        klass=classes.get(id),
-        backlog=backlog_of(id, cursors),
-        reach=reach_of_ledgers.get(id),
+        klass=classes.get(ledger_id),
+        backlog=backlog_of(ledger_id, cursors),
+        reach=reach_of_ledgers.get(ledger_id),
     )

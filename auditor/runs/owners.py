@@ -144,8 +144,8 @@ def _severity_order(total: OwnerTotal) -> tuple[int, ...]:
 
 def _group_rows(batch: pa.RecordBatch) -> pa.Table:
     # Other standings are of nobody, or of nothing there.
-    is_nobodys = pc.is_in(batch["standing"], pa.array(["dangling", "unowned"]))
-    ledgers = batch.filter(pc.or_(owned(batch), is_nobodys))
+    has_no_owner = pc.is_in(batch["standing"], pa.array(["dangling", "unowned"]))
+    ledgers = batch.filter(pc.or_(owned(batch), has_no_owner))
     values = {
         "bytes": pc.max_element_wise(ledgers["length"], 0),
         "entries": pc.max_element_wise(pc.add(ledgers["last_entry_id"], 1), 0),
@@ -194,13 +194,17 @@ class Leaks:
         if not has_owners(run):
             raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
         parts = [pa.RecordBatch.from_pylist(rows, schema=_LEAK_ROWS) for rows in _leak_row_batches(run)]
-        order = [("rank", "ascending"), ("bytes", "descending"), *((name, "ascending") for name in LEDGER)]
-        self._table = pa.Table.from_batches(parts, schema=_LEAK_ROWS).sort_by(order)
+        sort_keys = [
+            ("rank", "ascending"),
+            ("bytes", "descending"),
+            *((name, "ascending") for name in LEDGER),
+        ]
+        self._table = pa.Table.from_batches(parts, schema=_LEAK_ROWS).sort_by(sort_keys)
 
     def __iter__(self) -> Iterator[Leak]:
         for batch in self._table.to_batches(max_chunksize=1000):
             for row in batch.to_pylist():
-                yield _leak(row)
+                yield _make_leak(row)
 
     def totals(self) -> LeakTotals:
         """Return the sums over all leaks."""
@@ -227,8 +231,8 @@ def _claim_text(names: Names, claim: str) -> str:
     topic = "/".join(name for name in (names.tenant, names.namespace, names.topic) if name)
     if names.kind is NodeKind.CURSOR:
         return f"subscription {names.cursor} of {topic}"
-    words = {NodeKind.TOPIC: f"topic {topic}", NodeKind.SCHEMA: f"schema {topic}"}
-    return words.get(names.kind, claim)
+    object_texts = {NodeKind.TOPIC: f"topic {topic}", NodeKind.SCHEMA: f"schema {topic}"}
+    return object_texts.get(names.kind, claim)
 
 
 def _leak_row_batches(run: RunReader) -> Iterator[list[dict[str, Any]]]:
@@ -239,23 +243,23 @@ def _leak_row_batches(run: RunReader) -> Iterator[list[dict[str, Any]]]:
 
 def _leak_row(finding: dict[str, Any]) -> dict[str, Any]:
     evidence = json.loads(finding["evidence"])
-    last, length = evidence.get("last_entry_id"), evidence.get("length")
-    closed = evidence.get("state") == "CLOSED"
+    last_entry, length = evidence.get("last_entry_id"), evidence.get("length")
+    is_closed = evidence.get("state") == "CLOSED"
     return {
         "rank": 0 if finding["confidence"] == Confidence.CONFIRMED else 1,
-        "bytes": max(int(length), 0) if closed and length is not None else None,
+        "bytes": max(int(length), 0) if is_closed and length is not None else None,
         **{name: finding[name] for name in LEDGER},
         "confidence": finding["confidence"],
         "claim": evidence.get("claim") or "",
         "made": evidence.get("made"),
-        "entries": max(int(last) + 1, 0) if closed and last is not None else None,
+        "entries": max(int(last_entry) + 1, 0) if is_closed and last_entry is not None else None,
         "state": evidence.get("state"),
         "doubt": evidence.get("doubt"),
         "seen_before": bool(evidence.get("seen_before")),
     }
 
 
-def _leak(row: dict[str, Any]) -> Leak:
+def _make_leak(row: dict[str, Any]) -> Leak:
     history_clause = "; an earlier run found the same" if row["seen_before"] else "; seen for the first time"
     reason = f"{row['claim']} does not name it{history_clause}"
     facts = {name: row[name] for name in _LEAK_COLUMNS}

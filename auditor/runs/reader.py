@@ -29,13 +29,15 @@ from auditor.sources.clock import now_ms
 _GROUP_STRUCT = struct.Struct(">qqii")
 
 
-def group_tuples(data: bytes) -> tuple[Group, ...]:
+def group_tuples(group_bytes: bytes) -> tuple[Group, ...]:
     """Return the 24-byte BP-34 groups of a table as tuples: first start, last start, size, period.
 
     >>> group_tuples(bytes(7) + b"\\x04" + bytes(7) + b"\\x04" + bytes(3) + b"\\x01" + bytes(4))
     ((4, 4, 1, 0),)
     """
-    return tuple((first, last, size, period) for first, last, size, period in _GROUP_STRUCT.iter_unpack(data))
+    return tuple(
+        (first, last, size, period) for first, last, size, period in _GROUP_STRUCT.iter_unpack(group_bytes)
+    )
 
 
 def finding_of(row: Mapping[str, Any]) -> Finding:
@@ -92,7 +94,7 @@ class Findings:
     def __iter__(self) -> Iterator[Finding]:
         path = f"{self._tables.path}/findings"
         group: tuple[int, int, str] = (-1, -1, "")
-        previous: tuple[Any, ...] = ()
+        previous_key: tuple[Any, ...] = ()
         seen_groups: set[tuple[int, int, str]] = set()
         for batch in self._tables.batches("findings"):
             for row in batch.to_pylist():
@@ -100,15 +102,20 @@ class Findings:
                     finding = finding_of(row)
                 except (KeyError, ValueError, TypeError) as error:
                     raise RunError(f"{path}: a row cannot be read: {error}") from error
-                check, place = (finding.urgency.rank, finding.severity.rank, finding.id), _sort_key(finding)
+                check, sort_key = (
+                    (finding.urgency.rank, finding.severity.rank, finding.id),
+                    _sort_key(finding),
+                )
                 # Another version may have had the checks of one rank in another order.
                 is_repeated = (
-                    place < previous if check == group else check in seen_groups or check[:2] < group[:2]
+                    sort_key < previous_key
+                    if check == group
+                    else check in seen_groups or check[:2] < group[:2]
                 )
                 if is_repeated:
                     raise RunError(f"{path}: {finding.id} is out of order; was a file renamed?")
                 seen_groups.add(check)
-                group, previous = check, place
+                group, previous_key = check, sort_key
                 yield finding
 
 
@@ -125,9 +132,9 @@ _SHORT_COLUMNS = [
 
 
 def _sort_key(finding: Finding) -> tuple[Any, ...]:
-    numbers = (finding.scope_id, finding.ledger_id)
+    ledger_key = (finding.scope_id, finding.ledger_id)
     # As Spark sorts: what is not there comes first.
-    none_first_keys = tuple((number is not None, number or 0) for number in numbers)
+    none_first_keys = tuple((key_number is not None, key_number or 0) for key_number in ledger_key)
     return *none_first_keys, (finding.bookie_id is not None, finding.bookie_id or "")
 
 
@@ -164,17 +171,19 @@ class RunReader:
             is_about_bookie = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False)
             is_about = is_about_bookie.to_numpy(zero_copy_only=False)
             missing_counts = np.zeros(len(batch), np.int64)
-            parts = pc.list_flatten(batch["missing"])
-            is_missing_here = pc.equal(pc.struct_field(parts, "bookie_id"), bookie_id)
-            rows = pc.list_parent_indices(batch["missing"]).filter(is_missing_here).to_numpy()
+            missing_parts = pc.list_flatten(batch["missing"])
+            is_missing_on_bookie = pc.equal(pc.struct_field(missing_parts, "bookie_id"), bookie_id)
+            rows = pc.list_parent_indices(batch["missing"]).filter(is_missing_on_bookie).to_numpy()
             np.add.at(
-                missing_counts, rows, pc.struct_field(parts, "count").filter(is_missing_here).to_numpy()
+                missing_counts,
+                rows,
+                pc.struct_field(missing_parts, "count").filter(is_missing_on_bookie).to_numpy(),
             )
             is_about[rows] = True
             unknown = pc.equal(pc.list_flatten(batch["unknown"]), bookie_id)
             is_about[pc.list_parent_indices(batch["unknown"]).filter(unknown).to_numpy()] = True
-            shown = batch.select(short_columns).append_column("missing", pa.array(missing_counts))
-            yield from shown.filter(pa.array(is_about)).to_pylist()
+            short_rows = batch.select(short_columns).append_column("missing", pa.array(missing_counts))
+            yield from short_rows.filter(pa.array(is_about)).to_pylist()
 
     def table(
         self, name: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None

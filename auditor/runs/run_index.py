@@ -39,15 +39,16 @@ _COMPRESSION_LEVEL = 1
 """Gzip level. Level 9 takes five times as long and saves a fifth."""
 
 
-def directories_with(file: str, directory: str | Path, missing: bool = False) -> list[str]:
+def directories_with(file: str, directory: str | Path, may_be_missing: bool = False) -> list[str]:
     """Return the directories directly below ``directory`` that have the file ``file``, by name.
 
-    If ``missing`` is True, a ``directory`` that does not exist gives an empty list instead of an error.
+    If ``may_be_missing`` is True, a ``directory`` that does not exist gives an empty list instead of an
+    error.
 
     Raises:
         RunError: the directory does not exist or cannot be listed.
     """
-    return list(_file_infos(file, directory, missing))
+    return list(_file_infos(file, directory, may_be_missing))
 
 
 def run_summaries(
@@ -93,11 +94,11 @@ def is_file(files: Any, path: str) -> bool:
         return False
 
 
-def _file_infos(file: str, directory: str | Path, missing: bool = False) -> dict[str, Any]:
+def _file_infos(file: str, directory: str | Path, may_be_missing: bool = False) -> dict[str, Any]:
     """Return the file info of ``file`` in each directory directly below ``directory``, by directory path."""
     files, base_path = run_files(str(directory))
     try:
-        entries = files.get_file_info(fs.FileSelector(base_path, allow_not_found=missing))
+        entries = files.get_file_info(fs.FileSelector(base_path, allow_not_found=may_be_missing))
         subdirectories = sorted(entry.base_name for entry in entries if entry.type == fs.FileType.Directory)
         paths = [f"{base_path.rstrip('/')}/{name}/{file}" for name in subdirectories]
         try:
@@ -135,10 +136,10 @@ def _read_index(directory: str | Path) -> Mapping[str, list[Any]]:
 def _write_index(directory: str | Path, rows: Mapping[str, list[Any]]) -> None:
     files, base_path = run_files(str(directory))
     path = f"{base_path.rstrip('/')}/{RUN_INDEX}"
-    data = gzip.compress(json.dumps({**_index_header(), "runs": rows}).encode(), _COMPRESSION_LEVEL)
+    packed_index = gzip.compress(json.dumps({**_index_header(), "runs": rows}).encode(), _COMPRESSION_LEVEL)
     with suppress(OSError, pa.ArrowException):
         with files.open_output_stream(f"{path}.part", compression=None) as stream:
-            stream.write(data)
+            stream.write(packed_index)
         files.move(f"{path}.part", path)
 
 

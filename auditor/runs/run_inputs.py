@@ -31,8 +31,8 @@ def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
     """
     names, facts = run.table_names(), run.report.run
     stores = owner_identities(run.table("owner_stores").to_pylist() if "owner_stores" in names else ())
-    has_gone = "gone_entries" in names and run.table("gone_entries", ["bookie_id"]).num_rows > 0
-    inputs = RunInputs(int(facts.entry_logs), int(bool(facts.witness_asked)), stores, int(has_gone))
+    has_gone_entries = "gone_entries" in names and run.table("gone_entries", ["bookie_id"]).num_rows > 0
+    inputs = RunInputs(int(facts.entry_logs), int(bool(facts.witness_asked)), stores, int(has_gone_entries))
     carried_inputs = run.directory.read_manifest().get(KNOWN_INPUTS, {})
     known_stores = carried_inputs.get("owner_stores", ())
     if isinstance(known_stores, int):  # an earlier version counted them
@@ -48,10 +48,12 @@ def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """
     identities = []
     for row in rows:
-        has_lists = row["proof"] != NOT_READ and row["dropped"] <= MAX_DROPPED_SHARE * row["listed_before"]
+        has_whole_lists = (
+            row["proof"] != NOT_READ and row["dropped"] <= MAX_DROPPED_SHARE * row["listed_before"]
+        )
         identity = row["identity"] if "identity" in row else store_identity(row["source"])
         # A store under a second name has none.
-        if has_lists and identity is not None:
+        if has_whole_lists and identity is not None:
             identities.append(identity)
     return tuple(sorted(identities))
 
@@ -62,12 +64,12 @@ def checks_without_sight(sight: Sight) -> frozenset[str]:
     Earlier findings of these checks are not fixed, although the run does not report them. A check that
     compares two scans always counts if there was no second scan.
     """
-    missing = {
+    missing_inputs = {
         input_need
         for input_need, input_lack in lacks(sight).items()
         if input_lack.is_known and (not input_lack.where or input_need is Need.TWO_SCANS)
     }
-    return frozenset(check.id for check in ALL if check.all_needs & missing)
+    return frozenset(check.id for check in ALL if check.all_needs & missing_inputs)
 
 
 def find_lost_inputs(
@@ -84,8 +86,8 @@ def find_lost_inputs(
     """
     if inputs is None:
         return frozenset(), frozenset()
-    last = carried_inputs = RunInputs()
+    last_inputs = carried_inputs = RunInputs()
     if previous is not None:
-        last, carried_inputs = inputs_of_run(RunReader(previous.path))
+        last_inputs, carried_inputs = inputs_of_run(RunReader(previous.path))
     run.add_to_manifest({KNOWN_INPUTS: asdict(carried_inputs.joined(inputs))})
-    return inputs.reasons_unseen(last), inputs.reasons_unseen(carried_inputs)
+    return inputs.reasons_unseen(last_inputs), inputs.reasons_unseen(carried_inputs)

@@ -1,6 +1,6 @@
 """Selection of a run's findings by what they contain and by their change since earlier runs.
 
-A finding's standing is its change, the time of its first sighting, and the suppression that names it.
+A finding's change status is its change, the time of its first sighting, and the suppression that names it.
 """
 
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 from auditor.errors import UsageError
 from auditor.model.arrow import ds
-from auditor.model.finding import Finding, Severity, Standing, Standings, Urgency, glob_to_regex
+from auditor.model.finding import ChangeStatus, Finding, Severity, StatusLookup, Urgency, glob_to_regex
 from auditor.model.history import ChangesSince
 from auditor.model.report_source import OwnerTotal, ReportSource
 from auditor.model.simulation import NearLoss
@@ -41,17 +41,21 @@ class Selection:
         """Return whether findings of the check ``id`` match, as far as the other fields allow."""
         return not self.checks or _matches_any(self.checks, [id])
 
-    def takes(self, finding: Finding, standing: Standing | None) -> bool:
+    def selects(self, finding: Finding, change_status: ChangeStatus | None) -> bool:
         """Return whether a finding matches.
 
         >>> from auditor.model.finding import Confidence
         >>> lost = Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42)
-        >>> Selection(checks=("entry-*",), ledgers=((0, 42),)).takes(lost, None)
+        >>> Selection(checks=("entry-*",), ledgers=((0, 42),)).selects(lost, None)
         True
-        >>> Selection(severities=("error",)).takes(lost, None)
+        >>> Selection(severities=("error",)).selects(lost, None)
         False
         """
-        bookies = (finding.bookie_id, *(part.bookie_id for part in finding.missing), *finding.unknown)
+        bookies = (
+            finding.bookie_id,
+            *(name_part.bookie_id for name_part in finding.missing),
+            *finding.unknown,
+        )
         return (
             (not self.severities or finding.severity in self.severities)
             and self.matches_check(finding.id)
@@ -61,7 +65,7 @@ class Selection:
             )
             and (not self.ledgers or (finding.scope_id or 0, finding.ledger_id) in self.ledgers)
             and (not self.topics or _matches_any(self.topics, _topics_of_finding(finding)))
-            and (not self.changes or (standing is not None and standing.change in self.changes))
+            and (not self.changes or (change_status is not None and change_status.change in self.changes))
         )
 
 
@@ -108,7 +112,7 @@ def require_known(run: RunReader, selection: Selection) -> None:
 
 
 def _is_selected_from_findings(run: RunReader, selection: Selection) -> bool:
-    return any(selection.takes(finding, None) for finding in run.findings)
+    return any(selection.selects(finding, None) for finding in run.findings)
 
 
 def _topics_of_finding(finding: Finding) -> list[str]:
@@ -117,12 +121,12 @@ def _topics_of_finding(finding: Finding) -> list[str]:
     Empty if no topic owns the ledger.
     """
     owner = finding.evidence.get("owner", finding.evidence)
-    parts = (
+    name_parts = (
         [owner.get(key) for key in ("tenant", "namespace", "topic")] if isinstance(owner, dict) else [None]
     )
-    if not isinstance(parts[-1], str):
+    if not isinstance(name_parts[-1], str):
         return []
-    return [owner["topic"], "/".join(str(part) for part in parts if part is not None)]
+    return [owner["topic"], "/".join(str(name_part) for name_part in name_parts if name_part is not None)]
 
 
 def _matches_any(patterns: Iterable[str], names: Iterable[str]) -> bool:
@@ -144,33 +148,33 @@ class SelectedRun:
     @property
     def findings(self) -> Iterator[Finding]:
         """Return the selected findings, in the order of reports. Each access reads them again."""
-        return (finding for finding, _ in self.with_standings())
+        return (finding for finding, _ in self.with_statuses())
 
-    def with_standings(
+    def with_statuses(
         self, rank: tuple[Urgency, Severity] | None = None
-    ) -> Iterator[tuple[Finding, Standing | None]]:
-        """Yield the selected findings with their standings.
+    ) -> Iterator[tuple[Finding, ChangeStatus | None]]:
+        """Yield the selected findings with their change statuses.
 
         ``rank`` limits them to one urgency and severity. None: findings of every urgency and severity.
         """
-        standing_of = self._run.standings_in_order()
+        status_of = self._run.statuses_in_order()
         for finding in self._run.findings:
             if rank is not None and (finding.urgency, finding.severity) != rank:
                 continue
-            standing = standing_of(finding.fingerprint)
-            if self._selection.takes(finding, standing):
-                yield finding, standing
+            change_status = status_of(finding.fingerprint)
+            if self._selection.selects(finding, change_status):
+                yield finding, change_status
 
-    def standings(self) -> Standings:
-        """Return a function from fingerprint to standing, for all findings in the report of the run."""
-        return self._run.standings()
+    def statuses(self) -> StatusLookup:
+        """Return a function from fingerprint to change status, for all findings in the report of the run."""
+        return self._run.statuses()
 
-    def standings_in_order(self) -> Standings:
-        """Return a function from fingerprint to standing, to be called with findings in their order.
+    def statuses_in_order(self) -> StatusLookup:
+        """Return a function from fingerprint to change status, to be called with findings in their order.
 
         Findings outside the selection need no call.
         """
-        return self._run.standings_in_order()
+        return self._run.statuses_in_order()
 
     def last_complete(self) -> int | None:
         """Return when the newest complete run up to this run ended, in ms since 1970. None: there is none."""
@@ -202,9 +206,9 @@ class SelectedRun:
 
 def sampled_findings(
     run: ReportSource, rank: tuple[Urgency, Severity]
-) -> Iterator[tuple[Finding, Standing | None]]:
-    """Yield the findings in the run's report of one urgency and severity, each with its standing."""
-    standing_of = run.standings()
+) -> Iterator[tuple[Finding, ChangeStatus | None]]:
+    """Yield the findings in the run's report of one urgency and severity, each with its change status."""
+    status_of = run.statuses()
     for finding in run.report.findings:
         if (finding.urgency, finding.severity) == rank:
-            yield finding, standing_of(finding.fingerprint)
+            yield finding, status_of(finding.fingerprint)

@@ -146,10 +146,10 @@ def _keep_newest(newest_first: Sequence[RunSummary], keep: Keep, reasons: dict[s
         reasons[run.path].append("last" if keep.last else "the newest")
     for run in [run for run in newest_first if run.complete][:1]:
         reasons[run.path].append("the newest complete")
-    for name, form in _PERIOD_FORMATS:
+    for name, period_format in _PERIOD_FORMATS:
         periods: set[str] = set()
         for run in newest_first:
-            period = datetime.fromtimestamp(run.finished / 1000, UTC).strftime(form)
+            period = datetime.fromtimestamp(run.finished / 1000, UTC).strftime(period_format)
             if period not in periods and len(periods) < getattr(keep, name):
                 periods.add(period)
                 reasons[run.path].append(name)
@@ -172,14 +172,14 @@ def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> 
         for entry in read_suppressions(Path(file).absolute()):
             uses_by_path[entry.baseline] = "a suppression's baseline"
     parent_place = _absolute_place(directory)
-    places = {
+    used_places = {
         _absolute_place(run): use_reason
         for run, use_reason in uses_by_path.items()
         if run and _is_local(run) == _is_local(directory)
     }
     return {
         child_of(directory, path.name): use_reason
-        for (kind, path), use_reason in places.items()
+        for (kind, path), use_reason in used_places.items()
         if (kind, path.parent) == parent_place
     }
 
@@ -190,14 +190,14 @@ def _is_local(path: str) -> bool:
 
 def _absolute_place(path: str) -> tuple[str, PurePath]:
     """Return the type of the file system of ``path``, and the canonical path in that file system."""
-    files, base = run_files(path)
-    return files.type_name, Path(base).resolve() if _is_local(path) else PurePath(base)
+    files, base_path = run_files(path)
+    return files.type_name, Path(base_path).resolve() if _is_local(path) else PurePath(base_path)
 
 
 def run_bytes(path: str) -> int:
     """Return the total size of the files of a run, in bytes."""
-    files, base = run_files(path)
-    return sum(info.size or 0 for info in files.get_file_info(fs.FileSelector(base, recursive=True)))
+    files, base_path = run_files(path)
+    return sum(info.size or 0 for info in files.get_file_info(fs.FileSelector(base_path, recursive=True)))
 
 
 def remove_run(path: str) -> None:
@@ -205,6 +205,6 @@ def remove_run(path: str) -> None:
 
     Its report is deleted first, so that an interrupted deletion leaves no run that looks finished.
     """
-    files, base = run_files(path)
-    files.delete_file(f"{base}/{REPORT}")
-    files.delete_dir(base)
+    files, base_path = run_files(path)
+    files.delete_file(f"{base_path}/{REPORT}")
+    files.delete_dir(base_path)

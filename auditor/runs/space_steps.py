@@ -49,9 +49,9 @@ class GroupedBytes:
 
     def add(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Add rows with the key columns and ``bytes``."""
-        part = self._sum_groups(pa.table(rows))
-        self._parts.append(part)
-        self._rows += part.num_rows
+        batch_sums = self._sum_groups(pa.table(rows))
+        self._parts.append(batch_sums)
+        self._rows += batch_sums.num_rows
         if self._rows > self._limit:
             merged_table = self.table()
             self._parts, self._rows = [merged_table], merged_table.num_rows
@@ -65,8 +65,8 @@ class GroupedBytes:
 
     def _sum_groups(self, rows: pa.Table) -> pa.Table:
         # One thread: the order of the groups is that of the rows.
-        grouped = rows.group_by(self._keys, use_threads=False).aggregate([("bytes", "sum")])
-        return grouped.rename_columns({"bytes_sum": "bytes"})
+        grouped_rows = rows.group_by(self._keys, use_threads=False).aggregate([("bytes", "sum")])
+        return grouped_rows.rename_columns({"bytes_sum": "bytes"})
 
 
 class LeakedBytes(NamedTuple):
@@ -90,8 +90,8 @@ def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
     if rows is None:
         return {}
     is_confirmed = pc.cast(pc.equal(rows["confidence"], str(Confidence.CONFIRMED)), pa.int64())
-    grouped = rows.append_column("sure", is_confirmed).group_by("bookie_id")
-    totals = grouped.aggregate([("bytes", "sum"), ("bytes", "count"), ("sure", "sum")]).to_pylist()
+    grouped_rows = rows.append_column("sure", is_confirmed).group_by("bookie_id")
+    totals = grouped_rows.aggregate([("bytes", "sum"), ("bytes", "count"), ("sure", "sum")]).to_pylist()
     return {
         row["bookie_id"]: LeakedBytes(row["bytes_count"], row["bytes_sum"], row["sure_sum"]) for row in totals
     }
@@ -127,7 +127,7 @@ def _leaked_ledgers(run: RunReader) -> pa.Table:
 HTTP_PORT = 8080
 """Port of a bookie's HTTP server by default (``httpServerPort``)."""
 
-RECLAIMABLE, PINNED = "entry-log-reclaimable", "entry-log-pinned"
+RECLAIMABLE_CHECK, PINNED_CHECK = "entry-log-reclaimable", "entry-log-pinned"
 
 _DELETION_RISK = "danger; deleted entry logs cannot be restored"
 _UNOWNED_NOTE = (
@@ -158,7 +158,7 @@ def space_steps(
     """
     hosts = _host_ports(run)
     steps: list[SpaceStep | RefusedSpace] = []
-    for row in _findings_by_id(run, {RECLAIMABLE, PINNED}):
+    for row in _findings_by_id(run, {RECLAIMABLE_CHECK, PINNED_CHECK}):
         url = gc_url(row["bookie_id"], hosts.get(row["bookie_id"]))
         steps += _steps_of_finding(run, row, url)
     steps += _over_replicated_bytes(run, classes)
@@ -200,15 +200,15 @@ def gc_url(bookie_id: str, endpoint: tuple[str, int] | None = None) -> str:
     """
     host, _, port = bookie_id.rpartition(":")
     if endpoint is not None:
-        host, http = endpoint
+        host, http_port = endpoint
     else:
-        host, http = (host, HTTP_PORT) if host and port.isdigit() else ("HOST", HTTP_PORT)
-    return f"http://{host}:{http}/api/v1/bookie/gc"
+        host, http_port = (host, HTTP_PORT) if host and port.isdigit() else ("HOST", HTTP_PORT)
+    return f"http://{host}:{http_port}/api/v1/bookie/gc"
 
 
 def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> Steps:
     bookie_id, evidence = finding["bookie_id"], json.loads(finding["evidence"])
-    kind = ActionKind.COLLECT if finding["id"] == RECLAIMABLE else ActionKind.COMPACT
+    kind = ActionKind.COLLECT if finding["id"] == RECLAIMABLE_CHECK else ActionKind.COMPACT
     answer = permit(run, kind, [bookie(bookie_id)])
     if isinstance(answer, Allowed) and finding["confidence"] != Confidence.CONFIRMED:
         answer = Refused(kind, answer.objects, why=_UNCONFIRMED_NOTE)
@@ -228,17 +228,17 @@ def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> S
         f"no compaction rewrites entry logs with {major_percent} % or more needed bytes; a higher "
         "majorCompactionThreshold in the bookie's configuration changes that from its next start on"
     )
-    rewrites = "compaction rewrites entry logs of which"
+    rewrites_logs = "compaction rewrites entry logs of which"
     for name, description, command, risk in (
         (
             "minor",
-            f"minor {rewrites} less than {minor_percent} % is needed",
+            f"minor {rewrites_logs} less than {minor_percent} % is needed",
             lambda allowed: compact_command(allowed, url, is_major=False),
             _REWRITE_RISK,
         ),
         (
             "major",
-            f"major {rewrites} {minor_percent} to {major_percent} % is needed",
+            f"major {rewrites_logs} {minor_percent} to {major_percent} % is needed",
             lambda allowed: compact_command(allowed, url, is_major=True),
             _REWRITE_RISK,
         ),
@@ -274,8 +274,8 @@ def _steps_of_leaks(run: RunReader) -> Steps:
     unconfirmed = pc.and_(pc.is_null(rows["why"]), pc.invert(confirmed))
     reasons_column = pc.if_else(unconfirmed, pa.scalar(_UNCONFIRMED_NOTE), rows["why"])
     rows = rows.set_column(rows.schema.get_field_index("why"), "why", reasons_column)
-    grouped = rows.group_by(["bookie_id", "why"], use_threads=False)
-    for row in grouped.aggregate([("bytes", "sum"), ("bytes", "count")]).to_pylist():
+    grouped_rows = rows.group_by(["bookie_id", "why"], use_threads=False)
+    for row in grouped_rows.aggregate([("bytes", "sum"), ("bytes", "count")]).to_pylist():
         answer = delete_permission
         if row["why"] is not None and isinstance(delete_permission, Allowed):
             answer = Refused(ActionKind.DELETE_LEDGER, (), why=row["why"])
@@ -298,9 +298,9 @@ def _host_ports(run: RunReader) -> dict[str, tuple[str, int]]:
     """Return the host and the HTTP port of each bookie whose registration has both, by bookie id."""
     rows = run.table("registrations", ["bookie_id", "endpoints", "host", "used"]).to_pylist()
     return {
-        row["bookie_id"]: (row["host"], end["port"])
+        row["bookie_id"]: (row["host"], endpoint_row["port"])
         for row in rows
         if row["used"] and row["host"]
-        for end in row["endpoints"] or ()
-        if end["protocol"] == "http" and end["port"]
+        for endpoint_row in row["endpoints"] or ()
+        if endpoint_row["protocol"] == "http" and endpoint_row["port"]
     }

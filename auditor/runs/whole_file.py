@@ -27,10 +27,10 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
         OSError: the file cannot be written. Any error of ``write`` is raised too.
     """
     if "://" in path:
-        files, place = run_files(path)
-        with named_target(path), files.open_output_stream(f"{place}.part") as output_stream:
+        files, file_path = run_files(path)
+        with named_target(path), files.open_output_stream(f"{file_path}.part") as output_stream:
             write(output_stream)
-        files.move(f"{place}.part", place)
+        files.move(f"{file_path}.part", file_path)
         return
     with suppress(FileNotFoundError):
         Path(path).stat()  # raises ELOOP for a link to itself, of which resolve() has another error, or none
@@ -42,16 +42,16 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
     for leftover in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.part"):
         if time.time() - leftover.lstat().st_mtime > LEFTOVER_SECONDS:  # of a process that was killed
             leftover.unlink(missing_ok=True)
-    part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
+    part_file = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
     try:
-        with named_target(target), part.open("xb") as output_stream:
+        with named_target(target), part_file.open("xb") as output_stream:
             write(output_stream)
             output_stream.flush()
             os.fsync(output_stream.fileno())
-        part.replace(target)
+        part_file.replace(target)
     except OSError as error:
-        if error.filename == str(part):
+        if error.filename == str(part_file):
             error.filename = str(target)  # which the user named
         raise
     finally:
-        part.unlink(missing_ok=True)
+        part_file.unlink(missing_ok=True)

@@ -31,7 +31,7 @@ from auditor.simulate.windows import (
     distinct_values,
 )
 
-UNPLACED = -1
+UNKNOWN_DOMAIN = -1
 NO_DOMAIN = -2
 
 
@@ -50,15 +50,15 @@ class Domains:
         return self._numbers.names
 
     def of(self, numbers: BookieNumbers) -> Longs:
-        """Return the domain number of each bookie: `UNPLACED` if unknown.
+        """Return the domain number of each bookie: `UNKNOWN_DOMAIN` if unknown.
 
         A last element, `NO_DOMAIN`, stands for no bookie.
         """
         names = [self.locations.domain(bookie, self.level) for bookie in numbers.names]
-        placed = np.array([name is not None for name in names], bool)
-        domains = np.full(len(names) + 1, UNPLACED, np.int64)
+        has_domain = np.array([name is not None for name in names], bool)
+        domains = np.full(len(names) + 1, UNKNOWN_DOMAIN, np.int64)
         domains[-1] = NO_DOMAIN
-        domains[:-1][placed] = self._numbers.of(pa.array([name for name in names if name], pa.string()))
+        domains[:-1][has_domain] = self._numbers.of(pa.array([name for name in names if name], pa.string()))
         return domains
 
     def unplaced(self, bookies: Sequence[str]) -> tuple[str, ...]:
@@ -86,24 +86,26 @@ class Domains:
         return domains
 
 
-def members_of(names: Sequence[str], domains: Domains, numbers: BookieNumbers) -> tuple[Bools, Bools]:
+def flag_domain_members(
+    names: Sequence[str], domains: Domains, numbers: BookieNumbers
+) -> tuple[Bools, Bools]:
     """Return two flags per bookie: whether it is in the domains ``names``, and whether its place is unknown.
 
     A bookie with an unknown place may be in the domains.
     """
     domain_numbers = [domains.names.index(name) for name in names]
     domain_of = domains.of(numbers)
-    return np.isin(domain_of, domain_numbers), domain_of == UNPLACED
+    return np.isin(domain_of, domain_numbers), domain_of == UNKNOWN_DOMAIN
 
 
-def grown(sums: Longs, size: int, axis: int) -> Longs:
+def pad_sums(sums: Longs, size: int, axis: int) -> Longs:
     """Return the sums padded with zeros to ``size`` along one axis.
 
-    >>> grown(np.ones((1, 2), np.int64), 3, axis=1).tolist()
+    >>> pad_sums(np.ones((1, 2), np.int64), 3, axis=1).tolist()
     [[1, 1, 0]]
     """
-    missing = max(size - sums.shape[axis], 0)
-    return np.pad(sums, [(0, missing if place == axis else 0) for place in range(sums.ndim)])
+    missing_count = max(size - sums.shape[axis], 0)
+    return np.pad(sums, [(0, missing_count if place == axis else 0) for place in range(sums.ndim)])
 
 
 class SetSums:
@@ -115,11 +117,11 @@ class SetSums:
         UsageError: sets of that size do not fit into 64-bit keys.
     """
 
-    def __init__(self, most: int, domains: int) -> None:
-        self.most, self.domains = most, domains
+    def __init__(self, max_set_size: int, domains: int) -> None:
+        self.most, self.domains = max_set_size, domains
         self._base = domains + 1
-        if self._base**most >= 1 << 63:
-            raise UsageError(f"--any {most}: too many sets of {domains:,} domains; ask for fewer")
+        if self._base**max_set_size >= 1 << 63:
+            raise UsageError(f"--any {max_set_size}: too many sets of {domains:,} domains; ask for fewer")
         self._keys = np.zeros(0, np.int64)
         self.sums = np.zeros((0, 2), np.int64)
 
@@ -127,29 +129,35 @@ class SetSums:
         """Add rows of domain numbers in ascending order, filled up with -1."""
         keys = np.concatenate([self._keys, self._set_keys(sets)])
         sums = np.concatenate([self.sums, np.stack([entries, bytes], axis=1)])
-        self._keys, place = np.unique(keys, return_inverse=True)
+        self._keys, key_positions = np.unique(keys, return_inverse=True)
         self.sums = np.zeros((len(self._keys), 2), np.int64)
-        np.add.at(self.sums, place, sums)
+        np.add.at(self.sums, key_positions, sums)
 
     def sets(self) -> Longs:
         """Return every added set, in ascending order and filled up with -1, one for each row of ``sums``."""
-        keys, places = self._keys, []
+        keys, domain_columns = self._keys, []
         for _ in range(self.most):
-            keys, place = np.divmod(keys, self._base)
-            places.append(place - 1)
-        return np.stack(places[::-1], axis=1)
+            keys, domain_codes = np.divmod(keys, self._base)
+            domain_columns.append(domain_codes - 1)
+        return np.stack(domain_columns[::-1], axis=1)
 
     def losses(self, sets: Longs) -> Longs:
         """Return, for each row, the entries and bytes lost if all its domains fail: sums over its subsets."""
         losses = np.zeros((len(sets), 2), np.int64)
         for size in range(1, min(self.most, sets.shape[1]) + 1):
-            for part in combinations(range(sets.shape[1]), size):
-                rows = np.full((len(sets), self.most), -1, np.int64)
-                rows[:, :size] = sets[:, part]
-                keys = self._set_keys(rows)
-                place = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
-                has_sum = self._keys[place] == keys if len(self._keys) else np.zeros(len(keys), bool)
-                losses[has_sum] += self.sums[place[has_sum]]
+            for member_places in combinations(range(sets.shape[1]), size):
+                subset_rows = np.full((len(sets), self.most), -1, np.int64)
+                subset_rows[:, :size] = sets[:, member_places]
+                subset_keys = self._set_keys(subset_rows)
+                key_positions = np.minimum(
+                    np.searchsorted(self._keys, subset_keys), max(len(self._keys) - 1, 0)
+                )
+                is_known_set = (
+                    self._keys[key_positions] == subset_keys
+                    if len(self._keys)
+                    else np.zeros(len(subset_keys), bool)
+                )
+                losses[is_known_set] += self.sums[key_positions[is_known_set]]
         return losses
 
     def _set_keys(self, sets: Longs) -> Longs:
@@ -179,25 +187,27 @@ class CopysetSums:
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
         """Add the copysets of these windows by the metadata. Windows of open ends count too."""
         for axis in (0, 1):
-            self._partners = grown(self._partners, len(numbers), axis)
+            self._partners = pad_sums(self._partners, len(numbers), axis)
         sorted_bookies = np.sort(windows.bookies, axis=1)
         is_first_of_value = first_of_each(sorted_bookies)
         sizes = count_true(is_first_of_value)
         keys = np.zeros(len(sorted_bookies), np.uint64)
-        for place in range(sorted_bookies.shape[1]):
-            step = keys * self._base + (sorted_bookies[:, place] + 1).astype(np.uint64)
-            keys = np.where(is_first_of_value[:, place], step, keys)
+        for key_positions in range(sorted_bookies.shape[1]):
+            extended_keys = keys * self._base + (sorted_bookies[:, key_positions] + 1).astype(np.uint64)
+            keys = np.where(is_first_of_value[:, key_positions], extended_keys, keys)
         for size in distinct_values(sizes).tolist():
             copysets = self._keys_of_size.setdefault(size, [])
             copysets.append(distinct_values(keys[sizes == size]))
             if sum(map(len, copysets)) > 4 * len(copysets[0]) or len(copysets) > 16:
                 copysets[:] = [distinct_values(np.concatenate(copysets))]
-        for place in range(1, sorted_bookies.shape[1]):
-            for earlier in range(place):
-                is_pair = (sorted_bookies[:, earlier] != NO_BOOKIE) & (
-                    sorted_bookies[:, earlier] != sorted_bookies[:, place]
+        for key_positions in range(1, sorted_bookies.shape[1]):
+            for earlier_place in range(key_positions):
+                is_pair = (sorted_bookies[:, earlier_place] != NO_BOOKIE) & (
+                    sorted_bookies[:, earlier_place] != sorted_bookies[:, key_positions]
                 )
-                self._partners[sorted_bookies[is_pair, earlier], sorted_bookies[is_pair, place]] = 1
+                self._partners[
+                    sorted_bookies[is_pair, earlier_place], sorted_bookies[is_pair, key_positions]
+                ] = 1
 
     def result(self, mttf_days: float = MTTF_DAYS, mttr_hours: float = MTTR_HOURS) -> Copysets:
         """Return the figures about copysets, once all windows have been added."""
@@ -206,18 +216,20 @@ class CopysetSums:
             for size, copysets in sorted(self._keys_of_size.items())
         }
         partners = self._partners | self._partners.T
-        domain_pairs = any_true(partners > 0)
-        bookies = int(domain_pairs.sum()) if len(domain_pairs) else 0
-        widths: Longs = partners.sum(axis=1)[domain_pairs]
+        has_partner = any_true(partners > 0)
+        bookie_count = int(has_partner.sum()) if len(has_partner) else 0
+        partner_counts: Longs = partners.sum(axis=1)[has_partner]
         min_width, mean_width, max_width = (
-            (widths.min(), widths.mean(), widths.max()) if bookies else (0, 0.0, 0)
+            (partner_counts.min(), partner_counts.mean(), partner_counts.max())
+            if bookie_count
+            else (0, 0.0, 0)
         )
         chance = {
-            failed_count: chance_of_loss(sizes, len(domain_pairs), failed_count)
+            failed_count: chance_of_loss(sizes, len(has_partner), failed_count)
             for failed_count in _FAILED_COUNTS
         }
         return Copysets(
-            sizes, len(domain_pairs), int(min_width), float(mean_width), int(max_width), chance,
+            sizes, len(has_partner), int(min_width), float(mean_width), int(max_width), chance,
             years_to_loss(sizes, mttf_days, mttr_hours), mttf_days, mttr_hours,
         )  # fmt: skip
 
@@ -230,14 +242,14 @@ def chance_of_loss(sizes: dict[int, int], bookies: int, failed_count: int) -> fl
     >>> chance_of_loss({3: 1}, 3, 3), chance_of_loss({2: 3}, 4, 2), chance_of_loss({3: 100}, 500, 2)
     (1.0, 0.5, 0.0)
     """
-    survival = 1.0
+    survival_chance = 1.0
     for size, copysets in sizes.items():
         if 0 < size <= failed_count <= bookies:
             set_count = comb(bookies, size)
             # Copysets differ: of each set that is none of them there is one less to choose from.
             for number in range(min(comb(failed_count, size), set_count)):
-                survival *= max(1 - copysets / (set_count - number), 0.0)
-    return 1.0 - survival
+                survival_chance *= max(1 - copysets / (set_count - number), 0.0)
+    return 1.0 - survival_chance
 
 
 def years_to_loss(sizes: dict[int, int], mttf_days: float, mttr_hours: float) -> float | None:
@@ -248,9 +260,9 @@ def years_to_loss(sizes: dict[int, int], mttf_days: float, mttr_hours: float) ->
     >>> round(years_to_loss({1: 1}, 365.0, 24.0), 3)
     1.0
     """
-    failure_rate, repairs = 1 / (mttf_days * 24), 1 / mttr_hours
+    failure_rate, repair_rate = 1 / (mttf_days * 24), 1 / mttr_hours
     loss_rate = sum(
-        count * factorial(size) * failure_rate**size / repairs ** (size - 1)
+        count * factorial(size) * failure_rate**size / repair_rate ** (size - 1)
         for size, count in sizes.items()
         if size
     )

@@ -42,7 +42,7 @@ class ExposureSums:
         self._registered = registered
         self._sums: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
 
-    def concerns(self, segments: SegmentColumns, numbers: BookieNumbers) -> Bools:
+    def may_have_exposure(self, segments: SegmentColumns, numbers: BookieNumbers) -> Bools:
         """Flag ledgers that may depend on one bookie: open, unreplicated, or with a member that is down."""
         has_exposure = segments.any_of_ledger(~segments.closed | (segments.write_quorum == 1))
         if self._registered is not None:
@@ -56,34 +56,41 @@ class ExposureSums:
         for name in _COUNT_NAMES:
             sums = self._sums.setdefault(name, np.zeros(0, np.int64))
             self._sums[name] = np.concatenate([sums, np.zeros(len(names) - len(sums), np.int64)])
-        member = windows.bookies != NO_BOOKIE
-        self._count_flags("open_ledgers", windows, member & windows.open_end[:, None])
-        is_present, unknown, served = self.copies(windows, numbers)
-        self._add_last_copies(windows, is_present, unknown, "last_known")
+        is_member = windows.bookies != NO_BOOKIE
+        self._count_flags("open_ledgers", windows, is_member & windows.open_end[:, None])
+        is_present, is_unknown, is_served = self.copy_flags(windows, numbers)
+        self._add_last_copies(windows, is_present, is_unknown, "last_known")
         # A window of an open end counts where one registered bookie alone may have its entries.
-        is_in_open_end = _members_of_open_ends(windows) & served
+        is_in_open_end = _members_of_open_ends(windows) & is_served
         is_single = is_in_open_end & (count_true(is_in_open_end) == 1)[:, None]
-        self._add_last_copies(windows, is_present & served, unknown & served | is_single, "last_served")
+        self._add_last_copies(
+            windows, is_present & is_served, is_unknown & is_served | is_single, "last_served"
+        )
 
-    def copies(self, windows: Windows, numbers: BookieNumbers) -> tuple[Bools, Bools, Bools]:
+    def copy_flags(self, windows: Windows, numbers: BookieNumbers) -> tuple[Bools, Bools, Bools]:
         """Return which copies are known, which are unknown, and which are on a bookie that answers.
 
         Each array has the shape of ``windows.bookies``. Copies at open ends count as neither known nor
         unknown.
         """
         names = numbers.names
-        answers = np.array([self._registered is None or name in self._registered for name in names] + [False])
-        is_judged = (windows.bookies != NO_BOOKIE) & ~windows.open_end[:, None]
-        is_present, unknown = is_judged & (windows.copies == PRESENT), is_judged & (windows.copies == UNKNOWN)
-        return is_present, unknown, answers[windows.bookies]
+        is_answering = np.array(
+            [self._registered is None or name in self._registered for name in names] + [False]
+        )
+        is_closed_member = (windows.bookies != NO_BOOKIE) & ~windows.open_end[:, None]
+        is_present, is_unknown = (
+            is_closed_member & (windows.copies == PRESENT),
+            is_closed_member & (windows.copies == UNKNOWN),
+        )
+        return is_present, is_unknown, is_answering[windows.bookies]
 
-    def _add_last_copies(self, windows: Windows, is_present: Bools, unknown: Bools, name: str) -> None:
-        is_single = (count_true(is_present) == 1) & (count_true(unknown) == 0)
+    def _add_last_copies(self, windows: Windows, is_present: Bools, is_unknown: Bools, name: str) -> None:
+        is_single = (count_true(is_present) == 1) & (count_true(is_unknown) == 0)
         self._count_flags(name, windows, is_present & is_single[:, None])
-        possible_last = possible_last_copies(is_present, unknown)
-        self._count_flags(f"{name}_possible", windows, possible_last)
-        replicated = count_true(windows.bookies != NO_BOOKIE) > 1
-        self._count_flags(f"{name}_degraded", windows, possible_last & replicated[:, None])
+        is_possibly_last = possible_last_copies(is_present, is_unknown)
+        self._count_flags(f"{name}_possible", windows, is_possibly_last)
+        is_replicated = count_true(windows.bookies != NO_BOOKIE) > 1
+        self._count_flags(f"{name}_degraded", windows, is_possibly_last & is_replicated[:, None])
 
     def _count_flags(self, name: str, windows: Windows, flags: Bools) -> None:
         """Count, for each bookie, the ledgers with a flagged window there; each ledger counts once."""
@@ -91,19 +98,21 @@ class ExposureSums:
         if not len(row):
             return
         sums = self._sums[name]
-        pairs = np.unique(windows.ledger[row] * len(sums) + windows.bookies[row, place])
-        ledger, bookie = np.divmod(pairs, len(sums))
+        ledger_bookie_pairs = np.unique(windows.ledger[row] * len(sums) + windows.bookies[row, place])
+        ledger, bookie = np.divmod(ledger_bookie_pairs, len(sums))
         np.add.at(sums, bookie, windows.times[ledger])
 
     def result(self, numbers: BookieNumbers) -> tuple[BookieExposure, ...]:
         """Return each bookie that alone has, or may have, some data, ascending by id."""
-        rows = zip(
+        count_rows = zip(
             numbers.names,
             *(self._sums.get(name, np.zeros(0)).tolist() for name in _COUNT_NAMES),
             strict=False,
         )
-        exposures = (BookieExposure(name, *map(int, counts)) for name, *counts in rows)
-        return tuple(sorted((row for row in exposures if row.is_exposed), key=lambda row: row.bookie_id))
+        bookie_exposures = (BookieExposure(name, *map(int, counts)) for name, *counts in count_rows)
+        return tuple(
+            sorted((row for row in bookie_exposures if row.is_exposed), key=lambda row: row.bookie_id)
+        )
 
 
 def _members_of_open_ends(windows: Windows) -> Bools:
@@ -115,14 +124,16 @@ def _members_of_open_ends(windows: Windows) -> Bools:
     return members
 
 
-def possible_last_copies(is_present: Bools, unknown: Bools) -> Bools:
+def possible_last_copies(is_present: Bools, is_unknown: Bools) -> Bools:
     """Return which copies are, or may be, the last of their windows.
 
     If exactly one copy is known, it may be the last. If none is known, each unknown copy may be the last.
     """
-    certain = count_true(is_present)
-    last: Bools = np.where((certain == 1)[:, None], is_present, unknown & (certain == 0)[:, None])
-    return last
+    known_count = count_true(is_present)
+    is_last_copy: Bools = np.where(
+        (known_count == 1)[:, None], is_present, is_unknown & (known_count == 0)[:, None]
+    )
+    return is_last_copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,41 +150,41 @@ class DependentLedger:
 
 
 def find_dependent_ledgers(
-    run: RunDirectory, listed: bool, bookies: Collection[str], max_holders: int
+    run: RunDirectory, are_all_listed: bool, bookies: Collection[str], max_ledgers: int
 ) -> list[DependentLedger]:
     """Return the first ledgers that depend on one of ``bookies`` alone. One pass over the run's ledgers.
 
     Args:
         run: A finished run.
-        listed: Whether all registrations were seen.
+        are_all_listed: Whether all registrations were seen.
         bookies: The bookies on which the ledgers depend.
-        max_holders: Largest number of ledgers returned.
+        max_ledgers: Largest number of ledgers returned.
 
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    sums = ExposureSums(registered_bookies(run, listed))
+    sums = ExposureSums(registered_bookies(run, are_all_listed))
     windows = RunWindows(
-        run, merge=False, segment_filter=lambda segments: sums.concerns(segments, windows.numbers)
+        run, merge=False, segment_filter=lambda segments: sums.may_have_exposure(segments, windows.numbers)
     )
     dependents: dict[int, DependentLedger] = {}
     for batch in windows:
         names = windows.numbers.names
-        is_chosen = np.array([name in bookies for name in names] + [False])
-        is_present, unknown, served = sums.copies(batch, windows.numbers)
-        last = possible_last_copies(is_present, unknown) | possible_last_copies(
-            is_present & served, unknown & served
+        is_requested = np.array([name in bookies for name in names] + [False])
+        is_present, is_unknown, is_served = sums.copy_flags(batch, windows.numbers)
+        is_last_copy = possible_last_copies(is_present, is_unknown) | possible_last_copies(
+            is_present & is_served, is_unknown & is_served
         )
         assert batch.ids is not None  # nothing was merged
-        for row, place in np.argwhere(last & is_chosen[batch.bookies]).tolist():
+        for row, place in np.argwhere(is_last_copy & is_requested[batch.bookies]).tolist():
             scope, ledger = batch.ids[batch.ledger[row]].tolist()
             if scope == 0 and ledger not in dependents:
-                if len(dependents) == max_holders:
+                if len(dependents) == max_ledgers:
                     return list(dependents.values())
-                holder_numbers = [number for number in batch.bookies[row].tolist() if number != NO_BOOKIE]
+                member_numbers = [number for number in batch.bookies[row].tolist() if number != NO_BOOKIE]
                 bookie = names[batch.bookies[row, place]]
-                partners = [names[number] for number in holder_numbers if names[number] != bookie]
-                dependents[ledger] = DependentLedger(ledger, bookie, min(partners, default=bookie))
+                other_holders = [names[number] for number in member_numbers if names[number] != bookie]
+                dependents[ledger] = DependentLedger(ledger, bookie, min(other_holders, default=bookie))
     return list(dependents.values())
 
 
@@ -182,17 +193,17 @@ MAX_JOINT_HOLDERS = 100_000
 
 
 def find_joint_holders(
-    run: RunDirectory, listed: bool, bookies: Collection[str]
+    run: RunDirectory, are_all_listed: bool, bookies: Collection[str]
 ) -> list[frozenset[str]] | None:
-    """Return each set of two or more of ``bookies`` that contains all bookies which serve some entry.
+    """Return the sets of two or more of ``bookies`` that are together the only ones to serve an entry.
 
-    A bookie that may serve an entry counts as serving it. At the open end of a ledger, every member may have
-    entries. Entries that one bookie alone serves are not included (`find_exposures`). One pass over the run's
-    ledgers. Returns None if there are more than `MAX_JOINT_HOLDERS` sets.
+    Possible servers count as well. All members at the end of an open ledger may have its entries. Entries
+    that one bookie alone serves are not included (`find_exposures`). One pass over the run's ledgers. Returns
+    None if there are more than `MAX_JOINT_HOLDERS` sets.
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.
-        listed: Whether all registrations were seen.
+        are_all_listed: Whether all registrations were seen.
         bookies: The bookies that would stop.
 
     Raises:
@@ -200,46 +211,46 @@ def find_joint_holders(
     """
     if len({*bookies}) < 2:
         return []
-    sums = ExposureSums(registered_bookies(run, listed))
+    sums = ExposureSums(registered_bookies(run, are_all_listed))
     windows = RunWindows(
-        run, segment_filter=lambda segments: segments.any_of_members(is_chosen[segments.members])
+        run, segment_filter=lambda segments: segments.any_of_members(is_requested[segments.members])
     )
-    is_chosen = np.array([name in bookies for name in windows.numbers.names] + [False])
+    is_requested = np.array([name in bookies for name in windows.numbers.names] + [False])
     holder_sets: set[frozenset[str]] = set()
     for batch in windows:
-        is_present, unknown, served = sums.copies(batch, windows.numbers)
-        unknown |= _members_of_open_ends(batch)
-        some_known = count_true(is_present & served) > 0
-        holders = np.where(some_known[:, None], is_present & served, unknown & served)
-        is_joint = (count_true(holders) > 1) & (count_true(holders & ~is_chosen[batch.bookies]) == 0)
-        numbers = np.sort(np.where(holders, batch.bookies, NO_BOOKIE)[is_joint], axis=1)
-        for row in np.unique(numbers, axis=0).tolist():
+        is_present, is_unknown, is_served = sums.copy_flags(batch, windows.numbers)
+        is_unknown |= _members_of_open_ends(batch)
+        has_known_copy = count_true(is_present & is_served) > 0
+        is_holder = np.where(has_known_copy[:, None], is_present & is_served, is_unknown & is_served)
+        is_joint = (count_true(is_holder) > 1) & (count_true(is_holder & ~is_requested[batch.bookies]) == 0)
+        holder_numbers = np.sort(np.where(is_holder, batch.bookies, NO_BOOKIE)[is_joint], axis=1)
+        for row in np.unique(holder_numbers, axis=0).tolist():
             holder_sets.add(frozenset(windows.numbers.names[number] for number in row if number != NO_BOOKIE))
         if len(holder_sets) > MAX_JOINT_HOLDERS:
             return None
     return sorted(holder_sets, key=sorted)
 
 
-def registered_bookies(run: RunDirectory, listed: bool) -> frozenset[str] | None:
-    """Return the registered bookies of a run. None if no bookie is registered, or not all were ``listed``."""
+def registered_bookies(run: RunDirectory, are_all_listed: bool) -> frozenset[str] | None:
+    """Return the registered bookies of a run. None if there are none, or not all were ``are_all_listed``."""
     rows = run.read("tables/bookies", ["bookie_id", "registered"])
     names: Sequence[str] = rows.filter(rows["registered"].is_valid())["bookie_id"].to_pylist()
-    return frozenset(names) if listed and names else None
+    return frozenset(names) if are_all_listed and names else None
 
 
-def find_exposures(run: RunDirectory, listed: bool) -> tuple[BookieExposure, ...]:
-    """Return each bookie of a run that alone has, or may have, some data. One pass over the run's ledgers.
+def find_exposures(run: RunDirectory, are_all_listed: bool) -> tuple[BookieExposure, ...]:
+    """Return the bookies of a run on which any data depends alone. One pass over the run's ledgers.
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.
-        listed: Whether all registrations were seen.
+        are_all_listed: Whether all registrations were seen.
 
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    sums = ExposureSums(registered_bookies(run, listed))
+    sums = ExposureSums(registered_bookies(run, are_all_listed))
     windows = RunWindows(
-        run, merge=False, segment_filter=lambda segments: sums.concerns(segments, windows.numbers)
+        run, merge=False, segment_filter=lambda segments: sums.may_have_exposure(segments, windows.numbers)
     )
     for batch in windows:
         sums.add(batch, windows.numbers)

@@ -19,14 +19,14 @@ from auditor.model.adherence import first_of_each
 from auditor.model.placement import Level, Locations
 from auditor.model.simulation import Amount, Bounds, DomainSet, Failure, LevelLoss, NearLoss, Outcome
 from auditor.runs.directory import RunDirectory
-from auditor.simulate.domains import NO_DOMAIN, UNPLACED, Domains, SetSums, grown
+from auditor.simulate.domains import NO_DOMAIN, UNKNOWN_DOMAIN, Domains, SetSums, pad_sums
 from auditor.simulate.loss import (
     BYTES,
     ENTRIES,
     LEDGERS,
     VIEWS,
-    Fate,
     SilentBookies,
+    WindowOutcome,
     domain_sets,
     each_domain,
     tally,
@@ -46,7 +46,7 @@ from auditor.simulate.windows import (
 )
 
 SETS_SHOWN = 10
-_SEED_SETS = 200
+_SEED_SET_COUNT = 200
 """Number of heaviest sets from which larger sets grow."""
 _MAX_SETS = 1 << 18
 """Largest number of sets of three or more domains for which all losses are computed, which takes seconds."""
@@ -99,36 +99,36 @@ def worst_sets(sums: SetSums, size: int, max_sets: int = SETS_SHOWN, max_pairs: 
         sets = np.array([*combinations(range(sums.domains), size)], np.int64).reshape(-1, size)
         losses = sums.losses(sets)
         worst_rows = np.lexsort((-losses[:, 0], -losses[:, 1]))[:max_sets]
-        weighed = [loss(sums, row) for row in sets[worst_rows].tolist()]
-        return WorstSets(_losing_sets(weighed, max_sets), True, int((losses[:, 0] > 0).sum()))
+        weighed_sets = [loss(sums, row) for row in sets[worst_rows].tolist()]
+        return WorstSets(_select_losing_sets(weighed_sets, max_sets), True, int((losses[:, 0] > 0).sum()))
     rows = sums.sets()
     totals = _add_single_domains(sums, rows)
     heaviest_rows = np.lexsort((np.arange(len(rows)), -totals[:, 0], -totals[:, 1]))[
-        : max(_SEED_SETS, max_sets)
+        : max(_SEED_SET_COUNT, max_sets)
     ]
-    worst_singles = [single_set.members[0] for single_set in _single_domain_sets(sums)[: max_sets + size]]
+    worst_singles = [domain_set.members[0] for domain_set in _single_domain_sets(sums)[: max_sets + size]]
     candidates = {
         frozenset(members) for members in combinations(worst_singles, min(size, len(worst_singles)))
     }
     candidates |= {frozenset(domain for domain in row if domain >= 0) for row in rows[heaviest_rows].tolist()}
     grown_sets = {_grow_set(sums, rows, members, size, worst_singles) for members in candidates}
     return WorstSets(
-        _losing_sets([loss(sums, members) for members in grown_sets], max_sets),
+        _select_losing_sets([loss(sums, members) for members in grown_sets], max_sets),
         size <= 2,
-        losing_sets(sums, size),
+        count_losing_sets(sums, size),
     )
 
 
-def _losing_sets(weighed: list[WeighedSet], max_sets: int) -> tuple[WeighedSet, ...]:
+def _select_losing_sets(weighed_sets: list[WeighedSet], max_sets: int) -> tuple[WeighedSet, ...]:
     return tuple(
         sorted(
-            (domain_set for domain_set in weighed if domain_set.entries),
+            (domain_set for domain_set in weighed_sets if domain_set.entries),
             key=lambda domain_set: domain_set.rank,
         )[:max_sets]
     )
 
 
-def losing_sets(sums: SetSums, size: int) -> int | None:
+def count_losing_sets(sums: SetSums, size: int) -> int | None:
     """Return the number of sets of one or two domains that lose an entry. None for a larger ``size``."""
     rows = sums.sets()
     single_domains = rows[(rows >= 0).sum(axis=1) == 1, 0] if size <= 2 else None
@@ -138,22 +138,22 @@ def losing_sets(sums: SetSums, size: int) -> int | None:
     return int(is_other_pair.sum()) + comb(sums.domains, 2) - comb(sums.domains - len(single_domains), 2)
 
 
-def matrix(sums: SetSums, max_sets: int) -> tuple[list[int], list[list[int]]]:
+def pair_loss_matrix(sums: SetSums, max_sets: int) -> tuple[list[int], list[list[int]]]:
     """Return the domains with the largest loss, alone or in pairs, and the bytes lost by each pair.
 
     The bytes are a matrix, with a row and a column for each of these domains.
     """
-    weight = np.zeros(sums.domains + 1, np.int64)
+    domain_bytes = np.zeros(sums.domains + 1, np.int64)
     rows = sums.sets()
     for place in range(rows.shape[1]):
-        np.add.at(weight, rows[:, place], sums.sums[:, 1])
-    most = np.argsort(-weight[:-1], kind="stable")[:max_sets].tolist()
-    return most, [[loss(sums, frozenset([first, second])).bytes for second in most] for first in most]
+        np.add.at(domain_bytes, rows[:, place], sums.sums[:, 1])
+    domains = np.argsort(-domain_bytes[:-1], kind="stable")[:max_sets].tolist()
+    return domains, [[loss(sums, frozenset([row, column])).bytes for column in domains] for row in domains]
 
 
 def _single_domain_sets(sums: SetSums) -> list[WeighedSet]:
     return sorted(
-        (loss(sums, frozenset([domain])) for domain in range(sums.domains)), key=lambda weighed: weighed.rank
+        (loss(sums, frozenset([domain])) for domain in range(sums.domains)), key=lambda ranked: ranked.rank
     )
 
 
@@ -162,36 +162,36 @@ def _add_single_domains(sums: SetSums, rows: Longs) -> Longs:
 
     For pairs that is the whole loss.
     """
-    is_single = (rows >= 0).sum(axis=1) == 1
+    is_single_domain = (rows >= 0).sum(axis=1) == 1
     domain_sums = np.zeros((sums.domains + 1, 2), np.int64)
-    domain_sums[rows[is_single, 0]] = sums.sums[is_single]
-    totals: Longs = sums.sums + np.where(is_single[:, None], 0, domain_sums[rows].sum(axis=1))
+    domain_sums[rows[is_single_domain, 0]] = sums.sums[is_single_domain]
+    totals: Longs = sums.sums + np.where(is_single_domain[:, None], 0, domain_sums[rows].sum(axis=1))
     return totals
 
 
 def _grow_set(
-    sums: SetSums, rows: Longs, members: frozenset[int], size: int, singles: list[int]
+    sums: SetSums, rows: Longs, members: frozenset[int], size: int, single_domains: list[int]
 ) -> frozenset[int]:
     """Return a set grown to ``size``, each time by the domain that adds most loss."""
     while len(members) < min(size, sums.domains):
         set_rows = rows[np.isin(rows, list(members)).any(axis=1)]
-        neighbours = {domain for domain in np.unique(set_rows).tolist() if domain >= 0} | {*singles}
+        neighbours = {domain for domain in np.unique(set_rows).tolist() if domain >= 0} | {*single_domains}
         candidates = sorted(neighbours - members or set(range(sums.domains)) - members)
         losses = sums.losses(np.array([sorted(members | {domain}) for domain in candidates]))
         members |= {candidates[np.lexsort((-losses[:, 0], -losses[:, 1]))[0]]}
     return members
 
 
-NAMES_SHOWN = 20
+MAX_NAMED_DOMAINS = 20
 """Largest number of domains that are named because their failure alone loses an entry."""
 
 
 def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = ()) -> tuple[NearLoss, ...]:
     """Return the data that is one failure from loss, by bookie and, if locations are known, by rack.
 
-    One pass over the run's ledgers. An unknown copy on a bookie in ``down`` does not count as a possible
-    loss, because the table ``reachability`` counts the copy. Windows are made for few ledgers only: those
-    with a copy that may be missing, and those whose ensembles have two adjacent bookies in one domain.
+    One pass over the run's ledgers. An unknown copy on a bookie in ``down`` makes no possible loss,
+    because reachability counts the copy. Windows are made for few ledgers only: those with a copy that may be
+    missing, and those whose ensembles have two adjacent bookies in one domain.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -199,27 +199,27 @@ def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = (
     levels = (Level.BOOKIE, Level.RACK) if locations.known else (Level.BOOKIE,)
     domains: list[Domains] = []
 
-    def may_be_near(segments: SegmentColumns) -> Bools:
+    def find_near_candidates(segments: SegmentColumns) -> Bools:
         """Flag ledgers that may have a window in one domain: Qw is 1, or two adjacent bookies share it."""
         candidates = segments.any_of_ledger(segments.write_quorum == 1)
         for level_domains in domains:
             domain_of = level_domains.of(windows.numbers)
-            has_near_neighbour = (
-                segments.neighbours_alike(domain_of) | (domain_of == UNPLACED)[segments.members]
+            has_neighbour = (
+                segments.flag_equal_neighbours(domain_of) | (domain_of == UNKNOWN_DOMAIN)[segments.members]
             )
-            candidates |= segments.any_of_members(has_near_neighbour)
+            candidates |= segments.any_of_members(has_neighbour)
         return candidates
 
-    windows = RunWindows(run, merge=False, segment_filter=may_be_near)
+    windows = RunWindows(run, merge=False, segment_filter=find_near_candidates)
     domains += [Domains(level, locations, windows.numbers.names) for level in levels]
-    sums = [NearSums(level_domains, down) for level_domains in domains]
-    for part in windows:
+    sums = [NearLossSums(level_domains, down) for level_domains in domains]
+    for window_batch in windows:
         for near_sums in sums:
-            near_sums.add(part, windows.numbers)
+            near_sums.add(window_batch, windows.numbers)
     return tuple(level_sums.result() for level_sums in sums)
 
 
-class NearSums:
+class NearLossSums:
     """Sums of a pass over the windows, for one level.
 
     ``distance`` counts ledgers by the smallest number of domains whose failure loses an entry.
@@ -243,56 +243,56 @@ class NearSums:
 
     def result(self) -> NearLoss:
         """Return the amounts of data that are one failure from loss."""
-        heaviest = np.lexsort((-self._bytes_of[:, 1], -self._bytes_of[:, 0]))
-        names = [self._domains.names[place] for place in heaviest.tolist() if self._bytes_of[place, 1]]
+        order = np.lexsort((-self._bytes_of[:, 1], -self._bytes_of[:, 0]))
+        names = [self._domains.names[column] for column in order.tolist() if self._bytes_of[column, 1]]
         return NearLoss(
             str(self._domains.level),
             Amount(*map(int, self._near_counts)),
             len(names),
-            tuple(names[:NAMES_SHOWN]),
+            tuple(names[:MAX_NAMED_DOMAINS]),
             self._possibly_near_count,
         )
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
         """Add windows. All windows of a ledger must be in the same call."""
-        domain = self._domains.of(numbers)
-        self._bytes_of = grown(self._bytes_of, len(self._domains.names), axis=0)
+        domain_of = self._domains.of(numbers)
+        self._bytes_of = pad_sums(self._bytes_of, len(self._domains.names), axis=0)
         closed = windows.take(~windows.open_end)
-        places = domain[closed.bookies].astype(np.int64)
-        places[closed.copies == MISSING] = NO_DOMAIN
-        unplaced = count_true(places == UNPLACED)
+        domains = domain_of[closed.bookies].astype(np.int64)
+        domains[closed.copies == MISSING] = NO_DOMAIN
+        unknown_counts = count_true(domains == UNKNOWN_DOMAIN)
         # At best each unplaced bookie is a domain of its own, and unknown copies are there.
-        min_distances = _count_domains(places) + unplaced
+        min_distances = _count_domains(domains) + unknown_counts
         single_rows = np.flatnonzero(min_distances == 1)
         # The only copies left lie in the one domain that is known of them.
-        lone_domains = places[single_rows].max(axis=1, initial=NO_DOMAIN)
-        is_placed = lone_domains >= 0
-        np.add.at(self._bytes_of[:, 0], lone_domains[is_placed], closed.bytes[single_rows[is_placed]])
-        np.add.at(self._bytes_of[:, 1], lone_domains[is_placed], closed.entries[single_rows[is_placed]])
+        only_domains = domains[single_rows].max(axis=1, initial=NO_DOMAIN)
+        is_placed = only_domains >= 0
+        np.add.at(self._bytes_of[:, 0], only_domains[is_placed], closed.bytes[single_rows[is_placed]])
+        np.add.at(self._bytes_of[:, 1], only_domains[is_placed], closed.entries[single_rows[is_placed]])
         is_down = np.array([*(name in self._down for name in numbers.names), False])
-        places[(closed.copies == UNKNOWN) & ~is_down[closed.bookies]] = NO_DOMAIN
-        has_copy = any_true(places != NO_DOMAIN)
-        max_distances = np.maximum(_count_domains(places), has_copy)
-        nearest = np.full(len(windows.times), -1, np.int64)
-        least_at_worst = nearest.copy()
-        for fewest, distances in ((nearest, min_distances), (least_at_worst, max_distances)):
-            fewest[closed.ledger] = np.iinfo(np.int64).max
-            np.minimum.at(fewest, closed.ledger, distances)
+        domains[(closed.copies == UNKNOWN) & ~is_down[closed.bookies]] = NO_DOMAIN
+        has_copy = any_true(domains != NO_DOMAIN)
+        max_distances = np.maximum(_count_domains(domains), has_copy)
+        least_distances = np.full(len(windows.times), -1, np.int64)
+        most_distances = least_distances.copy()
+        for min_distance, distances in ((least_distances, min_distances), (most_distances, max_distances)):
+            min_distance[closed.ledger] = np.iinfo(np.int64).max
+            np.minimum.at(min_distance, closed.ledger, distances)
         is_near = closed.any_of_ledger(min_distances == 1)
-        for distance in distinct_values(nearest[nearest >= 0]).tolist():
-            self._distance_counts[distance] += int(windows.times[nearest == distance].sum())
+        for distance in distinct_values(least_distances[least_distances >= 0]).tolist():
+            self._distance_counts[distance] += int(windows.times[least_distances == distance].sum())
         self._near_counts += [
             int(windows.times[is_near].sum()),
             int(closed.entries[min_distances == 1].sum()),
             int(closed.bytes[min_distances == 1].sum()),
         ]
-        is_possibly_near = closed.any_of_ledger((max_distances <= 1) & (min_distances > 1))
-        self._possibly_near_count += int(windows.times[is_possibly_near & ~is_near].sum())
+        may_be_near = closed.any_of_ledger((max_distances <= 1) & (min_distances > 1))
+        self._possibly_near_count += int(windows.times[may_be_near & ~is_near].sum())
 
 
-def _count_domains(places: Longs) -> Longs:
+def _count_domains(domains: Longs) -> Longs:
     """Return the number of different domains in each row, without unknown ones."""
-    return count_true(first_of_each(np.sort(places, axis=1)))
+    return count_true(first_of_each(np.sort(domains, axis=1)))
 
 
 def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
@@ -316,30 +316,30 @@ class LevelSums:
     def __init__(self, level: Level, locations: Locations, bookies: list[str], set_size: int = 2) -> None:
         self.domains = Domains(level, locations, bookies)
         self.set_size = set_size
-        self._outcome_sums = np.zeros((len(VIEWS), 0, len(Fate), 3), np.int64)
-        self._near_sums = NearSums(self.domains)
+        self._outcome_sums = np.zeros((len(VIEWS), 0, len(WindowOutcome), 3), np.int64)
+        self._near_sums = NearLossSums(self.domains)
         self._sets_by_view: dict[bool, SetSums] = {}
 
     def add(self, windows: Windows, numbers: BookieNumbers, cluster: SilentBookies) -> None:
         """Add windows. All windows of a ledger must be in the same call."""
-        domain = self.domains.of(numbers)
-        count = len(self.domains.names)
-        rows, window_losses, group = each_domain(windows, domain)
-        self._outcome_sums = grown(self._outcome_sums, count, axis=1)
-        self._outcome_sums += tally(rows, window_losses, group, count, cluster)
+        domain_of = self.domains.of(numbers)
+        domain_count = len(self.domains.names)
+        rows, effect, failed_domains = each_domain(windows, domain_of)
+        self._outcome_sums = pad_sums(self._outcome_sums, domain_count, axis=1)
+        self._outcome_sums += tally(rows, effect, failed_domains, domain_count, cluster)
         self._near_sums.add(windows, numbers)
         is_lacking = any_true(windows.copies == MISSING)
         # What lacks nothing is today as it was promised.
-        for is_part, day_flags in (
+        for is_in_part, today_flags in (
             (~is_lacking, (False, True)),
             (is_lacking, (False,)),
             (is_lacking, (True,)),
         ):
-            part = windows.take(is_part)
-            rows_of_sets, members = domain_sets(part, domain, day_flags[0], self.set_size)
-            for is_today in day_flags:
-                sets = self._sets_by_view.setdefault(is_today, SetSums(self.set_size, max(count, 1)))
-                sets.add(members, part.entries[rows_of_sets], part.bytes[rows_of_sets])
+            part = windows.take(is_in_part)
+            window_rows, members = domain_sets(part, domain_of, today_flags[0], self.set_size)
+            for is_today in today_flags:
+                sets = self._sets_by_view.setdefault(is_today, SetSums(self.set_size, max(domain_count, 1)))
+                sets.add(members, part.entries[window_rows], part.bytes[window_rows])
 
     def result(self, bookies: list[str]) -> LevelLoss:
         """Return the losses of the level, once all windows have been added."""
@@ -365,36 +365,36 @@ class LevelSums:
             self._near_sums.distance,
             self._near_sums.result(),
             self.set_size,
-            tuple(self._domain_set(weighed, guaranteed_sets) for weighed in worst.sets),
+            tuple(self._domain_set(weighed_set, guaranteed_sets) for weighed_set in worst.sets),
             worst.proved,
             worst.losing,
             comb(len(names), self.set_size),
         )
 
-    def _domain_set(self, weighed: WeighedSet, guaranteed_sets: SetSums) -> DomainSet:
-        acked = loss(guaranteed_sets, weighed.members)
-        names = tuple(self.domains.names[member] for member in weighed.members)
-        return DomainSet(names, acked.entries, acked.bytes, weighed.entries, weighed.bytes)
+    def _domain_set(self, loss_set: WeighedSet, guaranteed_sets: SetSums) -> DomainSet:
+        guaranteed = loss(guaranteed_sets, loss_set.members)
+        names = tuple(self.domains.names[member] for member in loss_set.members)
+        return DomainSet(names, guaranteed.entries, guaranteed.bytes, loss_set.entries, loss_set.bytes)
 
 
 def bounds_of(sums: Longs) -> tuple[Bounds, Bounds]:
     """Return the bounds of the loss by metadata and by index, from sums with the axes view, fate and unit."""
-    guaranteed, possible_guaranteed, current, possible_current = map(_outcome, sums)
+    guaranteed, possible_guaranteed, current, possible_current = map(_make_outcome, sums)
     return Bounds(guaranteed, possible_guaranteed), Bounds(current, possible_current)
 
 
-def _outcome(sums: Longs) -> Outcome:
+def _make_outcome(sums: Longs) -> Outcome:
     lost_sums, below_ack_sums, below_write_sums = (
-        Amount(*(int(sums[window_outcome, unit]) for unit in (LEDGERS, ENTRIES, BYTES)))
-        for window_outcome in (Fate.LOST, Fate.BELOW_ACK_QUORUM, Fate.BELOW_WRITE_QUORUM)
+        Amount(*(int(sums[outcome, unit]) for unit in (LEDGERS, ENTRIES, BYTES)))
+        for outcome in (WindowOutcome.LOST, WindowOutcome.BELOW_ACK_QUORUM, WindowOutcome.BELOW_WRITE_QUORUM)
     )
-    return Outcome(lost_sums, below_ack_sums, below_write_sums, int(sums[Fate.OPEN_END, LEDGERS]))
+    return Outcome(lost_sums, below_ack_sums, below_write_sums, int(sums[WindowOutcome.OPEN_END, LEDGERS]))
 
 
 def _severity(bounds: Bounds) -> tuple[int, ...]:
     """Return a sort key that puts the worst failures first: by loss, unrecoverable ledgers, and quorums."""
-    certain, possible = bounds.sure, bounds.possible
+    certain_loss, possible_loss = bounds.sure, bounds.possible
     return (
-        -certain.lost.bytes, -certain.lost.entries, -certain.unrecoverable, -possible.lost.bytes,
-        -certain.below_ack.bytes, -certain.below_write.bytes,
+        -certain_loss.lost.bytes, -certain_loss.lost.entries, -certain_loss.unrecoverable,
+        -possible_loss.lost.bytes, -certain_loss.below_ack.bytes, -certain_loss.below_write.bytes,
     )  # fmt: skip

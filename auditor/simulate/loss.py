@@ -37,7 +37,7 @@ from auditor.simulate.windows import (
 )
 
 
-class Fate(IntEnum):
+class WindowOutcome(IntEnum):
     """Outcomes of a failure for a window, the worst last.
 
     OPEN_END is for open ends that recovery could not close.
@@ -75,7 +75,7 @@ class SilentBookies:
 
 
 @dataclass(frozen=True)
-class Blow:
+class FailureEffect:
     """Copies that a failure takes, as flags of the shape (windows, widest write quorum).
 
     ``sure`` are certainly taken. ``possible`` may be taken, and includes ``sure``.
@@ -84,17 +84,17 @@ class Blow:
     sure: Bools
     possible: Bools
 
-    def take(self, rows: NDArray[np.intp]) -> Blow:
+    def take(self, rows: NDArray[np.intp]) -> FailureEffect:
         """Return the copies of the windows in ``rows``."""
-        return Blow(self.sure[rows], self.possible[rows])
+        return FailureEffect(self.sure[rows], self.possible[rows])
 
 
 @dataclass(frozen=True)
 class FateBounds:
-    """The best and worst possible `Fate` of each window.
+    """The best and worst possible `WindowOutcome` of each window.
 
-    ``mildest`` is the best fate if the failure takes a copy that exists. ``mildest`` differs from ``best`` if
-    every copy that the failure takes may have been lost before.
+    ``mildest`` is the best fate if the failure takes a copy that exists. It differs from ``best`` if every
+    copy that the failure takes may have been lost before.
     """
 
     best: NDArray[np.int8]
@@ -106,90 +106,94 @@ class FateBounds:
         """Return the bounds of the windows in ``rows``."""
         return FateBounds(self.best[rows], self.mildest[rows], self.worst[rows], self.ack_quorum[rows])
 
-    def may_be(self, outcome: Fate) -> Bools:
+    def may_be(self, outcome: WindowOutcome) -> Bools:
         """Return which windows may have a fate. All numbers of copies between the bounds are possible."""
         is_between: Bools = (self.mildest <= outcome) & (outcome <= self.worst)
         # Where Qa is 1, an entry below it is lost.
-        return is_between & (self.ack_quorum > 1) if outcome == Fate.BELOW_ACK_QUORUM else is_between
+        return is_between & (self.ack_quorum > 1) if outcome == WindowOutcome.BELOW_ACK_QUORUM else is_between
 
 
 def tally(
-    windows: Windows, loss_of_windows: Blow, group: Longs, groups: int, cluster: SilentBookies
+    windows: Windows, effect: FailureEffect, group: Longs, group_count: int, silent: SilentBookies
 ) -> Longs:
     """Return sums by view, group, fate and unit: an array of the shape (4, groups, 5, 3).
 
     ``group`` has the group of each window, such as the domain that fails.
     """
-    sums = np.zeros((len(VIEWS), groups, len(Fate), 3), np.int64)
-    is_special = _is_special(windows, loss_of_windows)
-    plain_rows = np.flatnonzero(~is_special)
-    _add_certain(sums[0], windows.take(plain_rows), loss_of_windows.sure[plain_rows], group[plain_rows])
+    sums = np.zeros((len(VIEWS), group_count, len(WindowOutcome), 3), np.int64)
+    has_uncertain_copies = _has_uncertain_copies(windows, effect)
+    plain_rows = np.flatnonzero(~has_uncertain_copies)
+    _add_certain(sums[0], windows.take(plain_rows), effect.sure[plain_rows], group[plain_rows])
     sums[1:] = sums[0]
-    rows = np.flatnonzero(is_special)
-    windows, loss_of_windows, group = windows.take(rows), loss_of_windows.take(rows), group[rows]
-    for number, copies in enumerate(COPY_VIEWS):
-        outcome_bounds = fate_bounds(windows, loss_of_windows, cluster, copies)
-        _add_outcomes(sums[2 * number : 2 * number + 2], windows, outcome_bounds, group)
+    rows = np.flatnonzero(has_uncertain_copies)
+    windows, effect, group = (windows.take(rows), effect.take(rows), group[rows])
+    for view_number, copies in enumerate(COPY_VIEWS):
+        outcome_bounds = fate_bounds(windows, effect, silent, copies)
+        _add_outcomes(sums[2 * view_number : 2 * view_number + 2], windows, outcome_bounds, group)
     return sums
 
 
-def _is_special(windows: Windows, loss_of_windows: Blow) -> Bools:
+def _has_uncertain_copies(windows: Windows, effect: FailureEffect) -> Bools:
     """Flag windows of ledgers that have an open end, or a missing, unknown or possibly taken copy.
 
     For all other windows, the views are equal.
     """
-    is_uncertain = (
-        any_true((windows.copies != PRESENT) | (loss_of_windows.sure != loss_of_windows.possible))
-        | windows.open_end
-    )
+    is_uncertain = any_true((windows.copies != PRESENT) | (effect.sure != effect.possible)) | windows.open_end
     return windows.any_of_ledger(is_uncertain)[windows.ledger]
 
 
-def fate_bounds(windows: Windows, loss_of_windows: Blow, cluster: SilentBookies, copies: str) -> FateBounds:
+def fate_bounds(windows: Windows, effect: FailureEffect, silent: SilentBookies, copies: str) -> FateBounds:
     """Return the best and worst fate of each window. ``copies`` is one of `COPY_VIEWS`."""
     is_today = copies == "today"
-    member = windows.bookies != NO_BOOKIE
-    missing = (windows.copies == MISSING) if is_today else np.zeros_like(member)
-    unknown = (windows.copies == UNKNOWN) if is_today else missing
+    is_member = windows.bookies != NO_BOOKIE
+    is_missing = (windows.copies == MISSING) if is_today else np.zeros_like(is_member)
+    is_unknown = (windows.copies == UNKNOWN) if is_today else is_missing
     # An unknown copy that the failure takes may have been lost before: then it takes nothing.
-    harmed = any_true(loss_of_windows.sure & ~missing & ~unknown)
+    takes_known_copy = any_true(effect.sure & ~is_missing & ~is_unknown)
     has_certain_loss, has_possible_loss = (
-        any_true(loss_of_windows.sure & ~missing),
-        any_true(loss_of_windows.possible & ~missing),
+        any_true(effect.sure & ~is_missing),
+        any_true(effect.possible & ~is_missing),
     )
-    most_left = windows.write_quorum - count_true((loss_of_windows.sure | missing) & member)
+    max_copies_left = windows.write_quorum - count_true((effect.sure | is_missing) & is_member)
     # Of a window that only a bookie of unknown place is taken from, that bookie is.
-    most_left = most_left - ~has_certain_loss
-    least_left = windows.write_quorum - count_true((loss_of_windows.possible | missing | unknown) & member)
-    best_outcomes, worst_outcomes = _count_outcomes(windows, most_left), _count_outcomes(windows, least_left)
-    least_outcomes = np.where(harmed, best_outcomes, Fate.WHOLE).astype(np.int8)
-    worst_outcomes = np.where(has_possible_loss, worst_outcomes, Fate.WHOLE).astype(np.int8)
+    max_copies_left = max_copies_left - ~has_certain_loss
+    min_copies_left = windows.write_quorum - count_true(
+        (effect.possible | is_missing | is_unknown) & is_member
+    )
+    mildest, worst_outcomes = (
+        _count_outcomes(windows, max_copies_left),
+        _count_outcomes(windows, min_copies_left),
+    )
+    best_outcomes = np.where(takes_known_copy, mildest, WindowOutcome.WHOLE).astype(np.int8)
+    worst_outcomes = np.where(has_possible_loss, worst_outcomes, WindowOutcome.WHOLE).astype(np.int8)
     has_down_member, may_have_down_member = (
-        (cluster.down[windows.bookies], cluster.down_possible[windows.bookies])
+        (silent.down[windows.bookies], silent.down_possible[windows.bookies])
         if is_today
-        else (missing,) * 2
+        else (is_missing,) * 2
     )
     is_open_end = windows.open_end
-    least_outcomes[is_open_end] = _open_end_outcomes(windows, loss_of_windows.sure, has_down_member)
-    best_outcomes[is_open_end] = Fate.OPEN_END
-    worst_outcomes[is_open_end] = _open_end_outcomes(windows, loss_of_windows.possible, may_have_down_member)
-    return FateBounds(least_outcomes, best_outcomes, worst_outcomes, windows.ack_quorum)
+    best_outcomes[is_open_end] = _open_end_outcomes(windows, effect.sure, has_down_member)
+    mildest[is_open_end] = WindowOutcome.OPEN_END
+    worst_outcomes[is_open_end] = _open_end_outcomes(windows, effect.possible, may_have_down_member)
+    return FateBounds(best_outcomes, mildest, worst_outcomes, windows.ack_quorum)
 
 
 def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
     """Return the fate of each window from the number of its copies left."""
     return np.select(
         [copies_left <= 0, copies_left < windows.ack_quorum],
-        [Fate.LOST, Fate.BELOW_ACK_QUORUM],
-        Fate.BELOW_WRITE_QUORUM,
+        [WindowOutcome.LOST, WindowOutcome.BELOW_ACK_QUORUM],
+        WindowOutcome.BELOW_WRITE_QUORUM,
     ).astype(np.int8)
 
 
 def _open_end_outcomes(windows: Windows, is_taken: Bools, is_down: Bools) -> NDArray[np.int8]:
     """Return fates of open ends: OPEN_END if the failure takes a bookie, and recovery then fails."""
     silent_count = count_true((is_taken | is_down) & (windows.bookies != NO_BOOKIE))
-    is_uncovered = any_true(is_taken) & (silent_count >= windows.ack_quorum)
-    return np.where(is_uncovered, Fate.OPEN_END, Fate.WHOLE).astype(np.int8)[windows.open_end]
+    has_no_ack_quorum = any_true(is_taken) & (silent_count >= windows.ack_quorum)
+    return np.where(has_no_ack_quorum, WindowOutcome.OPEN_END, WindowOutcome.WHOLE).astype(np.int8)[
+        windows.open_end
+    ]
 
 
 def _add_certain(sums: Longs, windows: Windows, is_taken: Bools, group: Longs) -> None:
@@ -198,110 +202,127 @@ def _add_certain(sums: Longs, windows: Windows, is_taken: Bools, group: Longs) -
     Most windows of a large cluster are of this kind. `_add_outcomes` gives the same result, but takes four
     times as long.
     """
-    harmed = np.flatnonzero(any_true(is_taken))
-    windows, group = windows.take(harmed), group[harmed]
-    open_outcomes = _count_outcomes(windows, windows.write_quorum - count_true(is_taken[harmed]))
-    np.add.at(sums[:, :, ENTRIES], (group, open_outcomes), windows.entries)
-    np.add.at(sums[:, :, BYTES], (group, open_outcomes), windows.bytes)
+    harmed_rows = np.flatnonzero(any_true(is_taken))
+    windows, group = windows.take(harmed_rows), group[harmed_rows]
+    window_outcomes = _count_outcomes(windows, windows.write_quorum - count_true(is_taken[harmed_rows]))
+    np.add.at(sums[:, :, ENTRIES], (group, window_outcomes), windows.entries)
+    np.add.at(sums[:, :, BYTES], (group, window_outcomes), windows.bytes)
     # Sorted, the last of each pair of ledger and group has its worst fate.
-    key = np.sort((windows.ledger * len(sums) + group) * len(Fate) + open_outcomes)
-    key = key[np.append(key[1:] // len(Fate) != key[:-1] // len(Fate), True)[: len(key)]]
-    pair, worst_outcome = np.divmod(key, len(Fate))
-    ledgers, groups = np.divmod(pair, len(sums))
-    np.add.at(sums[:, :, LEDGERS], (groups, worst_outcome), windows.times[ledgers])
+    keys = np.sort((windows.ledger * len(sums) + group) * len(WindowOutcome) + window_outcomes)
+    keys = keys[
+        np.append(keys[1:] // len(WindowOutcome) != keys[:-1] // len(WindowOutcome), True)[: len(keys)]
+    ]
+    pairs, ledger_outcomes = np.divmod(keys, len(WindowOutcome))
+    ledgers, groups = np.divmod(pairs, len(sums))
+    np.add.at(sums[:, :, LEDGERS], (groups, ledger_outcomes), windows.times[ledgers])
 
 
-_HARMS = (Fate.BELOW_WRITE_QUORUM, Fate.BELOW_ACK_QUORUM, Fate.LOST, Fate.OPEN_END)
+_HARMFUL_OUTCOMES = (
+    WindowOutcome.BELOW_WRITE_QUORUM,
+    WindowOutcome.BELOW_ACK_QUORUM,
+    WindowOutcome.LOST,
+    WindowOutcome.OPEN_END,
+)
 
 
 def _add_outcomes(sums: Longs, windows: Windows, outcome_bounds: FateBounds, group: Longs) -> None:
     """Add windows to ``sums``, an array by (certain and possible, groups, fates, units)."""
-    rows = np.flatnonzero(outcome_bounds.worst != Fate.WHOLE)
-    windows, outcome_bounds, group = windows.take(rows), outcome_bounds.take(rows), group[rows]
+    rows = np.flatnonzero(outcome_bounds.worst != WindowOutcome.WHOLE)
+    windows, outcome_bounds, group = (windows.take(rows), outcome_bounds.take(rows), group[rows])
     certain_sums, possible_sums = sums
-    for part in (np.flatnonzero(~windows.open_end), np.flatnonzero(windows.open_end)):
-        part_windows, part_bounds, part_groups = windows.take(part), outcome_bounds.take(part), group[part]
-        key, pair = np.unique(part_windows.ledger * len(certain_sums) + part_groups, return_inverse=True)
-        ledgers, groups = np.divmod(key, len(certain_sums))
-        best_outcomes, worst_outcomes = np.zeros(len(key), np.int8), np.zeros(len(key), np.int8)
-        np.maximum.at(best_outcomes, pair, part_bounds.best)
-        np.maximum.at(worst_outcomes, pair, part_bounds.worst)
-        for harm in _HARMS:
-            may_have_harm = part_bounds.may_be(harm)
-            for view, view_rows, ledger_bounds in (
+    for part_rows in (np.flatnonzero(~windows.open_end), np.flatnonzero(windows.open_end)):
+        part_windows, part_bounds, part_groups = (
+            windows.take(part_rows),
+            outcome_bounds.take(part_rows),
+            group[part_rows],
+        )
+        keys, pairs = np.unique(part_windows.ledger * len(certain_sums) + part_groups, return_inverse=True)
+        ledgers, groups = np.divmod(keys, len(certain_sums))
+        best_outcomes, worst_outcomes = (np.zeros(len(keys), np.int8), np.zeros(len(keys), np.int8))
+        np.maximum.at(best_outcomes, pairs, part_bounds.best)
+        np.maximum.at(worst_outcomes, pairs, part_bounds.worst)
+        for outcome in _HARMFUL_OUTCOMES:
+            may_have_harm = part_bounds.may_be(outcome)
+            for view_sums, has_window, has_ledger in (
                 (
                     certain_sums,
-                    (part_bounds.best == harm) & (part_bounds.worst == harm),
-                    (best_outcomes == harm) & (worst_outcomes == harm),
+                    (part_bounds.best == outcome) & (part_bounds.worst == outcome),
+                    (best_outcomes == outcome) & (worst_outcomes == outcome),
                 ),
                 (
                     possible_sums,
                     may_have_harm,
-                    _any_of_group(pair, may_have_harm, len(key)) & (best_outcomes <= harm),
+                    _any_of_group(pairs, may_have_harm, len(keys)) & (best_outcomes <= outcome),
                 ),
             ):
                 for unit, amounts in ((ENTRIES, part_windows.entries), (BYTES, part_windows.bytes)):
-                    np.add.at(view[:, harm, unit], part_groups[view_rows], amounts[view_rows])
+                    np.add.at(view_sums[:, outcome, unit], part_groups[has_window], amounts[has_window])
                 np.add.at(
-                    view[:, harm, LEDGERS], groups[ledger_bounds], part_windows.times[ledgers[ledger_bounds]]
+                    view_sums[:, outcome, LEDGERS],
+                    groups[has_ledger],
+                    part_windows.times[ledgers[has_ledger]],
                 )
 
 
-def _any_of_group(number: NDArray[np.intp], flags: Bools, size: int) -> Bools:
+def _any_of_group(numbers: NDArray[np.intp], flags: Bools, size: int) -> Bools:
     """Return, for each group number below ``size``, whether any row of the group has a flag."""
     has_flag = np.zeros(size, bool)
-    has_flag[number[flags]] = True
+    has_flag[numbers[flags]] = True
     return has_flag
 
 
-def blow_of(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: Bools) -> Blow:
+def failure_effect(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: Bools) -> FailureEffect:
     """Return the copies on bookies that are lost (``is_lost_bookie``), and on bookies that may be lost too.
 
     Both arguments have a flag for each bookie number. The last element stands for no bookie, and is False.
     """
-    return Blow(is_lost_bookie[windows.bookies], (is_lost_bookie | is_possible_bookie)[windows.bookies])
+    return FailureEffect(
+        is_lost_bookie[windows.bookies], (is_lost_bookie | is_possible_bookie)[windows.bookies]
+    )
 
 
-def each_domain(windows: Windows, domain: Longs) -> tuple[Windows, Blow, Longs]:
+def each_domain(windows: Windows, domain_of_bookie: Longs) -> tuple[Windows, FailureEffect, Longs]:
     """Return the failure of every single domain for `tally`: windows, copies taken, and the domain.
 
-    ``domain`` has a domain number for each bookie: -1 for an unknown place, -2 for no bookie. Each window has
-    a row for each known domain that holds one of its copies. A domain that may or may not have a copy gets no
-    row.
+    ``domain_of_bookie`` has a domain number for each bookie: -1 for an unknown place, -2 for no bookie. Each
+    window has a row for each known domain that holds one of its copies. There are no rows for domains that
+    only may hold a copy.
     """
-    places = domain[windows.bookies]
+    places = domain_of_bookie[windows.bookies]
     rows, groups = [], []
-    for place in range(places.shape[1]):
-        seat_domains = places[:, place]
+    for position in range(places.shape[1]):
+        domains_at_position = places[:, position]
         first_rows = np.flatnonzero(
-            (seat_domains >= 0) & ~any_true(places[:, :place] == seat_domains[:, None])
+            (domains_at_position >= 0) & ~any_true(places[:, :position] == domains_at_position[:, None])
         )
         rows.append(first_rows)
-        groups.append(seat_domains[first_rows])
+        groups.append(domains_at_position[first_rows])
     row, group = np.concatenate(rows), np.concatenate(groups)
-    is_certain = places[row] == group[:, None]
-    return windows.take(row), Blow(is_certain, is_certain | (places[row] == -1)), group
+    is_taken = places[row] == group[:, None]
+    return (windows.take(row), FailureEffect(is_taken, is_taken | (places[row] == -1)), group)
 
 
-def domain_sets(windows: Windows, domain: Longs, is_today: bool, max_sets: int) -> tuple[Longs, Longs]:
-    """Return rows of windows whose copies are in at most ``max_sets`` domains, and these domains.
+def domain_sets(
+    windows: Windows, domain_of_bookie: Longs, is_today: bool, max_set_size: int
+) -> tuple[Longs, Longs]:
+    """Return rows of windows whose copies are in at most ``max_set_size`` domains, and these domains.
 
     The domains are in ascending order and filled up with -1. With ``is_today``, missing copies are left out;
     otherwise all copies of the metadata count. Open ends, windows with a copy at an unknown place, and
     windows without any copy are left out.
     """
-    places = domain[windows.bookies].astype(np.int64)
+    places = domain_of_bookie[windows.bookies].astype(np.int64)
     if is_today:
         places[windows.copies == MISSING] = -2
-    is_placed = ~any_true(places == -1) & ~windows.open_end
+    has_known_domains = ~any_true(places == -1) & ~windows.open_end
     sorted_places = np.sort(places, axis=1)
-    is_first = first_of_each(sorted_places)
-    count = count_true(is_first)
-    rows = np.flatnonzero(is_placed & (count > 0) & (count <= max_sets))
-    sets = np.full((len(rows), max_sets), -1, np.int64)
-    row, place = np.nonzero(is_first[rows])
-    rank_in_row = np.cumsum(is_first[rows], axis=1)[row, place] - 1
-    sets[row, rank_in_row] = sorted_places[rows][row, place]
+    is_first_of_domain = first_of_each(sorted_places)
+    domain_counts = count_true(is_first_of_domain)
+    rows = np.flatnonzero(has_known_domains & (domain_counts > 0) & (domain_counts <= max_set_size))
+    sets = np.full((len(rows), max_set_size), -1, np.int64)
+    row, position = np.nonzero(is_first_of_domain[rows])
+    ranks_in_row = np.cumsum(is_first_of_domain[rows], axis=1)[row, position] - 1
+    sets[row, ranks_in_row] = sorted_places[rows][row, position]
     return rows, sets
 
 
@@ -310,20 +331,20 @@ _SUM_COLUMNS = ("ledgers", "entries", "bytes", "unrecoverable", "offloaded")
 _Totals = defaultdict[str, Longs]
 
 
-def concerned_ledgers(windows: Windows, loss_of_windows: Blow, cluster: SilentBookies) -> Longs:
+def affected_ledgers(windows: Windows, effect: FailureEffect, silent: SilentBookies) -> Longs:
     """Return the ledgers that, by the indexes, certainly lose an entry or are not recoverable.
 
     Each row has scope, id, lost (0 or 1), entries, bytes, unrecoverable (0 or 1).
     """
     assert windows.ids is not None
-    outcomes = fate_bounds(windows, loss_of_windows, cluster, "today").best
+    outcomes = fate_bounds(windows, effect, silent, "today").best
     rows = np.zeros((len(windows.times), 6), np.int64)
     rows[:, :2] = windows.ids
-    is_lost, ledger = outcomes == Fate.LOST, windows.ledger
+    is_lost, ledger = outcomes == WindowOutcome.LOST, windows.ledger
     rows[ledger[is_lost], 2] = 1
     np.add.at(rows[:, 3], ledger[is_lost], windows.entries[is_lost])
     np.add.at(rows[:, 4], ledger[is_lost], windows.bytes[is_lost])
-    rows[ledger[outcomes == Fate.OPEN_END], 5] = 1
+    rows[ledger[outcomes == WindowOutcome.OPEN_END], 5] = 1
     return rows[(rows[:, 2] > 0) | (rows[:, 5] > 0)]
 
 
@@ -361,12 +382,12 @@ def _topic_rows(batch: pa.RecordBatch, rows: Longs, has_owner: Bools) -> list[di
     ids = owned_ledgers["ledger_id"].to_numpy(zero_copy_only=False)
     if not len(rows) or not len(ids):
         return []
-    place = np.minimum(np.searchsorted(rows[:, 1], ids), len(rows) - 1)
-    is_found = rows[place, 1] == ids
-    has_owner[place[is_found]] = True
-    owned_ledgers, place = owned_ledgers.filter(pa.array(is_found)), place[is_found]
-    offloaded = pc.equal(owned_ledgers["offload"], "complete").fill_null(False).cast("int64")
-    sums = [*(pa.array(column) for column in rows[place, 2:].T), offloaded]
+    positions = np.minimum(np.searchsorted(rows[:, 1], ids), len(rows) - 1)
+    is_affected = rows[positions, 1] == ids
+    has_owner[positions[is_affected]] = True
+    owned_ledgers, positions = owned_ledgers.filter(pa.array(is_affected)), positions[is_affected]
+    is_offloaded = pc.equal(owned_ledgers["offload"], "complete").fill_null(False).cast("int64")
+    sums = [*(pa.array(column) for column in rows[positions, 2:].T), is_offloaded]
     table = pa.table([*(owned_ledgers[name] for name in NAME_COLUMNS), *sums], [*NAME_COLUMNS, *_SUM_COLUMNS])
     topic_sums: list[dict[str, Any]] = (
         table.group_by([*NAME_COLUMNS]).aggregate([(name, "sum") for name in _SUM_COLUMNS]).to_pylist()

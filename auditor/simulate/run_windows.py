@@ -35,7 +35,7 @@ from auditor.simulate.windows import (
     Longs,
     SegmentColumns,
     Windows,
-    merged,
+    merge_equal_ledgers,
     segment_columns,
     windows_of,
     with_bytes,
@@ -44,7 +44,7 @@ from auditor.simulate.writes import IsolationNumbers
 from auditor.tables.judge_replicas import Groups, groups_of
 
 
-class CopiesToday:
+class CopyStates:
     """The copies that are missing or unknown, for all ledgers of a run. A copy takes some 50 bytes.
 
     ``seen_bookies`` have an index or an answer that was read. All copies on other bookies are unknown. With
@@ -56,8 +56,8 @@ class CopiesToday:
         self.seen_bookies = _seen_bookies(run)
         self._states_kept = (MISSING,) if missing_only else (MISSING, UNKNOWN)
         self._numbers = numbers
-        parts = list(self._read_exceptions(run))
-        ids, bookies, states, counts, groups = zip(*parts, strict=True) if parts else ([],) * 5
+        batches = list(self._read_exceptions(run))
+        ids, bookies, states, counts, groups = zip(*batches, strict=True) if batches else ([],) * 5
         self._ids = np.concatenate([np.zeros((0, 2), np.int64), *ids])
         self._bookies = np.concatenate([np.zeros(0, np.int32), *bookies])
         self._states = np.concatenate([np.zeros(0, np.int8), *states])
@@ -71,41 +71,46 @@ class CopiesToday:
 
     def of(self, windows: Windows) -> Windows:
         """Return the windows with the state of their copies. Some windows are cut into pieces."""
-        blank = np.array([*(name not in self.seen_bookies for name in self._numbers.names), False])
-        copies = np.where(blank[windows.bookies], np.int8(UNKNOWN), windows.copies)
-        ledger, pair = self._window_pairs(windows)
+        is_unseen = np.array([*(name not in self.seen_bookies for name in self._numbers.names), False])
+        copies = np.where(is_unseen[windows.bookies], np.int8(UNKNOWN), windows.copies)
+        ledger, exceptions = self._window_pairs(windows)
         first_windows, end_windows = (
             np.searchsorted(windows.ledger, ledger, search_side) for search_side in ("left", "right")
         )
-        row, pair = _range_positions(first_windows, end_windows), np.repeat(pair, end_windows - first_windows)
-        is_concerned = windows.bookies[row] == self._bookies[pair, None]
-        row, pair, is_concerned = (
-            row[is_concerned.any(axis=1)],
-            pair[is_concerned.any(axis=1)],
-            is_concerned[is_concerned.any(axis=1)],
+        row, exceptions = (
+            _range_positions(first_windows, end_windows),
+            np.repeat(exceptions, end_windows - first_windows),
+        )
+        is_on_bookie = windows.bookies[row] == self._bookies[exceptions, None]
+        row, exceptions, is_on_bookie = (
+            row[is_on_bookie.any(axis=1)],
+            exceptions[is_on_bookie.any(axis=1)],
+            is_on_bookie[is_on_bookie.any(axis=1)],
         )
         entry_counts = np.zeros(len(self._bookies), np.int64)
-        np.add.at(entry_counts, pair, windows.entries[row])
-        is_whole_window = (entry_counts == self._counts)[pair] | (self._counts < 0)[pair]
+        np.add.at(entry_counts, exceptions, windows.entries[row])
+        is_whole_window = (entry_counts == self._counts)[exceptions] | (self._counts < 0)[exceptions]
         is_whole_window &= ~windows.open_end[row]
-        hit_rows, concerned_places = np.nonzero(is_concerned & is_whole_window[:, None])
-        copies[row[hit_rows], concerned_places] = np.maximum(
-            copies[row[hit_rows], concerned_places], self._states[pair[hit_rows]]
+        exception_rows, positions = np.nonzero(is_on_bookie & is_whole_window[:, None])
+        copies[row[exception_rows], positions] = np.maximum(
+            copies[row[exception_rows], positions], self._states[exceptions[exception_rows]]
         )
         windows = replace(windows, copies=copies)
-        part = ~is_whole_window & ~windows.open_end[row]
+        is_partial = ~is_whole_window & ~windows.open_end[row]
         return (
-            self._split_windows(windows, row[part], pair[part], is_concerned[part]) if part.any() else windows
+            self._split_windows(windows, row[is_partial], exceptions[is_partial], is_on_bookie[is_partial])
+            if is_partial.any()
+            else windows
         )
 
-    def in_doubt(self, segments: SegmentColumns) -> Bools:
+    def flag_uncertain_ledgers(self, segments: SegmentColumns) -> Bools:
         """Return which ledgers have a missing or unknown copy. Open ends are not considered."""
-        blank = np.array([name not in self.seen_bookies for name in self._numbers.names], bool)
-        has_doubt = segments.any_of_members(blank[segments.members])
+        is_unseen = np.array([name not in self.seen_bookies for name in self._numbers.names], bool)
+        is_uncertain = segments.any_of_members(is_unseen[segments.members])
         for scope, (ids, _) in self._order_by_scope.items():
-            place = np.minimum(np.searchsorted(ids, segments.ids[:, 1]), len(ids) - 1)
-            has_doubt |= (segments.ids[:, 0] == scope) & (ids[place] == segments.ids[:, 1])
-        return has_doubt
+            id_positions = np.minimum(np.searchsorted(ids, segments.ids[:, 1]), len(ids) - 1)
+            is_uncertain |= (segments.ids[:, 0] == scope) & (ids[id_positions] == segments.ids[:, 1])
+        return is_uncertain
 
     def _window_pairs(self, windows: Windows) -> tuple[Longs, Longs]:
         """Return the missing and unknown copies of the windows' ledgers.
@@ -125,47 +130,45 @@ class CopiesToday:
             exceptions.append(order[_range_positions(first_windows, end_windows)])
         return np.concatenate(ledgers), np.concatenate(exceptions)
 
-    def _split_windows(self, windows: Windows, row: Longs, pair: Longs, is_concerned: Bools) -> Windows:
+    def _split_windows(self, windows: Windows, row: Longs, exceptions: Longs, is_on_bookie: Bools) -> Windows:
         """Return the windows; a window with a partly missing copy is cut into pieces.
 
         Each piece has the entries that the same bookies lack.
         """
-        entries_lacking: dict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
-        for window, pair_number, is_concerned_place in zip(
-            row.tolist(), pair.tolist(), is_concerned, strict=True
+        exceptions_by_window: dict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
+        for window, exception_number, is_position_of_bookie in zip(
+            row.tolist(), exceptions.tolist(), is_on_bookie, strict=True
         ):
-            for concerned_places in np.flatnonzero(is_concerned_place).tolist():
-                entries_lacking[window].append(
-                    (concerned_places, int(self._states[pair_number]), self._groups[pair_number].as_py())
+            for positions in np.flatnonzero(is_position_of_bookie).tolist():
+                exceptions_by_window[window].append(
+                    (positions, int(self._states[exception_number]), self._groups[exception_number].as_py())
                 )
-        rows, entries, states = [], [], []
+        piece_rows, piece_entries, piece_states = [], [], []
         bounds = windows.bounds
         assert bounds is not None
-        for window, sets in entries_lacking.items():
-            first, last, size = map(int, bounds[window])
+        for window, window_exceptions in exceptions_by_window.items():
+            first, last, ensemble_size = map(int, bounds[window])
             window_pieces = _range_pieces(
                 first,
                 last,
                 int(windows.residue[window]),
-                size,
-                tuple(missing_entries[2] for missing_entries in sets),
+                ensemble_size,
+                tuple(missing_entries[2] for missing_entries in window_exceptions),
             )
-            for missing_places, count in window_pieces:
-                rows.append(window)
-                entries.append(count)
+            for lacking_flags, count in window_pieces:
+                piece_rows.append(window)
+                piece_entries.append(count)
                 copies = windows.copies[window].copy()
-                for (concerned_places, state, _), is_lacking in zip(sets, missing_places, strict=True):
-                    copies[concerned_places] = (
-                        max(copies[concerned_places], state) if is_lacking else copies[concerned_places]
-                    )
-                states.append(copies)
+                for (positions, state, _), is_lacking in zip(window_exceptions, lacking_flags, strict=True):
+                    copies[positions] = max(copies[positions], state) if is_lacking else copies[positions]
+                piece_states.append(copies)
         piece_windows = replace(
-            windows.take(np.array(rows, np.intp)),
-            entries=np.array(entries, np.int64),
-            copies=np.array(states, np.int8),
+            windows.take(np.array(piece_rows, np.intp)),
+            entries=np.array(piece_entries, np.int64),
+            copies=np.array(piece_states, np.int8),
         )
         is_whole = np.ones(len(windows), bool)
-        is_whole[list(entries_lacking)] = False
+        is_whole[list(exceptions_by_window)] = False
         whole_windows = windows.take(is_whole)
         merged_windows = replace(
             whole_windows,
@@ -188,13 +191,13 @@ class CopiesToday:
             has_doubts = pc.greater(pc.list_value_length(batch["doubts"]), 0).fill_null(False)
             for state in self._states_kept:
                 name = "missing" if state == MISSING else "unknown"
-                parent = pc.list_parent_indices(batch[name]).to_numpy()
+                parent_rows = pc.list_parent_indices(batch[name]).to_numpy()
                 copies = batch[name].flatten()
                 numbers = self._numbers.of(copies.field("bookie_id"))
                 states = np.full(len(copies), state, np.int8)
                 is_exception = np.ones(len(copies), bool)
                 if state == MISSING:
-                    states[has_doubts.to_numpy(zero_copy_only=False)[parent]] = UNKNOWN
+                    states[has_doubts.to_numpy(zero_copy_only=False)[parent_rows]] = UNKNOWN
                     groups, counts = copies.field("groups"), copies.field("count").to_numpy()
                 else:
                     groups, counts = pa.nulls(len(copies), pa.binary()), np.full(len(copies), -1)
@@ -207,7 +210,7 @@ class CopiesToday:
                     )
                     is_exception = ~is_unread.to_numpy(zero_copy_only=False)
                 yield (
-                    ids[parent][is_exception], numbers[is_exception], states[is_exception],
+                    ids[parent_rows][is_exception], numbers[is_exception], states[is_exception],
                     counts[is_exception], groups.filter(pa.array(is_exception)),
                 )  # fmt: skip
 
@@ -230,18 +233,18 @@ def _seen_bookies(run: RunDirectory) -> frozenset[str]:
 
 def _range_positions(first_windows: Longs, end_windows: Longs) -> Longs:
     """Return the numbers of all ranges, range after range; ``end_windows`` are not included."""
-    length = end_windows - first_windows
-    numbers: Longs = np.arange(int(length.sum())) + np.repeat(
-        first_windows - np.cumsum(length) + length, length
+    range_lengths = end_windows - first_windows
+    numbers: Longs = np.arange(int(range_lengths.sum())) + np.repeat(
+        first_windows - np.cumsum(range_lengths) + range_lengths, range_lengths
     )
     return numbers
 
 
 @lru_cache(maxsize=4096)
 def _range_pieces(
-    first: int, last: int, residue: int, ensemble: int, entries_lacking: tuple[bytes, ...]
+    first: int, last: int, residue: int, ensemble: int, packed_groups: tuple[bytes, ...]
 ) -> tuple[tuple[tuple[bool, ...], int], ...]:
-    """Cut the entries of a window by the sets in ``entries_lacking``, and count the entries of each piece.
+    """Cut the entries of a window by the sets in ``packed_groups``, and count the entries of each piece.
 
     The flags of a piece say which of the sets contain its entries.
 
@@ -249,25 +252,25 @@ def _range_pieces(
     >>> _range_pieces(0, 9, 0, 3, (lacks,))
     (((True,), 1), ((False,), 3))
     """
-    cells: list[tuple[tuple[bool, ...], Groups]] = [((), _entry_groups(first, last, residue, ensemble))]
-    for value in entries_lacking:
-        missing_groups = groups_of(value)
-        split = []
-        for missing_places, entries in cells:
-            split.append(((*missing_places, True), coverage.intersection(entries, missing_groups)))
-            split.append(((*missing_places, False), coverage.difference(entries, missing_groups)))
-        cells = [(lacks, entries) for lacks, entries in split if len(entries)]
-    return tuple((lacks, coverage.count(entries)) for lacks, entries in cells)
+    pieces: list[tuple[tuple[bool, ...], Groups]] = [((), _entry_groups(first, last, residue, ensemble))]
+    for group_bytes in packed_groups:
+        missing_groups = groups_of(group_bytes)
+        split_pieces = []
+        for missing_places, entries in pieces:
+            split_pieces.append(((*missing_places, True), coverage.intersection(entries, missing_groups)))
+            split_pieces.append(((*missing_places, False), coverage.difference(entries, missing_groups)))
+        pieces = [(lacking_flags, entries) for lacking_flags, entries in split_pieces if len(entries)]
+    return tuple((lacking_flags, coverage.count(entries)) for lacking_flags, entries in pieces)
 
 
 def _entry_groups(first: int, last: int, residue: int, ensemble: int) -> Groups:
     if residue < 0:
-        runs = [(first, first, last - first + 1, 0)]
+        entry_runs = [(first, first, last - first + 1, 0)]
     else:
-        start = first + (residue - first) % ensemble
-        end = last - (last - residue) % ensemble
-        runs = [(start, end, 1, ensemble if end > start else 0)]
-    return groups_of(fold(GroupBatch.of([runs])).tobytes())
+        first_in_class = first + (residue - first) % ensemble
+        last_in_class = last - (last - residue) % ensemble
+        entry_runs = [(first_in_class, last_in_class, 1, ensemble if last_in_class > first_in_class else 0)]
+    return groups_of(fold(GroupBatch.of([entry_runs])).tobytes())
 
 
 MERGED_WINDOWS = 1 << 18
@@ -275,7 +278,7 @@ MERGED_WINDOWS = 1 << 18
 
 
 @dataclass
-class LedgersRead:
+class LedgerCounts:
     """Counts of a pass over the ledgers of a run. The windows of ``undecided`` ledgers are unknown.
 
     ``shapes`` counts ledgers by ensemble size, write quorum, ack quorum, whether open, and isolation number.
@@ -293,16 +296,16 @@ def decided_ledgers(
     """Yield batches of decided ledgers: their metadata gives the bookies that should hold each entry.
 
     With each batch it yields the number of undecided ledgers that were left out. Every ledger that the store
-    lists is in a batch or in this number. Other znodes, and parts of the tree that could not be listed, are
-    in neither. They may hide ledgers, whose ids the run's report has (`RunFacts.in_doubt`). ``extra_columns``
+    lists is in a batch or in this number. Other znodes and unlisted parts of the tree are not. The run's
+    report has the ids of ledgers that these may hide (`RunFacts.in_doubt`). ``extra_columns``
     are columns besides `COLUMNS`.
     """
-    listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
-    for batch in run.batches("tables/ledgers", [*WINDOW_COLUMNS, *extra_columns], listed):
-        rows, undecided_count = batch.num_rows, batch["undecidable"].fill_null(True)
-        if pc.any(undecided_count).as_py():
-            batch = batch.filter(pc.invert(undecided_count))
-        yield batch, rows - batch.num_rows
+    is_listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
+    for batch in run.batches("tables/ledgers", [*WINDOW_COLUMNS, *extra_columns], is_listed):
+        row_count, is_undecidable = batch.num_rows, batch["undecidable"].fill_null(True)
+        if pc.any(is_undecidable).as_py():
+            batch = batch.filter(pc.invert(is_undecidable))
+        yield batch, row_count - batch.num_rows
 
 
 class RunWindows:
@@ -325,20 +328,20 @@ class RunWindows:
         isolation: IsolationNumbers | None = None,
     ) -> None:
         self.run = run
-        self.read = LedgersRead()
+        self.read = LedgerCounts()
         self.numbers = BookieNumbers(_member_names(run))
         self._merge, self._segment_filter, self._isolation = merge, segment_filter, isolation
-        self._copies = CopiesToday(run, self.numbers)
+        self._copies = CopyStates(run, self.numbers)
 
     @property
-    def unread(self) -> tuple[str, ...]:
+    def unread_bookies(self) -> tuple[str, ...]:
         """Return the bookies from which nothing was read."""
         return tuple(sorted(name for name in self.numbers.names if name not in self._copies.seen_bookies))
 
     def __iter__(self) -> Iterator[Windows]:
-        self.read = LedgersRead()
+        self.read = LedgerCounts()
         pending_windows: list[Windows] = []
-        for windows in self._each_batch():
+        for windows in self._iterate_batches():
             pending_windows.append(self._merge_windows(windows))
             if sum(map(len, pending_windows)) < MERGED_WINDOWS:
                 continue
@@ -357,9 +360,9 @@ class RunWindows:
             yield self._merge_windows(Windows.concat(pending_windows))
 
     def _merge_windows(self, windows: Windows) -> Windows:
-        return merged(windows) if self._merge else windows
+        return merge_equal_ledgers(windows) if self._merge else windows
 
-    def _each_batch(self) -> Iterator[Windows]:
+    def _iterate_batches(self) -> Iterator[Windows]:
         for batch, undecided_count in decided_ledgers(
             self.run, self._isolation.columns if self._isolation else ()
         ):
@@ -367,7 +370,7 @@ class RunWindows:
             if self._segment_filter is not None:
                 segments = segment_columns(batch, self.numbers)
                 batch = batch.filter(
-                    pa.array(self._copies.in_doubt(segments) | self._segment_filter(segments))
+                    pa.array(self._copies.flag_uncertain_ledgers(segments) | self._segment_filter(segments))
                 )
             windows = self._copies.of(windows_of(batch, self.numbers))
             length = batch["length"].fill_null(0).to_numpy(zero_copy_only=False)
@@ -376,15 +379,15 @@ class RunWindows:
     def _count_batch(self, decided_batch: pa.RecordBatch, undecided_count: int) -> None:
         self.read.ledgers += decided_batch.num_rows + undecided_count
         self.read.undecided += undecided_count
-        closed = pc.equal(decided_batch["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
-        self.read.not_closed += decided_batch.num_rows - (pc.sum(closed).as_py() or 0)
+        is_closed = pc.equal(decided_batch["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
+        self.read.not_closed += decided_batch.num_rows - (pc.sum(is_closed).as_py() or 0)
         names = ["ensemble_size", "write_quorum", "ack_quorum"]
         isolation = (
             self._isolation.of(decided_batch) if self._isolation else np.zeros(len(decided_batch), np.int64)
         )
-        columns = [*(decided_batch[name] for name in names), closed, pa.array(isolation)]
-        kinds = pa.table(columns, [*names, "closed", "isolation"])
-        for row in kinds.group_by(kinds.column_names).aggregate([([], "count_all")]).to_pylist():
+        columns = [*(decided_batch[name] for name in names), is_closed, pa.array(isolation)]
+        shape_rows = pa.table(columns, [*names, "closed", "isolation"])
+        for row in shape_rows.group_by(shape_rows.column_names).aggregate([([], "count_all")]).to_pylist():
             quorums = (row["ensemble_size"], row["write_quorum"], row["ack_quorum"])
             shape = (*quorums, not row["closed"], row["isolation"])
             self.read.shapes[shape] += row["count_all"]

@@ -26,15 +26,15 @@ from auditor.model.simulation import (
 from auditor.model.states import TAKES_WRITES
 from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.balance import LoadSums
-from auditor.simulate.domains import MTTF_DAYS, MTTR_HOURS, CopysetSums, Domains, SetSums, members_of
-from auditor.simulate.levels import LevelSums, bounds_of, levels_of, matrix
+from auditor.simulate.domains import MTTF_DAYS, MTTR_HOURS, CopysetSums, Domains, SetSums, flag_domain_members
+from auditor.simulate.levels import LevelSums, bounds_of, levels_of, pair_loss_matrix
 from auditor.simulate.loss import (
     VIEWS,
-    Fate,
     SilentBookies,
-    blow_of,
-    concerned_ledgers,
+    WindowOutcome,
+    affected_ledgers,
     domain_sets,
+    failure_effect,
     owner_losses,
     tally,
 )
@@ -45,15 +45,15 @@ from auditor.simulate.writes import IsolationNumbers, write_answers
 LEDGERS_SHOWN = 20
 """Largest number of ledgers, of namespaces and of topics in the result for a failure."""
 
-FATES = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
+FATE_BY_LOSS = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
 """Words for a ledger, by two flags (0 or 1): it loses an entry, and it cannot be recovered."""
 
-MATRIX_SHOWN = 24
+MAX_MATRIX_DOMAINS = 24
 """Largest number of domains in a matrix. It has those with the largest loss."""
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedRun:
     """A run with the locations and registrations of its bookies."""
 
     run: RunReader
@@ -63,19 +63,19 @@ class Placed:
     isolation: IsolationNumbers
 
     @classmethod
-    def of(cls, run: RunReader, locations: Locations | None = None) -> Placed:
+    def of(cls, run: RunReader, locations: Locations | None = None) -> PlacedRun:
         """Read locations and registrations of a run. ``locations`` replace those of the run if given."""
-        settings, own_settings = load_placement(run)
+        settings, recorded_locations = load_placement(run)
         rows = run.table("bookies", ["bookie_id", "registered"]).to_pylist()
         modes = {row["bookie_id"]: row["registered"] for row in rows}
-        places = own_settings if locations is None else locations
-        return cls(run, settings, places, modes, IsolationNumbers(run, settings, places))
+        run_locations = recorded_locations if locations is None else locations
+        return cls(run, settings, run_locations, modes, IsolationNumbers(run, settings, run_locations))
 
     def windows(self, merge: bool = True) -> RunWindows:
         """Return the windows of the run's ledgers (`auditor.simulate.windows`)."""
         return RunWindows(self.run.directory, merge, isolation=self.isolation)
 
-    def cluster(self, windows: RunWindows) -> SilentBookies:
+    def silent_bookies(self, windows: RunWindows) -> SilentBookies:
         """Return the bookies that do not answer.
 
         If no bookie is registered, the run may have read a dump of a stopped cluster. No bookie then counts
@@ -84,16 +84,16 @@ class Placed:
         names = windows.numbers.names
         is_unregistered = np.array([*(self.registered.get(name) is None for name in names), False])
         return SilentBookies(
-            is_unregistered if self.known else np.zeros_like(is_unregistered), is_unregistered
+            is_unregistered if self.has_registrations else np.zeros_like(is_unregistered), is_unregistered
         )
 
     @property
-    def said(self) -> tuple[str, str, str | None]:
+    def policy_and_origins(self) -> tuple[str, str, str | None]:
         """Return the policy, its origin, and the origin of the locations."""
         return str(self.settings.policy), self.settings.origin, self.locations.origin
 
     @property
-    def known(self) -> bool:
+    def has_registrations(self) -> bool:
         """Return whether any bookie is registered."""
         return any(self.registered.values())
 
@@ -115,10 +115,10 @@ class Placed:
             windows.read.undecided,
             len(self.run.report.run.gaps),
             self.run.report.run.in_doubt,
-            windows.unread,
+            windows.unread_bookies,
             tuple(sorted(name for name in names if self.locations.path(name) is None)),
             windows.read.not_closed,
-            self.known,
+            self.has_registrations,
         )
 
 
@@ -135,22 +135,22 @@ def simulate_all(
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    placed = Placed.of(run, locations)
+    placed = PlacedRun.of(run, locations)
     windows = placed.windows()
     names = windows.numbers.names
     levels = levels_of(placed.locations, names)
     sums = [LevelSums(level, placed.locations, names) for level in levels]
     copysets, loads = CopysetSums(len(names)), LoadSums()
-    for part in windows:
-        cluster = placed.cluster(windows)
+    for window_batch in windows:
+        silent_bookies = placed.silent_bookies(windows)
         for level in sums:
-            level.add(part, windows.numbers, cluster)
-        copysets.add(part, windows.numbers)
-        loads.add(part, windows.numbers)
+            level.add(window_batch, windows.numbers, silent_bookies)
+        copysets.add(window_batch, windows.numbers)
+        loads.add(window_batch, windows.numbers)
     names = windows.numbers.names
     return Simulation(
         run.path,
-        *placed.said,
+        *placed.policy_and_origins,
         placed.doubts(windows),
         levels=tuple(level.result(names) for level in sums),
         copysets=copysets.result(mttf_days, mttr_hours),
@@ -193,17 +193,19 @@ def answer_any(
         UsageError: the run has fewer domains.
         RunError: a table of the run is missing or broken.
     """
-    placed = Placed.of(run, locations)
+    placed = PlacedRun.of(run, locations)
     windows = placed.windows()
     names = windows.numbers.names
     sums = LevelSums(level, placed.locations, names, number)
     if number > len(sums.domains.names):
         domain_count = len(sums.domains.names)
         raise UsageError(f"--any {number} {level}: the run has only {domain_count} of them")
-    for part in windows:
-        sums.add(part, windows.numbers, placed.cluster(windows))
+    for window_batch in windows:
+        sums.add(window_batch, windows.numbers, placed.silent_bookies(windows))
     level_loss = sums.result(names)
-    simulation = Simulation(run.path, *placed.said, placed.doubts(windows), levels=(level_loss,))
+    simulation = Simulation(
+        run.path, *placed.policy_and_origins, placed.doubts(windows), levels=(level_loss,)
+    )
     if not level_loss.sets:
         return simulation, None
     worst_failure = answer_failure(run, [(level, level_loss.sets[0].names)], locations)
@@ -221,77 +223,77 @@ def failure_matrix(run: RunReader) -> FailureMatrix:
     level = Level.RACK if locations.known else Level.BOOKIE
     domains = Domains(level, locations, windows.numbers.names)
     sums = SetSums(2, max(len(domains.names), 1))
-    for part in windows:
-        rows, sets = domain_sets(part, domains.of(windows.numbers), True, 2)
-        sums.add(sets, part.entries[rows], part.bytes[rows])
-    heaviest_domains, bytes = matrix(sums, MATRIX_SHOWN) if domains.names else ([], [])
+    for window_batch in windows:
+        rows, sets = domain_sets(window_batch, domains.of(windows.numbers), True, 2)
+        sums.add(sets, window_batch.entries[rows], window_batch.bytes[rows])
+    heaviest_domains, loss_matrix = pair_loss_matrix(sums, MAX_MATRIX_DOMAINS) if domains.names else ([], [])
     names = tuple(domains.names[number] for number in heaviest_domains)
-    return FailureMatrix(str(level), names, tuple(map(tuple, bytes)), len(domains.names) - len(names))
+    return FailureMatrix(str(level), names, tuple(map(tuple, loss_matrix)), len(domains.names) - len(names))
 
 
 def simulate_failure(
-    run: RunReader, lost: Sequence[tuple[Level, Sequence[str]]], locations: Locations | None = None
+    run: RunReader, failed_domains: Sequence[tuple[Level, Sequence[str]]], locations: Locations | None = None
 ) -> Simulation:
-    """Return the losses if all domains in ``lost`` fail together.
+    """Return the losses if all domains in ``failed_domains`` fail together.
 
     Raises: the errors of `answer_failure`.
     """
-    return answer_failure(run, lost, locations).simulation
+    return answer_failure(run, failed_domains, locations).simulation
 
 
 def answer_failure(
-    run: RunReader, lost: Sequence[tuple[Level, Sequence[str]]], locations: Locations | None = None
+    run: RunReader, failed_domains: Sequence[tuple[Level, Sequence[str]]], locations: Locations | None = None
 ) -> FailureAnswer:
-    """Return the losses if all domains in ``lost`` fail together, with every ledger and owner.
+    """Return the losses if all domains in ``failed_domains`` fail together, with every ledger and owner.
 
     Raises:
         UsageError: there is no such domain.
         RunError: a table of the run is missing or broken.
     """
-    placed = Placed.of(run, locations)
+    placed = PlacedRun.of(run, locations)
     windows = placed.windows(merge=False)
-    failing_domains = [Domains(level, placed.locations, windows.numbers.names) for level, _ in lost]
+    failing_domains = [Domains(level, placed.locations, windows.numbers.names) for level, _ in failed_domains]
     failing_numbers = [
-        domains.named(names) for domains, (_, names) in zip(failing_domains, lost, strict=True)
+        domains.named(names) for domains, (_, names) in zip(failing_domains, failed_domains, strict=True)
     ]
 
     def lost_bookies() -> tuple[Bools, Bools]:
         """Return two flags per bookie number: whether it is certainly lost, and whether it may be."""
-        domain_masks = [
-            members_of(names, domains, windows.numbers)
+        member_flags = [
+            flag_domain_members(names, domains, windows.numbers)
             for names, domains in zip(failing_numbers, failing_domains, strict=True)
         ]
-        is_down = np.logical_or.reduce([is_member for is_member, _ in domain_masks])
-        return is_down, np.logical_or.reduce([is_possible for _, is_possible in domain_masks]) & ~is_down
+        is_down = np.logical_or.reduce([is_member for is_member, _ in member_flags])
+        return is_down, np.logical_or.reduce([is_possible for _, is_possible in member_flags]) & ~is_down
 
-    sums = np.zeros((len(VIEWS), 1, len(Fate), 3), np.int64)
-    concerned_batches: list[Longs] = []
-    for part in windows:
-        cluster = placed.cluster(windows)
-        window_losses = blow_of(part, *lost_bookies())
-        sums += tally(part, window_losses, np.zeros(len(part), np.int64), 1, cluster)
-        concerned_batches.append(concerned_ledgers(part, window_losses, cluster))
+    sums = np.zeros((len(VIEWS), 1, len(WindowOutcome), 3), np.int64)
+    affected_batches: list[Longs] = []
+    for window_batch in windows:
+        silent_bookies = placed.silent_bookies(windows)
+        effect = failure_effect(window_batch, *lost_bookies())
+        sums += tally(window_batch, effect, np.zeros(len(window_batch), np.int64), 1, silent_bookies)
+        affected_batches.append(affected_ledgers(window_batch, effect, silent_bookies))
     is_surely_lost, _ = lost_bookies()
-    lost_names = [
+    lost_bookie_names = [
         name for name, is_lost in zip(windows.numbers.names, is_surely_lost[:-1], strict=True) if is_lost
     ]
-    rows = np.concatenate([np.zeros((0, 6), np.int64), *concerned_batches])
+    rows = np.concatenate([np.zeros((0, 6), np.int64), *affected_batches])
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     namespaces, topics = owner_losses(run, rows) or (None, None)
     simulation = Simulation(
         run.path,
-        *placed.said,
+        *placed.policy_and_origins,
         placed.doubts(windows),
         failure=Failure(
-            ", ".join(dict.fromkeys(str(level) for level, _ in lost)),
+            ", ".join(dict.fromkeys(str(level) for level, _ in failed_domains)),
             tuple(chain.from_iterable(failing_numbers)),
-            len(lost_names),
+            len(lost_bookie_names),
             *bounds_of(sums[:, 0]),
         ),
-        writes=_write_answers(placed, windows, lost_names),
+        writes=_write_answers(placed, windows, lost_bookie_names),
         ledgers=tuple(
-            Concerned(str(scope), str(ledger), FATES[is_lost, unrecoverable], entries, bytes)
-            for scope, ledger, is_lost, entries, bytes, unrecoverable in rows[:LEDGERS_SHOWN].tolist()
+            Concerned(str(scope), str(ledger), FATE_BY_LOSS[is_lost, unrecoverable], entries, loss_matrix)
+            for scope, ledger, is_lost, entries, loss_matrix, unrecoverable in rows[:LEDGERS_SHOWN].tolist()
         ),
         ledgers_concerned=len(rows),
         namespaces=None if namespaces is None else tuple(namespaces[:LEDGERS_SHOWN]),
@@ -302,8 +304,10 @@ def answer_failure(
     return FailureAnswer(simulation, rows, namespaces, topics)
 
 
-def _write_answers(placed: Placed, windows: RunWindows, lost: Sequence[str]) -> tuple[WriteAnswer, ...]:
-    writable = placed.writable(lost)
+def _write_answers(
+    placed: PlacedRun, windows: RunWindows, lost_bookies: Sequence[str]
+) -> tuple[WriteAnswer, ...]:
+    writable = placed.writable(lost_bookies)
     return write_answers(
-        windows.read.shapes, placed.isolation.kinds, writable, placed.settings, placed.locations
+        windows.read.shapes, placed.isolation.isolations, writable, placed.settings, placed.locations
     )

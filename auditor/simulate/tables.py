@@ -9,15 +9,15 @@ from auditor.errors import RunUsageError, UsageError
 from auditor.model.simulation import OwnerLoss, Simulation
 from auditor.runs.ledger_topics import topics_of
 from auditor.runs.reader import RunReader
-from auditor.simulate.simulation import FATES, FailureAnswer
+from auditor.simulate.simulation import FATE_BY_LOSS, FailureAnswer
 
-OF_FAILURE = ("ledgers", "topics", "namespaces")
+FAILURE_TABLES = ("ledgers", "topics", "namespaces")
 """Names of the tables of one failure. The first is the default."""
 
-FAILURES = "failures"
+ALL_FAILURES_TABLE = "failures"
 """Name of the table of all single failures."""
 
-TABLES = (*OF_FAILURE, FAILURES)
+TABLES = (*FAILURE_TABLES, ALL_FAILURES_TABLE)
 
 
 def ledgers_table(run: RunReader, answer: FailureAnswer) -> pa.Table:
@@ -26,12 +26,12 @@ def ledgers_table(run: RunReader, answer: FailureAnswer) -> pa.Table:
     The column ``fate`` says whether a ledger loses entries, is unrecoverable, or both.
     """
     rows = answer.ledgers
-    fate_words = [FATES[is_lost, unrecoverable] for is_lost, unrecoverable in rows[:, [2, 5]].tolist()]
+    fates = [FATE_BY_LOSS[is_lost, unrecoverable] for is_lost, unrecoverable in rows[:, [2, 5]].tolist()]
     return pa.table(
         {
             "scope_id": rows[:, 0],
             "ledger_id": rows[:, 1],
-            "fate": pa.array(fate_words, pa.string()),
+            "fate": pa.array(fates, pa.string()),
             "entries": rows[:, 3],
             "bytes": rows[:, 4],
             "topic": topics_of(run, rows[:, :2]),
@@ -48,9 +48,9 @@ def owners_table(owners: Sequence[OwnerLoss] | None) -> pa.Table:
     if owners is None:
         raise RunUsageError("this run read no owners: audit with --owners")
     names = [field.name for field in fields(OwnerLoss)]
-    types = {"name": pa.string()}
+    type_by_column = {"name": pa.string()}
     columns = {
-        name: pa.array([getattr(owner, name) for owner in owners], types.get(name, pa.int64()))
+        name: pa.array([getattr(owner, name) for owner in owners], type_by_column.get(name, pa.int64()))
         for name in names
     }
     return pa.table(columns)
@@ -69,18 +69,18 @@ def failures_table(simulation: Simulation) -> pa.Table:
             "name": failure.names[0],
             "bookies": failure.bookies,
         }
-        for bound_name, outcome in (
+        for column_prefix, outcome in (
             ("", failure.today.sure),
             ("possible_", failure.today.possible),
             ("promised_", failure.promise.sure),
         ):
-            row |= {f"{bound_name}lost_{name}": number for name, number in asdict(outcome.lost).items()}
-            row[f"{bound_name}below_ack_quorum"] = outcome.below_ack.ledgers
-            row[f"{bound_name}below_write_quorum"] = outcome.below_write.ledgers
-            row[f"{bound_name}unrecoverable"] = outcome.unrecoverable
+            row |= {f"{column_prefix}lost_{name}": amount for name, amount in asdict(outcome.lost).items()}
+            row[f"{column_prefix}below_ack_quorum"] = outcome.below_ack.ledgers
+            row[f"{column_prefix}below_write_quorum"] = outcome.below_write.ledgers
+            row[f"{column_prefix}unrecoverable"] = outcome.unrecoverable
         rows.append(row)
     if not rows:
-        raise UsageError(f"--table {FAILURES}: the run knows no bookie")
+        raise UsageError(f"--table {ALL_FAILURES_TABLE}: the run knows no bookie")
     return pa.Table.from_pylist(rows)
 
 
@@ -93,7 +93,7 @@ def simulation_table(
         UsageError: the table is of one failure, but ``answer`` is None.
         RunUsageError: the run read no owners.
     """
-    if name == FAILURES or (name is None and answer is None):
+    if name == ALL_FAILURES_TABLE or (name is None and answer is None):
         return failures_table(simulation)
     if answer is None:
         raise UsageError(f"--table {name}: name a failure with --lose or --any")

@@ -75,7 +75,7 @@ class Windows:
 
     def take(self, rows: NDArray[np.intp] | Bools) -> Windows:
         """Return the windows in ``rows``. All ledgers are kept."""
-        columns = {name: getattr(self, name)[rows] for name in _OF_WINDOWS}
+        columns = {name: getattr(self, name)[rows] for name in _WINDOW_FIELDS}
         return replace(self, bounds=None if self.bounds is None else self.bounds[rows], **columns)
 
     def any_of_ledger(self, flags: Bools) -> Bools:
@@ -86,14 +86,14 @@ class Windows:
     @staticmethod
     def concat(parts: Sequence[Windows]) -> Windows:
         """Concatenate windows. No ledger may be in two parts."""
-        starts = np.cumsum([0, *(len(part.times) for part in parts)])
+        ledger_offsets = np.cumsum([0, *(len(part.times) for part in parts)])
         width = max(part.bookies.shape[1] for part in parts)
         columns = {
             name: np.concatenate([_widen_rows(getattr(part, name), width, name) for part in parts])
-            for name in _OF_WINDOWS
+            for name in _WINDOW_FIELDS
         }
-        shifts = np.repeat(starts[:-1], [len(part) for part in parts])
-        columns["ledger"] = columns["ledger"] + shifts
+        ledger_shifts = np.repeat(ledger_offsets[:-1], [len(part) for part in parts])
+        columns["ledger"] = columns["ledger"] + ledger_shifts
         ids = [part.ids for part in parts if part.ids is not None]
         return Windows(
             **columns,
@@ -103,7 +103,7 @@ class Windows:
         )
 
 
-_OF_WINDOWS = tuple(
+_WINDOW_FIELDS = tuple(
     column.name for column in fields(Windows) if column.name not in ("bounds", "times", "ids")
 )
 
@@ -123,10 +123,10 @@ def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
     [1, 3]
     """
     sorted_values: NDArray[_Number] = np.sort(values)
-    distinct_numbers: NDArray[_Number] = sorted_values[
+    distinct: NDArray[_Number] = sorted_values[
         np.append(True, sorted_values[1:] != sorted_values[:-1])[: len(sorted_values)]
     ]
-    return distinct_numbers
+    return distinct
 
 
 def count_true(rows: Bools) -> Longs:
@@ -173,21 +173,25 @@ class BookieNumbers:
         chunks = names.chunks if isinstance(names, pa.ChunkedArray) else [names]
         number_chunks = [np.zeros(0, np.int32)]
         for chunk in chunks:
-            coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+            encoded_names = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
             numbers = [
-                self._numbers.setdefault(name, len(self._numbers)) for name in coded.dictionary.to_pylist()
+                self._numbers.setdefault(name, len(self._numbers))
+                for name in encoded_names.dictionary.to_pylist()
             ]
-            number_chunks.append(np.array(numbers, np.int32)[coded.indices.to_numpy(zero_copy_only=False)])
+            number_chunks.append(
+                np.array(numbers, np.int32)[encoded_names.indices.to_numpy(zero_copy_only=False)]
+            )
         return np.concatenate(number_chunks)
 
 
-def count_in_class(first: Longs, last: Longs, residue: Longs, ensemble: Longs | int) -> Longs:
-    """Count the entries from ``first`` to ``last`` whose id has this residue modulo the ensemble size.
+def count_in_class(first_entries: Longs, last: Longs, residue: Longs, ensemble: Longs | int) -> Longs:
+    """Count the entries from ``first_entries`` to ``last`` whose id has this residue modulo the ensemble
+    size.
 
     >>> [int(count_in_class(np.int64(5), np.int64(9), np.int64(p), 3)) for p in range(3)]
     [2, 1, 2]
     """
-    counts: Longs = np.maximum((last - residue) // ensemble - (first - 1 - residue) // ensemble, 0)
+    counts: Longs = np.maximum((last - residue) // ensemble - (first_entries - 1 - residue) // ensemble, 0)
     return counts
 
 
@@ -199,11 +203,11 @@ def column_of(ledgers: pa.RecordBatch, name: str, missing: int = 0) -> Longs:
 
 def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentColumns:
     """Return the segments of rows of the table ``ledgers``."""
-    closed = pc.equal(ledgers["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
+    is_closed = pc.equal(ledgers["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
     segments = ledgers["segments"].flatten()
     ensembles = segments.field("ensemble")
     members = numbers.of(ensembles.flatten())
-    owner = np.repeat(
+    ledger_of_segment = np.repeat(
         np.arange(ledgers.num_rows),
         pc.list_value_length(ledgers["segments"]).fill_null(0).to_numpy(zero_copy_only=False),
     )
@@ -211,14 +215,14 @@ def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentC
     return SegmentColumns(
         np.stack([column_of(ledgers, name) for name in LEDGER], axis=1),
         members,
-        owner,
+        ledger_of_segment,
         segments.field("first_entry_id").to_numpy(zero_copy_only=False),
         np.cumsum(sizes) - sizes,
-        closed.to_numpy(zero_copy_only=False)[owner],
-        column_of(ledgers, "last_entry_id", -1)[owner],
-        column_of(ledgers, "ensemble_size")[owner],
-        column_of(ledgers, "write_quorum")[owner],
-        column_of(ledgers, "ack_quorum")[owner],
+        is_closed.to_numpy(zero_copy_only=False)[ledger_of_segment],
+        column_of(ledgers, "last_entry_id", -1)[ledger_of_segment],
+        column_of(ledgers, "ensemble_size")[ledger_of_segment],
+        column_of(ledgers, "write_quorum")[ledger_of_segment],
+        column_of(ledgers, "ack_quorum")[ledger_of_segment],
     )
 
 
@@ -252,21 +256,21 @@ class SegmentColumns:
         rows[np.searchsorted(self.starts, np.flatnonzero(flags), "right") - 1] = True
         return self.any_of_ledger(rows)
 
-    def neighbours_alike(self, value_of: Longs) -> Bools:
-        """Return for each member whether the next member of its ensemble has the same ``value_of``."""
-        values = value_of[self.members]
-        is_alike = np.zeros(len(values), bool)
-        np.equal(values[:-1], values[1:], out=is_alike[:-1])
+    def flag_equal_neighbours(self, value_of_bookie: Longs) -> Bools:
+        """Return for each member whether the next member of its ensemble has the same ``value_of_bookie``."""
+        values = value_of_bookie[self.members]
+        equals_next = np.zeros(len(values), bool)
+        np.equal(values[:-1], values[1:], out=equals_next[:-1])
         last_positions = np.append(self.starts[1:], len(values))[: len(self.starts)] - 1
-        is_alike[last_positions] = values[last_positions] == values[self.starts]
-        return is_alike
+        equals_next[last_positions] = values[last_positions] == values[self.starts]
+        return equals_next
 
     def ends(self) -> tuple[Longs, Bools]:
         """Return the last entry of each segment, and whether the segment is an open end."""
-        final = np.append(self.ledger[1:] != self.ledger[:-1], True)[: len(self.ledger)]
+        is_last_segment = np.append(self.ledger[1:] != self.ledger[:-1], True)[: len(self.ledger)]
         entries_before = np.append(self.first[1:] - 1, 0)[: len(self.first)]
-        last = np.where(final, self.last_entry, entries_before)
-        return np.where(self.closed, np.minimum(last, self.last_entry), last), final & ~self.closed
+        last = np.where(is_last_segment, self.last_entry, entries_before)
+        return np.where(self.closed, np.minimum(last, self.last_entry), last), is_last_segment & ~self.closed
 
 
 def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
@@ -275,36 +279,45 @@ def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
     All copies count as present, and bytes are 0.
     """
     segments = segment_columns(ledgers, numbers)
-    ids, no_numbers = segments.ids, np.zeros(0, np.int64)
+    ids, empty_column = segments.ids, np.zeros(0, np.int64)
     last, open_end = segments.ends()
-    widest = int(segments.write_quorum.max(initial=1))
-    parts = [(no_numbers, np.zeros((0, widest), np.int32), no_numbers, no_numbers)]
+    max_write_quorum = int(segments.write_quorum.max(initial=1))
+    parts = [(empty_column, np.zeros((0, max_write_quorum), np.int32), empty_column, empty_column)]
     for shape in distinct_values(segments.ensemble_size << 32 | segments.write_quorum).tolist():
         size, quorum = shape >> 32, shape & 0xFFFFFFFF
         rows = np.flatnonzero((segments.ensemble_size == size) & (segments.write_quorum == quorum))
         residues = np.arange(size if quorum < size else 1)
-        places = (residues[:, None] + np.arange(quorum)) % size
+        ensemble_positions = (residues[:, None] + np.arange(quorum)) % size
         ensembles = segments.members[segments.starts[rows, None] + np.arange(size)]
-        first, end = segments.first[rows, None], last[rows, None]
+        first_entries, last_entries = segments.first[rows, None], last[rows, None]
         entries = (
-            count_in_class(first, end, residues, size) if quorum < size else np.maximum(end - first + 1, 0)
+            count_in_class(first_entries, last_entries, residues, size)
+            if quorum < size
+            else np.maximum(last_entries - first_entries + 1, 0)
         )
         entries = np.where(open_end[rows, None], 0, entries)
         has_window = (entries > 0) | open_end[rows, None]
         row, residue = np.nonzero(has_window)
-        codes = np.full((len(row), widest), NO_BOOKIE, np.int32)
-        codes[:, :quorum] = ensembles[:, places][row, residue]
+        bookie_rows = np.full((len(row), max_write_quorum), NO_BOOKIE, np.int32)
+        bookie_rows[:, :quorum] = ensembles[:, ensemble_positions][row, residue]
         segment_rows = rows[row]
         parts.append(
-            (segment_rows, codes, entries[row, residue], residue if quorum < size else np.full(len(row), -1))
+            (
+                segment_rows,
+                bookie_rows,
+                entries[row, residue],
+                residue if quorum < size else np.full(len(row), -1),
+            )
         )
-    segment_rows, codes, entries, residue = (np.concatenate(column) for column in zip(*parts, strict=True))
+    segment_rows, bookie_rows, entries, residue = (
+        np.concatenate(column) for column in zip(*parts, strict=True)
+    )
     segment_order = np.lexsort((residue, segment_rows))
     segment_rows = segment_rows[segment_order]
     return Windows(
         ledger=segments.ledger[segment_rows],
-        bookies=codes[segment_order],
-        copies=np.zeros(codes.shape, np.int8),
+        bookies=bookie_rows[segment_order],
+        copies=np.zeros(bookie_rows.shape, np.int8),
         write_quorum=segments.write_quorum[segment_rows],
         ack_quorum=segments.ack_quorum[segment_rows],
         entries=entries[segment_order],
@@ -325,47 +338,47 @@ def with_bytes(windows: Windows, length: Longs) -> Windows:
     The parts add up to the length. ``length`` has one element per ledger. ``bounds`` is None afterwards.
     """
     entries_to_window = np.cumsum(windows.entries)
-    starts = np.append(True, windows.ledger[1:] != windows.ledger[:-1])[: len(windows)]
+    is_ledger_start = np.append(True, windows.ledger[1:] != windows.ledger[:-1])[: len(windows)]
     entries_before = np.zeros(len(windows.times), np.int64)
-    entries_before[windows.ledger[starts]] = (entries_to_window - windows.entries)[starts]
-    total = np.zeros(len(windows.times), np.int64)
-    np.add.at(total, windows.ledger, windows.entries)
-    ledger_entries = np.maximum(total, 1)[windows.ledger]
+    entries_before[windows.ledger[is_ledger_start]] = (entries_to_window - windows.entries)[is_ledger_start]
+    entry_totals = np.zeros(len(windows.times), np.int64)
+    np.add.at(entry_totals, windows.ledger, windows.entries)
+    ledger_entries = np.maximum(entry_totals, 1)[windows.ledger]
     byte_edges = np.rint(
         (entries_to_window - entries_before[windows.ledger]) / ledger_entries * length[windows.ledger]
     ).astype(np.int64)
-    previous = np.append(0, byte_edges[:-1])[: len(byte_edges)]
-    return replace(windows, bytes=byte_edges - np.where(starts, 0, previous), bounds=None)
+    previous_edges = np.append(0, byte_edges[:-1])[: len(byte_edges)]
+    return replace(windows, bytes=byte_edges - np.where(is_ledger_start, 0, previous_edges), bounds=None)
 
 
-def merged(windows: Windows) -> Windows:
+def merge_equal_ledgers(windows: Windows) -> Windows:
     """Merge ledgers with equal windows: same bookies, quorums, copies and open ends.
 
     Entries and bytes are added up window by window. Ids are lost. The time of later steps then depends on the
     number of different ledgers.
     """
-    count = np.bincount(windows.ledger, minlength=len(windows.times))
-    starts = np.cumsum(count) - count
-    codes = np.where(windows.bookies == NO_BOOKIE, NO_BOOKIE, windows.bookies * 4 + windows.copies)
+    window_counts = np.bincount(windows.ledger, minlength=len(windows.times))
+    first_windows = np.cumsum(window_counts) - window_counts
+    copy_codes = np.where(windows.bookies == NO_BOOKIE, NO_BOOKIE, windows.bookies * 4 + windows.copies)
     # Where a segment has one window, the order in its ensemble says nothing.
-    codes = np.where((windows.residue < 0)[:, None], -np.sort(-codes, axis=1), codes)
+    copy_codes = np.where((windows.residue < 0)[:, None], -np.sort(-copy_codes, axis=1), copy_codes)
     quorum_keys = windows.write_quorum * 4096 + windows.ack_quorum * 2 + windows.open_end
-    keys = np.ascontiguousarray(np.column_stack([codes, quorum_keys, windows.residue]).astype(np.int32))
-    parts = []
-    for number in distinct_values(count[count > 0]).tolist():
-        ledgers = np.flatnonzero(count == number)
-        rows = starts[ledgers, None] + np.arange(number)
-        kind, example = distinct_rows(keys[rows].reshape(len(ledgers), -1))
-        kinds = len(example)
-        sums = np.zeros((3, kinds, number), np.int64)
-        np.add.at(sums[0], kind, windows.entries[rows])
-        np.add.at(sums[1], kind, windows.bytes[rows])
-        np.add.at(sums[2], kind, windows.times[ledgers, None])
-        example_codes = codes[rows[example].ravel()]
-        parts.append(
+    keys = np.ascontiguousarray(np.column_stack([copy_codes, quorum_keys, windows.residue]).astype(np.int32))
+    merged_parts = []
+    for window_count in distinct_values(window_counts[window_counts > 0]).tolist():
+        ledgers = np.flatnonzero(window_counts == window_count)
+        rows = first_windows[ledgers, None] + np.arange(window_count)
+        kind_numbers, example_rows = distinct_rows(keys[rows].reshape(len(ledgers), -1))
+        kind_count = len(example_rows)
+        sums = np.zeros((3, kind_count, window_count), np.int64)
+        np.add.at(sums[0], kind_numbers, windows.entries[rows])
+        np.add.at(sums[1], kind_numbers, windows.bytes[rows])
+        np.add.at(sums[2], kind_numbers, windows.times[ledgers, None])
+        example_codes = copy_codes[rows[example_rows].ravel()]
+        merged_parts.append(
             replace(
-                windows.take(rows[example].ravel()),
-                ledger=np.repeat(np.arange(kinds), number),
+                windows.take(rows[example_rows].ravel()),
+                ledger=np.repeat(np.arange(kind_count), window_count),
                 bookies=np.where(example_codes < 0, NO_BOOKIE, example_codes // 4).astype(np.int32),
                 copies=np.where(example_codes < 0, PRESENT, example_codes % 4).astype(np.int8),
                 entries=sums[0].ravel(),
@@ -374,4 +387,4 @@ def merged(windows: Windows) -> Windows:
                 ids=None,
             )
         )
-    return Windows.concat(parts) if parts else replace(windows, ids=None)
+    return Windows.concat(merged_parts) if merged_parts else replace(windows, ids=None)

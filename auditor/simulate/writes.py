@@ -60,30 +60,35 @@ class Isolation:
             return None
         return "groups that cannot be read" if self.groups is None else f"groups {self.groups.words}"
 
-    def outside(self, ensemble_size: int, locations: Locations, bookies: Sequence[str]) -> frozenset[str]:
+    def bookies_outside_groups(
+        self, ensemble_size: int, locations: Locations, bookies: Sequence[str]
+    ) -> frozenset[str]:
         """Return the bookies that an ensemble must not use because of the groups."""
         return outside_groups(ensemble_size, locations, bookies, self.groups)
 
-    def settings(self, configured: PlacementSettings) -> PlacementSettings:
+    def settings(self, cluster_settings: PlacementSettings) -> PlacementSettings:
         """Return the settings by which the ledger is placed: Pulsar's policy if it has groups of its own."""
-        return replace(configured, policy=Policy.RACK) if self.own else configured
+        return replace(cluster_settings, policy=Policy.RACK) if self.own else cluster_settings
 
 
 _UNREADABLE_ISOLATION = Isolation(None, own=True, is_known=False)
 
 
 class IsolationNumbers:
-    """Numbers that stand for isolation groups: indexes in ``kinds``. 0 is for the configured groups.
+    """Numbers that stand for isolation groups: indexes in ``isolations``. 0 is the groups of the
+    configuration.
 
     ``columns`` are the columns of the table ``ledgers`` that are needed to find the groups. They are empty if
     the run's report says that no ledger has groups of its own.
     """
 
     def __init__(self, run: RunReader, settings: PlacementSettings, locations: Locations) -> None:
-        facts = run.report.run.placement
-        self.columns = () if facts is not None and not facts["own_groups"] else (METADATA_COLUMN,)
+        placement_facts = run.report.run.placement
+        self.columns = (
+            () if placement_facts is not None and not placement_facts["own_groups"] else (METADATA_COLUMN,)
+        )
         self._has_groups = any(location_groups.groups for location_groups in locations.of.values())
-        self.kinds = [self._isolation_kind(settings.groups, own=False)]
+        self.isolations = [self._make_isolation(settings.groups, own=False)]
 
     def of(self, ledgers: pa.RecordBatch) -> Longs:
         """Return the number of the isolation groups of each row of the table ``ledgers``."""
@@ -91,33 +96,33 @@ class IsolationNumbers:
             return np.zeros(len(ledgers), np.int64)
         key = pa.scalar(placement_config.KEY)
         values = pc.map_lookup(ledgers[METADATA_COLUMN], query_key=key, occurrence="last").dictionary_encode()
-        numbers = [self._value_number(group_value) for group_value in values.dictionary.to_pylist()]
-        places: Longs = values.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
-        isolation_numbers: Longs = np.array([*numbers, 0], np.int64)[places]
+        numbers = [self._isolation_number(config_value) for config_value in values.dictionary.to_pylist()]
+        number_positions: Longs = values.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
+        isolation_numbers: Longs = np.array([*numbers, 0], np.int64)[number_positions]
         return isolation_numbers
 
-    def _value_number(self, value: bytes) -> int:
-        kind = self._own_isolation(value) or self.kinds[0]
-        if kind not in self.kinds:
-            self.kinds.append(kind)
-        return self.kinds.index(kind)
+    def _isolation_number(self, group_value: bytes) -> int:
+        isolation = self._decode_isolation(group_value) or self.isolations[0]
+        if isolation not in self.isolations:
+            self.isolations.append(isolation)
+        return self.isolations.index(isolation)
 
-    def _own_isolation(self, value: bytes) -> Isolation | None:
+    def _decode_isolation(self, group_value: bytes) -> Isolation | None:
         """Return a ledger's own isolation groups, from its metadata. None if its policy uses none."""
         try:
-            config = placement_config.decode(value)
+            placement = placement_config.decode(group_value)
         except DecodeError:
             return _UNREADABLE_ISOLATION
-        name = config.policy_class.rpartition(".")[2]
+        name = placement.policy_class.rpartition(".")[2]
         if name in ISOLATING:
-            return self._isolation_kind(config.groups, own=True)
+            return self._make_isolation(placement.groups, own=True)
         return None if name in CLASSES else _UNREADABLE_ISOLATION
 
-    def _isolation_kind(self, groups: IsolationGroups | None, *, own: bool) -> Isolation:
+    def _make_isolation(self, groups: IsolationGroups | None, *, own: bool) -> Isolation:
         return Isolation(groups, own, groups is None or SYSTEM_GROUP in groups.primary or self._has_groups)
 
 
-Shape = tuple[int, int, int]
+QuorumShape = tuple[int, int, int]
 
 
 def write_answers(
@@ -132,21 +137,29 @@ def write_answers(
     The keys of ``shapes`` are (E, Qw, Qa, not closed, index in ``isolations``). ``writable`` are the bookies
     that are still writable after the failure.
     """
-    counts: Counter[tuple[Shape, int]] = Counter()
-    for (ensemble, write, ack, still_open, number), ledgers in shapes.items():
-        counts[(ensemble, write, ack), number] += ledgers if still_open else 0
+    open_counts: Counter[tuple[QuorumShape, int]] = Counter()
+    for (ensemble_size, write_quorum, ack_quorum, is_open, isolation_number), ledger_count in shapes.items():
+        open_counts[(ensemble_size, write_quorum, ack_quorum), isolation_number] += (
+            ledger_count if is_open else 0
+        )
     answers = []
-    for (shape, number), ledgers in sorted(counts.items()):
-        isolation = isolations[number]
+    for (shape, isolation_number), ledger_count in sorted(open_counts.items()):
+        isolation = isolations[isolation_number]
         answer, reason = _write_answer(shape, isolation, writable, settings, locations)
-        answers.append(WriteAnswer(*shape, isolation.words, ledgers, answer, reason))
+        answers.append(WriteAnswer(*shape, isolation.words, ledger_count, answer, reason))
     return tuple(answers)
 
 
 def _write_answer(
-    shape: Shape, isolation: Isolation, writable: list[str], settings: PlacementSettings, locations: Locations
+    shape: QuorumShape,
+    isolation: Isolation,
+    writable: list[str],
+    settings: PlacementSettings,
+    locations: Locations,
 ) -> tuple[str, str]:
-    excluded_bookies = isolation.outside(shape[0], locations, writable) if isolation.is_known else frozenset()
+    excluded_bookies = (
+        isolation.bookies_outside_groups(shape[0], locations, writable) if isolation.is_known else frozenset()
+    )
     group_bookies = [name for name in writable if name not in excluded_bookies]
     settings = isolation.settings(settings)
     paths = [locations.path(name) for name in group_bookies]

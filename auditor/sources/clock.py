@@ -52,7 +52,7 @@ class RateLimit:
     def due(self, units: int) -> float:
         """Take ``units`` units, and return the seconds to wait before using them.
 
-        This is for callers that must not sleep here.
+        This is for callers that must not sleep in this call.
 
         >>> RateLimit(100, clock=lambda: 0.0).due(60)
         0.6

@@ -22,8 +22,8 @@ def run_files(path: str) -> tuple[Any, str]:
     pyarrow is imported here, because opening a run is the first step that needs it.
 
     Raises:
-        RunError: there is no such file system, or the URI contains a password: the program shows and stores
-            its paths.
+        RunError: there is no such file system, or the URI contains a password. (The program shows and stores
+            paths.)
         FileSystemError: an object store refuses the request, or has no such bucket.
     """
     import pyarrow as pa
@@ -40,8 +40,8 @@ def run_files(path: str) -> tuple[Any, str]:
             f"{normalized_path}///" if normalized_path.endswith(":") else normalized_path
         )
     except (pa.ArrowException, OSError, ValueError) as error:
-        if (words := service_words(error)) is not None:
-            raise FileSystemError(f"{path}: {words}") from error
+        if (service_text := service_words(error)) is not None:
+            raise FileSystemError(f"{path}: {service_text}") from error
         raise RunUsageError(f"{path}: no file system found: {_not_found_reason(path, error)}") from error
     require_bucket(path, files, base)
     return files, base
@@ -53,7 +53,10 @@ def absolute(path: str) -> str:
 
 
 def require_file(files: Any, path: str) -> None:
-    """Refuse a local path that is not a regular file: pyarrow would open it and wait. Raises OSError."""
+    """Refuse a local path that is not a regular file, because pyarrow would open it and wait.
+
+    Raises OSError.
+    """
     if files.type_name == "local":
         require_regular(path)
 
@@ -87,7 +90,7 @@ def parent_of(path: str) -> str | None:
 def _not_found_reason(path: str, error: Exception) -> str:
     """Return one line that says why a path has no file system.
 
-    For hdfs:// it replaces pyarrow's text, which lists every place where pyarrow looked for libhdfs.
+    For hdfs://, the line replaces pyarrow's text, which lists every place where pyarrow looked for libhdfs.
     """
     if path.startswith("hdfs://"):
         return (
@@ -115,8 +118,8 @@ def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.P
     """Open the file ``name`` of the table directory ``table``. Reads verify page checksums.
 
     Raises:
-        RunError: the file is missing, cut off or damaged, or has other columns than ``schema``. The caller's
-            reads in the ``with`` block raise it too. The message names the file.
+        RunError: the file is missing, cut off or damaged, or has other columns than ``schema``. Reads in the
+            caller's ``with`` block raise the same error. The message names the file.
     """
     import pyarrow as pa
     from pyarrow import parquet as pq
@@ -131,8 +134,8 @@ def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.P
             check_columns(file.schema_arrow, schema)
             yield file
     except (OSError, pa.ArrowException, UnicodeDecodeError, RunError) as error:
-        if (words := service_words(error)) is not None:
-            raise RunUnreadableError(f"{table}/{name} cannot be read: {words}") from error
+        if (service_text := service_words(error)) is not None:
+            raise RunUnreadableError(f"{table}/{name} cannot be read: {service_text}") from error
         raise RunError(f"{table}/{name}: {error}") from error
 
 

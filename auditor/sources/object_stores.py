@@ -38,7 +38,7 @@ def service_words(error: object) -> str | None:
 def require_bucket(path: str, files: Any, base: str) -> None:
     """Refuse a path in a bucket that does not exist, or that the credentials may not read.
 
-    Each process checks a bucket once. It is enough if the credentials may list a part of the bucket.
+    Each process checks a bucket once. Permission to list a part of the bucket is enough.
 
     Args:
         path: path as the user wrote it.
@@ -54,11 +54,11 @@ def require_bucket(path: str, files: Any, base: str) -> None:
     from pyarrow import fs
 
     try:
-        is_there = files.get_file_info(bucket).type != fs.FileType.NotFound
+        has_bucket = files.get_file_info(bucket).type != fs.FileType.NotFound
     except OSError:
         # The answer to HEAD has no message. A listing has one, or shows that a part is readable.
-        is_there = _can_list(path, files, base)
-    if not is_there:
+        has_bucket = _can_list(path, files, base)
+    if not has_bucket:
         raise FileSystemError(
             f"{path}: there is no bucket {bucket}; check the name, the endpoint and the region"
         )

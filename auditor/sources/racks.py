@@ -59,14 +59,18 @@ def read_racks(path: str) -> RackMapping:
         raise UsageError(f"--racks {path}: is not text in UTF-8 (at byte {error.start})") from None
     locations: dict[str, Location] = {}
     for line_number, line in enumerate(text.splitlines(), 1):
-        words = line.partition("#")[0].split()
-        if words and len(words) != 2:
+        row_columns = line.partition("#")[0].split()
+        if row_columns and len(row_columns) != 2:
             raise UsageError(
-                f"--racks {path}: line {line_number} has {len(words)} columns, not a bookie and a location"
+                f"--racks {path}: line {line_number} has {len(row_columns)} columns, not a bookie "
+                "and a location"
             )
-        if words:
+        if row_columns:
             _add_location(
-                locations, words[0], Location(None, (), path, words[1]), f"--racks {path}: line {line_number}"
+                locations,
+                row_columns[0],
+                Location(None, (), path, row_columns[1]),
+                f"--racks {path}: line {line_number}",
             )
     return locations
 
@@ -107,7 +111,7 @@ def ask_script(script: str, hosts: Iterable[str]) -> RackMapping:
 def locate(bookie: str, host: str | None, mapping: RackMapping) -> Location | None:
     """Return the location of a bookie: that of its id, else of ``host``, else of the host in its id.
 
-    Return None if the mapping has none of them.
+    Return None if the mapping has no location for any of the three.
 
     >>> racks = {"bk1:3181": Location("/r1"), "bk2": Location("/r2")}
     >>> locate("bk2:3181", None, racks).path, locate("bk3:3181", "bk2", racks).path
@@ -120,7 +124,7 @@ def locate(bookie: str, host: str | None, mapping: RackMapping) -> Location | No
 
 
 def locate_all(hosts: Mapping[str, str | None], mapping: RackMapping) -> dict[str, Location]:
-    """Return the location of each bookie. If the mapping has none, the location has the path None.
+    """Return the location of each bookie. A bookie that is not in the mapping gets a location with path None.
 
     ``hosts`` maps each bookie id to the bookie's host; None if the host is unknown.
     """
@@ -150,7 +154,7 @@ def _toml_mapping(path: str, values: Mapping[str, Any]) -> RackMapping:
 def _add_location(locations: dict[str, Location], name: str, location: Location, option_name: str) -> None:
     """Normalise a location and add it to ``locations`` under a name. Refuse a name that is present already.
 
-    ``option_name`` is the line or entry for messages.
+    ``option_name`` names the line or entry in messages.
     """
     assert location.given is not None
     if name in locations:

@@ -134,7 +134,7 @@ MAX_TOML_BYTES = 4 << 20
 """Largest TOML file to read, in bytes. Files written by people are smaller."""
 
 _MAX_KEY_PARTS = 100
-"""Largest number of parts of a dotted key. Python's parser takes time that grows with the square of it."""
+"""Largest number of parts of a dotted key. The parser's time grows with the square of this number."""
 
 _KEY_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
 _TOO_DEEP_KEY = re.compile(rf"""(?<![\w.'"-])(?:{_KEY_PART}\.[ \t]*+){{{_MAX_KEY_PARTS}}}""")

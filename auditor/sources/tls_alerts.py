@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 _REQUIRED_ALERTS = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE")
-"""Alerts to a client without a certificate. RFC 8446 has the first; TLS 1.2 and Java send another of them."""
+"""Alerts to a client without a certificate.
+
+TLS 1.3 has the first; TLS 1.2 and Java send one of the others.
+"""
 
 _REFUSED_ALERTS = (
     *_REQUIRED_ALERTS,
@@ -23,7 +26,7 @@ def certificate_problem(
 
     Args:
         reason: OpenSSL's name of the alert (`ssl.SSLError.reason`).
-        certificate: path of the client's certificate; None if it has none.
+        certificate: path of the client's certificate; None if the client has none.
         section: name of the credentials section for the certificate.
         server: kind of server, for the message.
         has_section: True if the credentials file has the section.

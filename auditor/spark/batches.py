@@ -99,7 +99,7 @@ def source_rows(spark: SparkSession, source: DataSource) -> DataFrame:
 
 _LOTS_PER_CORE = 4
 _PARQUET_BYTE_SECONDS = 150e-9
-"""Approximate time to make new rows from one byte of Parquet, in seconds. A byte is most of a row."""
+"""Approximate time to make new rows from one byte of Parquet, in seconds."""
 
 
 def select_columns(rows: DataFrame, columns: pa.Schema) -> DataFrame:
@@ -112,7 +112,7 @@ def select_columns(rows: DataFrame, columns: pa.Schema) -> DataFrame:
 def lots_of(
     spark: SparkSession, table: TableFiles, read: FileReader
 ) -> Iterable[tuple[FileReader, TableFiles]]:
-    """Yield the parts of a `PartTable` that reads the files of a table, some parts for each core."""
+    """Yield the parts of a `PartTable` that reads the files of a table, a few parts for each core."""
     return ((read, files) for files in table.lots(spark.sparkContext.defaultParallelism * _LOTS_PER_CORE))
 
 

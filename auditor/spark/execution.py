@@ -1,4 +1,4 @@
-"""Decisions where the work of an audit runs: in the driver, in Spark's tasks, or in a second thread.
+"""Decisions on where the work of an audit runs: in the driver, in Spark's tasks, or in a second thread.
 
 A caller says what to do. This module alone looks at sizes, and decides by the estimated time of the work.
 Starting a task takes about as long as reading the indexes of ten thousand ledgers, so the driver does short
@@ -131,7 +131,7 @@ class Execution:
         return function()
 
     def frame(self, rows: Rows) -> DataFrame:
-        """Return rows as a Spark table. Short work is done at once, all other work when rows are needed."""
+        """Return rows as a Spark table. A short read is done now, a longer one when rows are needed."""
         return as_frame(self.spark, read_parts(rows) if isinstance(rows, PartTable) else rows)
 
     def write_table(self, place: TablePlace, rows: Rows) -> DataFrame:
@@ -199,7 +199,7 @@ class Execution:
         Args:
             groups: the queries by name of their group.
             union: makes one query of several.
-            write: writes a table of a name, made by a function.
+            write: writes a table. It gets the table's name, and the function that makes the table.
         """
         if in_one_task(self.spark):
             queries = [query for group in groups.values() for query in group]
@@ -218,7 +218,7 @@ class Execution:
     ) -> pa.Table:
         """Count rows in the files of a table, and add up the counts.
 
-        There are only as many results as kinds of rows.
+        The result has one row for each kind of row.
 
         Args:
             schema: the columns of the result.
@@ -270,7 +270,7 @@ class Execution:
     ) -> DataFrame:
         """Mark a written table for joins with all ledgers. Spark sends a small one to every task.
 
-        Spark would estimate ten times the size of its files, and sort all ledgers to join a few.
+        Otherwise Spark would estimate ten times the size of its files, and sort all ledgers to join a few.
         """
         return F.broadcast(rows) if IN_MEMORY_BYTES < table.size <= max_bytes else rows
 

@@ -98,7 +98,7 @@ def look_for_java() -> Java:
     """Find a Java as `find_java` does, without writing anything.
 
     Raises:
-        JavaMissingError: no Java was found, or the user has no name, as in a container with any user number.
+        JavaMissingError: no Java was found, or the user has no name, as in a container with any user id.
     """
     if not _user_has_name():
         raise JavaMissingError(

@@ -1,4 +1,4 @@
-"""Java process of a Spark session: how it is ended after a failed start, and why it ended otherwise."""
+"""Java process of a Spark session: ending it after a failed start, and the reason if it ended by itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def deferred_interrupts() -> Iterator[None]:
     """Delay an interrupt to the end of the block, so that a process started in the block is not lost.
 
     Python raises KeyboardInterrupt between any two instructions, also between the start of a process and the
-    assignment of its number. It only interrupts the main thread.
+    assignment of its number. Python raises KeyboardInterrupt only in the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

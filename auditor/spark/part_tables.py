@@ -34,7 +34,7 @@ _UNLIKE = (LEDGER[-1], "path")
 """Columns whose values hardly ever repeat, so that a dictionary would not make them smaller."""
 
 _TASKS_PER_SLOT = 16
-"""Largest number of tasks per task that can run at once. A task without work takes 20 to 50 ms."""
+"""Largest number of tasks per slot (a task that can run at once). A task without work takes 20 to 50 ms."""
 
 Reader = Callable[[Any], Iterator[pa.RecordBatch]]
 
@@ -43,7 +43,7 @@ Reader = Callable[[Any], Iterator[pa.RecordBatch]]
 class ReadCost:
     """Estimate of the time in which one process reads a table.
 
-    ``seconds`` is the part that is known. Every file below ``directories`` is read in addition.
+    ``seconds`` is the known part. The time to read every file below ``directories`` is added to it.
     """
 
     seconds: float = 0.0
@@ -57,7 +57,7 @@ class ReadCost:
 class PartTable:
     """A table of ``schema`` in parts. Each element of ``parts`` is a reader and a part that it reads.
 
-    ``cost`` is None if nobody can estimate the time of reading.
+    ``cost`` is None if the time of reading cannot be estimated.
     """
 
     spark: SparkSession

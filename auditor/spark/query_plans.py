@@ -128,7 +128,7 @@ def partitions(spark: SparkSession) -> int:
 
 
 def in_one_task(spark: SparkSession) -> bool:
-    """Return whether the audit's tables are tiny, so that the driver may hold the results of queries."""
+    """Return whether the audit's tables are tiny, so that the results of queries fit in the driver."""
     return spark.conf.get(_NO_HINTS, None) == _IN_ONE_TASK[_NO_HINTS]
 
 

@@ -16,7 +16,7 @@ _CONTEXT_ATTRIBUTES = frozenset(("_sc", "_jsc", "_jvm", "_profiler_collector"))
 
 
 def running_session() -> SparkSession | None:
-    """Return the Spark session of this process, from whatever thread. None if there is none.
+    """Return the Spark session of this process, whichever thread started it. None if there is none.
 
     `SparkSession.getActiveSession` finds only the session of its own thread.
     """

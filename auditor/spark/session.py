@@ -139,9 +139,9 @@ JAVA_OPTIONS = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 SMALL_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Java options for a small audit, of some ten thousand ledgers, whose session ends with it.
+"""Java options for a session that ends after one small audit (some ten thousand ledgers).
 
-`auditor.audit.audit` says why.
+`auditor.audit.audit` gives the reasons.
 """
 
 

@@ -1,4 +1,4 @@
-"""Queries of tables of which some are empty, and aggregates of several tables in one query.
+"""Queries that are left out if their tables are empty, and aggregates of several tables in one query.
 
 A small audit spends most of its time on planning queries. An audit of a healthy cluster has many tables
 without rows. So this module remembers which tables were read or written without a row, and leaves out the
@@ -17,22 +17,22 @@ from weakref import WeakSet
 from auditor.spark.types import DataFrame
 
 Asks = str | tuple[str, ...] | None
-"""Names of tables, or of parts of tables. A query finds nothing if all of them are empty. None: it may."""
+"""Names of tables or parts of tables. A query finds no rows if all are empty. None if this is unknown."""
 
 _EMPTY_FRAMES: WeakSet[Any] = WeakSet()
 """Tables that were read or written without a row."""
 
 
 def empty_frame(rows: DataFrame) -> DataFrame:
-    """Return ``rows``, which has no rows, so that query plans and queries do without it.
+    """Remember that the table ``rows`` is empty, and return it with the filter ``false``.
 
-    With a constant filter, Spark drops joins with the table from later query plans.
+    Because of the filter, Spark drops joins with the table from later query plans.
     """
     return _remembered(rows.where("false"))
 
 
 def derived(rows: DataFrame, *sources: DataFrame) -> DataFrame:
-    """Return ``rows``, a table made from ``sources`` that has no rows if one of them has none."""
+    """Return ``rows``, made from ``sources``. Remember the rows as empty if a source is known to be empty."""
     return _remembered(rows) if any(source in _EMPTY_FRAMES for source in sources) else rows
 
 
@@ -47,11 +47,11 @@ def names_without_rows(frames: Mapping[str, DataFrame]) -> frozenset[str]:
 
 
 class QueriedTables(Protocol):
-    """Tables with the names of those, and of their parts, that have no rows."""
+    """Tables, and the names of all tables and parts of tables that have no rows."""
 
     @property
     def known_empty(self) -> Collection[str]:
-        """Return the names."""
+        """Return the names of tables and parts without rows."""
 
 
 class _Asking(Protocol):

@@ -32,7 +32,7 @@ def only_listed(bookie_id: str) -> Doubt:
 
 
 def undated(bookie_id: str) -> Doubt:
-    """Return the doubt that the age of the index is unknown. A newer index would have no mark either."""
+    """Return the doubt that no lastMark shows the age of the index. A newer index would lack it too."""
     return Doubt(f"no lastMark shows the age of the index of {bookie_id}", heals=False)
 
 
@@ -47,7 +47,7 @@ def unheard(bookie_id: str, why: str) -> Doubt:
 
 
 def unasked(why: str) -> Doubt:
-    """Return the doubt that no bookie of the ledger was asked, although some could be."""
+    """Return the doubt that no bookie of the ledger was asked, although some could have been."""
     return Doubt(f"its bookies were not asked: {why}", heals=True)
 
 

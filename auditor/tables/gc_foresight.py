@@ -116,7 +116,7 @@ def other_ids(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataF
 def _last_copies(
     over_replicated: DataFrame, judged: DataFrame, verdicts: DataFrame, unequal: DataFrame
 ) -> DataFrame:
-    """Return for copies of ledgers that lost an entry whether the copy holds that entry (``last``)."""
+    """Return copies of ledgers that lost an entry. ``last`` is whether the copy holds the lost entry."""
     lost_ledgers = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST).select(*LEDGER)
     pairs = over_replicated.select(*REPLICA).join(lost_ledgers, [*LEDGER], "left_semi")
     missing_groups = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
@@ -325,7 +325,7 @@ def _out_of_place(
 
 
 def _first_cause(keep_causes: dict[GcCause, Column], default_cause: GcCause) -> Column:
-    """Return the first cause to keep a ledger whose condition holds, or ``default_cause`` if none does."""
+    """Return the cause of the first condition that holds, or ``default_cause`` if no condition holds."""
     keep_cause = F.coalesce(*(F.when(condition, F.lit(cause)) for cause, condition in keep_causes.items()))
     return F.coalesce(keep_cause, F.lit(default_cause))
 

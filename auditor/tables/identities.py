@@ -111,8 +111,8 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
     """Count the copies that live bookies hold of ledgers of vanished ids: rows of `Contents`, one per pair.
 
     ``gone`` is a vanished id: ensembles name it, and it is neither registered nor on any disk. ``bookie_id``
-    is a registered id. ``due`` is the number of ledgers of which the vanished id should hold entries. If it
-    shares no ledger with any bookie, it has one row with a null ``bookie_id``.
+    is a registered id. ``due`` is the number of ledgers of which the vanished id should hold entries. A
+    vanished id that shares no ledger with any bookie has one row, with a null ``bookie_id``.
     """
     # An id that is on some disk is a bookie that is down, not one with another name.
     ids = bookies.where("named and registered is null and not found").select(F.col("bookie_id").alias("gone"))

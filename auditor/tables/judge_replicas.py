@@ -132,7 +132,7 @@ def classify_replicas(
 def _of_this_cluster(
     pairs: Sequence[Pair], members: Collection[str], bookies: Mapping[str, BookieState]
 ) -> list[Pair]:
-    """Return the replicas, without entries on another cluster's bookies. Its ledger ids may be equal."""
+    """Return the replicas, without entries on another cluster's bookies: those are of other ledgers."""
     foreign = {
         pair.bookie_id for pair in pairs if pair.bookie_id in bookies and bookies[pair.bookie_id].foreign
     }

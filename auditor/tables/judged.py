@@ -241,7 +241,7 @@ def rows_of(
 
 
 def _unknown(answers: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
-    """Return the number of unknown entries of each bookie and the reason. Their groups are in no table."""
+    """Return each bookie's number of unknown entries, and the reason. No table has the groups of these."""
     entries = _entries([[(bookie, groups) for bookie, groups, _ in answer.unknown] for answer in answers])
     return [
         [

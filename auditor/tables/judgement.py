@@ -25,7 +25,7 @@ class ForeignCopy:
 class Judgement:
     """The judgement of one ledger. Group sets are canonical, and bookies are in ascending order.
 
-    ``m`` is the number of copies that its worst entry lacks, and ``mu`` the number including unknown copies.
+    ``m`` is the number of missing copies of the ledger's worst entry. ``mu`` also counts unknown copies.
     """
 
     m: int = 0

@@ -7,8 +7,8 @@ old log is deleted. Logs with bytes of an unknown owner are left out. So are log
 because the garbage collector relies on these (`entry-log-header-wrong`).
 
 The column ``needed`` has another meaning: bytes that may be the last copy of an entry (`NOT_RECLAIMABLE`).
-The forecast of the server's action ignores them. A log with such bytes frees nothing: nobody should have it
-deleted or rewritten.
+The forecast of the server's action ignores them. A log with such bytes counts as freeing
+nothing, because nobody should delete or rewrite it.
 
 In a log with damaged records (``collector_scan`` of entry_logs) the garbage collector counts the records that
 it sees, including ones that belong to no ledger. It keeps a log if its scan of the log fails, unless the

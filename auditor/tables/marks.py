@@ -38,7 +38,7 @@ MARK_DEPTH = 4
 def named_marks(marks: DataFrame) -> DataFrame:
     """Return readable marks that name a bookie: scope_id, ledger_id, path, replicas, since (ms).
 
-    A mark without a name asks for another placement; no bookie is missing.
+    A mark that names no bookie asks for another placement. No bookie is missing then.
     """
     return marks.where("damage is null and not misplaced and size(replicas) > 0").select(
         *LEDGER, "path", "replicas", F.coalesce("ctime", "mtime").alias("since")

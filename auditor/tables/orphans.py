@@ -174,10 +174,10 @@ def _is_had(empty: str = "length(groups) = 0") -> Column:
 
 
 def _is_above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> DataFrame:
-    """Find pairs of a RocksDB index, which keeps no times, whose ledger may be younger than the scan.
+    """Find pairs in RocksDB indexes whose ledger may be younger than the scan.
 
-    Ids grow. An id above the highest that the scan lists in its scope may have been created after the scan.
-    If the scan lists no id of a scope, every id of the scope may have been.
+    A RocksDB index keeps no times, but ids grow. An id above the highest that the scan lists in its scope may
+    have been created after the scan. If the scan lists no id of a scope, every id of the scope may have been.
     """
     highest = listed.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
     rows = indexes.where((F.col("storage") == "rocksdb") & F.col("bookie_id").isin(bookies)).select(*_PAIR)
@@ -299,8 +299,8 @@ def find_over_replicated(
     """Find ledgers on a bookie that none of their ensembles names, one row per pair.
 
     Returns scope_id, ledger_id, bookie_id, count, behind_end, state, marked, locked, exposed. ``count`` is
-    the number of held entries. ``behind_end`` counts unexplained ones after the ledger's end. ``exposed``: a
-    member is unregistered or read-only, so that an operator may be making this copy.
+    the number of held entries. ``behind_end`` counts unexplained ones after the ledger's end. ``exposed`` is
+    whether a member is unregistered or read-only: an operator may then be making this copy.
     """
     pairs = filter_part("over_replicated", judged).select(*LEDGER, "state", F.explode("foreign").alias("f"))
     pairs = pairs.select(*LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"), "f.behind_end")

@@ -94,7 +94,7 @@ OWNERSHIP = schema_of(
 )
 
 GAPS_LIMIT, SHUT_LIMIT = 1000, 200_000
-"""Largest numbers of unlisted and of unread places in owners' trees. Above one, no ledger is unowned."""
+"""Largest numbers of unlisted and of unread places in owners' trees. Beyond either, no ledger is unowned."""
 
 AGELESS = "its creation time is not known"
 """Reason why a ledger without an owner is unknown if the store keeps no times (etcd)."""
@@ -118,7 +118,7 @@ _REFERENCE = (
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """The times of the reads, in ms. Ages count from ``scan_time``. Below ``grace`` no ledger is unowned.
+    """The times of the reads, in ms. A ledger younger than ``grace`` at ``scan_time`` is never unowned.
 
     ``chroots`` are the paths above the owners' trees, by store. ``first_zxid`` is the zxid at the first scan
     if one running ZooKeeper has both ledgers and owners, else None. ``first_time`` is the begin of the first
@@ -266,7 +266,7 @@ def _with_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _with_lists(rows: DataFrame, lists: DataFrame | None, scan_time: int) -> DataFrame:
-    """Add ``listed_before`` and ``dropped_since``. Without an owner, ``store`` is the last that named it.
+    """Add ``listed_before`` and ``dropped_since``. Without an owner, ``store`` is the last store with one.
 
     A dropped ledger stays dropped in later runs. Otherwise a store that lost its lists would be trusted again
     one run later.

@@ -107,7 +107,7 @@ def _count_from(groups: Groups, first_entry: int) -> int:
 
 
 def _end_of_run(groups: Groups, first_entry: int) -> int:
-    """Return the last of the consecutive entries from ``first_entry`` on; ``first - 1`` if that is absent."""
+    """Return the last of the consecutive entries from ``first_entry`` on; ``first_entry - 1`` if none."""
     if not len(groups) or int(groups["first_start"][0]) != first_entry:
         return first_entry - 1
     return first_entry + int(groups["size"][0]) - 1

@@ -155,7 +155,7 @@ class _Segments:
     """Every segment of some ledgers, in order, as columns.
 
     ``row`` is the row number of the segment's ledger. ``members`` has the bookies of all segments, as
-    numbers. Those of a segment start at the index ``begin``, and ``size`` is their number. ``holds`` is
+    numbers. A segment's bookies start at the index ``begin``, and ``size`` is their number. ``holds`` is
     whether the segment has entries or is the open end.
     """
 
@@ -189,9 +189,9 @@ class _Segments:
 class _Verdicts:
     """The verdicts on segments, as arrays with one element per segment.
 
-    A segment is ``broken`` (``excused`` if it would not be with all bookies writable) or ``at_risk``. A
-    window is the bookies of one write set. ``start`` is the first window concerned, and ``windows`` counts
-    them.
+    A segment is ``broken`` or ``at_risk``. A broken segment is ``excused`` if it would not be broken with all
+    bookies writable. A window is the bookies of one write set. ``start`` is the first window that breaks the
+    policy or is at risk. ``windows`` is the number of these windows.
     """
 
     broken: Flags

@@ -237,7 +237,7 @@ def unsettled_ledgers(moved: DataFrame) -> DataFrame:
 
 
 def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Drop rows about ledgers that were deleted between the scans. ``moved`` becomes true for changed ones.
+    """Drop rows about ledgers deleted between the scans. Add ``moved``: whether the ledger changed.
 
     The argument ``moved`` has the differences of the scans. None means that there was one scan.
     """
@@ -254,7 +254,7 @@ def with_since(
     """Add ``since``: the scan time, ms, of the first of consecutive runs with an equal row.
 
     Rows are equal if their columns ``unchanged_columns`` are. ``earlier`` is the same table of the run
-    before, or None. An older version of it may lack the column ``since``.
+    before, or None. A table of an older program version may lack the column ``since``.
     """
     this_time = F.lit(scan_time).cast("long")
     if earlier is None or "since" not in earlier.columns:

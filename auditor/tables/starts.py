@@ -205,7 +205,7 @@ def _refusals(
     matched_directories: Mapping[str, OwnedDirectory],
     later_refusal: Refusal | None,
 ) -> tuple[Refusal | None, Refusal | None]:
-    """Return two refusals of a start: as configured, and with allowStorageExpansion. None if it starts.
+    """Return two refusals of a start: as configured, and with allowStorageExpansion. None if it would start.
 
     ``later_refusal`` is a refusal by a step after the check of the cookies, or None.
     """

@@ -6,7 +6,7 @@ has no row. All later queries use the remaining rows.
     readers give the accounts of replicas in the run's tables: ledgers, availability, answers, journals
     each account is packed in blocks, one for each bucket of ledgers; Spark brings the blocks of a bucket
         together
-    a bucket is sorted by ledger and bookie, accounts of one pair are put together, and differences stay
+    a bucket is sorted by ledger and bookie, accounts of one pair are combined, and pairs that differ are kept
 
 A replica becomes a row only once it is known to differ. Only pairs with two accounts of held entries are
 examined one by one (`auditor.tables.accounts`).
@@ -245,7 +245,7 @@ class _Comparison:
     def have_several_accounts(self, pairs: _Pairs) -> NDArray[np.bool_]:
         """Return which pairs have accounts of held entries that must be united.
 
-        These are more than one account, or one account without an index.
+        Such a pair has several accounts, or a single account that is not an index.
         """
         whole = self._whole[self._replicas.bookies.codes[pairs.answer]]
         answered: NDArray[np.bool_] = (pairs.answer >= 0) & (whole | (pairs.indexed >= 0))

@@ -217,10 +217,10 @@ class MetricsPage:
         >>> print(MetricsPage("zk://h1/ledgers").text().splitlines()[2])
         bkaudit_watch_rounds{cluster="zk://h1/ledgers"} 0
         """
-        values: tuple[float, ...] = (self.number, self.failed)
+        metric_values: tuple[float, ...] = (self.number, self.failed)
         if self.finished:
-            values += (self.finished / 1000, self.seconds)
-        samples = (Sample(name, {}, value) for name, value in zip(METRICS, values, strict=False))
+            metric_values += (self.finished / 1000, self.seconds)
+        samples = (Sample(name, {}, value) for name, value in zip(METRICS, metric_values, strict=False))
         return (
             self.run.removesuffix(END_LINE) + gauges(METRICS, {"cluster": self.cluster}, samples) + END_LINE
         )

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from auditor.collect.collect import collect
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.sources.file_systems import run_files
-from benchmarks.cluster import INDEX_MS
+from benchmarks.cluster import INDEX_TIME_MS
 from benchmarks.cluster import Cluster as MadeUp
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.cluster_tables import write_collection
@@ -65,7 +65,7 @@ def made_up(ledgers: int, folder: Path, server: S3) -> Iterator[Bookies]:
     name = f"{ledgers:,} made-up ledgers"
     with EmbeddedZooKeeper(folder / "made-up" / "zookeeper", heap="3g") as store:
         uploaded = server.upload(collected, "made-up")
-        yield Bookies(name, f"zk://{store.hosts}/ledgers", collected, uploaded, INDEX_MS)
+        yield Bookies(name, f"zk://{store.hosts}/ledgers", collected, uploaded, INDEX_TIME_MS)
 
 
 def differing(run: str, other: str) -> list[str]:

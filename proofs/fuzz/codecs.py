@@ -13,7 +13,7 @@ import cramjam
 import google_crc32c
 import numpy as np
 
-from auditor.cli.decode import KINDS, Kind, jsonable
+from auditor.cli.decode import FILE_KINDS, FileKind, jsonable
 from auditor.codecs.bookie import entry_log, entry_log_records, java_properties, ledger_data, wire
 from auditor.codecs.etcd import bbolt, mvcc
 from auditor.codecs.ledger_metadata.batch import decode_batch
@@ -32,7 +32,7 @@ from tests.codecs.bookie import test_entry as entry
 NODES_AT_ONCE = 4096
 
 
-def shown(kind: Kind, data: bytes, **settings: object) -> None:
+def shown(kind: FileKind, data: bytes, **settings: object) -> None:
     """Decode and print bytes as ``bkaudit decode`` does."""
     chosen = {name: settings.get(name) for name in kind.settings}
     value = kind.decode(io.BytesIO(data) if kind.by_parts else data, **chosen)
@@ -177,11 +177,11 @@ def _seeds_of(kind: str) -> Iterable[bytes]:
 _ANSWER_SEEDS = ("codecs/bookie/wire.py", "codecs/bookie/wire.py")
 
 CODECS: tuple[Target, ...] = (
-    *(Target(name, partial(_seeds_of, name), partial(shown, kind)) for name, kind in KINDS.items()),
+    *(Target(name, partial(_seeds_of, name), partial(shown, kind)) for name, kind in FILE_KINDS.items()),
     Target(
         "availability-java",
         partial(golden, "decode:availability"),
-        partial(shown, KINDS["availability"], java=True),
+        partial(shown, FILE_KINDS["availability"], java=True),
     ),
     Target(
         "ledger-metadata-batch",

@@ -22,7 +22,7 @@ from auditor.findings.suppress import read_suppressions
 from auditor.model.options import AuditOptions
 from auditor.plan.plan_file import plan_toml, read_plan
 from auditor.reports.forms import FORMS
-from auditor.runs.damage import damage_named, require_whole_findings
+from auditor.runs.damage import name_damage, require_whole_findings
 from auditor.sources.bookies.availability import SCHEMA as AVAILABILITY
 from auditor.sources.bookies.collections.collection import Collection
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, shares
@@ -254,7 +254,7 @@ def _read_run() -> None:
     from auditor.notebook.run import open_run
 
     path = str(_run())
-    with damage_named(path):
+    with name_damage(path):
         run = open_run(path)
         require_whole_findings(run.directory)
         for form in ("text", "jsonl", "csv"):

@@ -167,7 +167,7 @@ def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
     """Return the texts that a terminal of `WIDTH` columns shows, by name."""
     found = {
         "screen": first_screen.render(run.report, "RUN", WIDTH),
-        "text": text.render(run.report, "RUN", WIDTH, run.standings()),
+        "text": text.render(run.report, "RUN", WIDTH, run.statuses()),
     }
     for outcome in outcomes:
         shown = outcome.arguments[0] in ("simulate", "decommission") or outcome.arguments[:2] == (
@@ -184,7 +184,7 @@ def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
 
 def blindness(run: Run, junit: str) -> tuple[set[str], set[str]]:
     """Return the checks that had no data at all, and those that JUnit reports as passed."""
-    blind = {*blind_spots.saw_nothing(run.report)}
+    blind = {*blind_spots.checks_without_input(run.report)}
     passed = set()
     for case in ET.fromstring(junit).iter("testcase"):
         if all(case.find(name) is None for name in ("skipped", "failure", "system-out")):

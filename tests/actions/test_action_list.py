@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from auditor.actions.action_list import ALL_WOULD_STOP, PermittedLedgers, build_action_list
+from auditor.actions.action_list import ALL_STOP_REFUSAL, PermittedLedgers, build_action_list
 from auditor.actions.gate import MAX_DATA_AGE_MS, HoldBook, HoldsOfRun
 from auditor.checks import ALL
 from auditor.findings.table import FindingCount
@@ -100,7 +100,7 @@ def test_nothing_is_copied_before_a_stop_that_every_writable_bookie_needs() -> N
     found = build_action_list(run, [DANGER], {}, {"bk-a"})
     assert not found.actions
     [refused] = found.forbidden
-    assert (refused["kind"], refused["why"]) == ("stop", ALL_WOULD_STOP)
+    assert (refused["kind"], refused["why"]) == ("stop", ALL_STOP_REFUSAL)
 
 
 def test_a_restart_needs_the_start_too() -> None:

@@ -58,7 +58,10 @@ def test_bytes_that_a_young_log_alone_may_have_hold_in_doubt(
         {} if certain is None else {"a:1 2": certain, "a:1": certain}
     )
     if certain is False:
-        assert held["a:1"][1] == "a:1 may have needed bytes that its index does not list yet, in 1 entry log"
+        assert (
+            held["a:1"][1]
+            == "a:1 may have needed bytes that the bookie's index does not list yet, in 1 entry log"
+        )
 
 
 def test_doubt_forbids_what_certainty_does() -> None:

@@ -12,7 +12,7 @@ import pytest
 import auditor
 from auditor.actions.commands import permit_command
 from auditor.actions.gate import MAX_DATA_AGE_MS, Allowed, HoldBook, Refused, permit, permit_ledgers
-from auditor.actions.objects import ActionObject, bookie, ledger, rests_on
+from auditor.actions.objects import ActionObject, bookie, ledger, objects_with_needed_data
 from auditor.checks import ALL, Check
 from auditor.model.finding import Finding
 from auditor.model.holds import (
@@ -209,9 +209,9 @@ def test_kinds_of_a_later_version_are_left_out(tmp_path: Path) -> None:
 
 
 def test_what_an_action_rests_on_is_every_bookie_and_its_stores() -> None:
-    sources = list(rests_on(ActionKind.DELETE_LEDGER, [ledger(1)]))
+    sources = list(objects_with_needed_data(ActionKind.DELETE_LEDGER, [ledger(1)]))
     assert [source.key for source in sources] == ["metadata", "owners"]
-    assert ActionObject(HoldObject.SOURCE, "bookie bk1:3181") in rests_on(
+    assert ActionObject(HoldObject.SOURCE, "bookie bk1:3181") in objects_with_needed_data(
         ActionKind.STOP, [bookie("bk1:3181")]
     )
 

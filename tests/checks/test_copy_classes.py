@@ -146,7 +146,9 @@ def test_what_is_undecided_says_why(spark: SparkSession) -> None:
         ],
     )
     elsewhere, unserved, several = (found.message for found in find("replication-undecided", asked))
-    assert elsewhere == ("ledger 1: undecided, at worst below-write-quorum; index outside its place on a, b")
+    assert elsewhere == (
+        "ledger 1: undecided, at worst below-write-quorum; index file in the wrong place on a, b"
+    )
     assert unserved.endswith("; not in the index of ledgers on b")
     assert several.endswith("; index unreadable on c; in limbo on a; not read: b")
 

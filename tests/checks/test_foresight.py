@@ -50,7 +50,7 @@ def test_what_a_ledger_needs_and_a_collector_deletes_is_critical(spark: SparkSes
     assert (found.evidence["ledgers"], found.evidence["sample"]) == (2, ["0", "1"])
     assert found.evidence["reasons"] == ["in-its-ensembles", "last-copy"]
     assert found.message == (
-        "bk1: the next garbage collection deletes 2 needed ledgers (0, 1), because no ensemble names the "
+        "bk1: the next garbage collection deletes 2 needed ledgers (0, 1), because no ensemble contains the "
         "bookie, which has the last copy, and the server's listing of ledgers is not in order"
     )
 

@@ -70,7 +70,7 @@ for each in OBJECTS:
 FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
     "owner-dangling": {
         2: ("error", "confirmed", "ledger 2 is not in the store, but topic shop/orders/returns "
-            "names it (1 of 3 in its list)"),
+            "names it (place 1 of 3 in its list)"),
         3: ("error", "suspect", "ledger 3 is not in the store, but subscription audit of shop/orders/returns "
             "names it; not sure: /ledgers/00/0000: not listed"),
         4: ("error", "confirmed", "ledger 4 is not in the store, but schema shop/orders/returns names it"),

@@ -10,7 +10,13 @@ from auditor.checks.entry_lost import entry_lost
 from auditor.checks.ledger_not_indexed import ledger_not_indexed
 from auditor.checks.orphan_ledger import orphan_ledger
 from auditor.findings.confirm import confirm
-from auditor.findings.table import FINDINGS, FOUND, add_fingerprints, ask_roster_checks, ask_table_checks
+from auditor.findings.table import (
+    FINDINGS,
+    FOUND_SCHEMA,
+    add_fingerprints,
+    ask_roster_checks,
+    ask_table_checks,
+)
 from auditor.tables.scans import find_moves
 from tests.checks.tables_builder import INSTANCE, entries, find, ledger, packed, places, tables
 from tests.findings.fingerprint import fingerprint
@@ -47,7 +53,7 @@ def test_every_row_of_the_table_has_its_scope_and_its_name(spark: SparkSession) 
         orphans=[{"bookie_id": "bk1", "ledger_id": 2}, {"bookie_id": "bk1", "scope_id": 1, "ledger_id": 2}],
     )
     down = ask_roster_checks([bookie_down], asked.roster)
-    of_bookies = spark.createDataFrame(pa.Table.from_pylist(down, schema=FOUND))
+    of_bookies = spark.createDataFrame(pa.Table.from_pylist(down, schema=FOUND_SCHEMA))
     table = add_fingerprints(ask_table_checks([orphan_ledger], asked).unionByName(of_bookies), INSTANCE)
     assert table.columns == FINDINGS.names
     rows = table.collect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from auditor.checks import OF_BOOKIES, OF_TABLES
+from auditor.checks import ROSTER_CHECKS, TABLE_CHECKS
 from auditor.findings.table import ask_roster_checks, ask_table_checks
 from auditor.sources.metadata.store import NO_TIME, ClusterNodes, Znode
 from auditor.tables.cluster_state import cluster_state
@@ -27,8 +27,8 @@ def test_no_check_speaks_of_a_healthy_cluster_on_etcd(spark: SparkSession) -> No
         verdicts=[{"ledger_id": 1}, {"ledger_id": 2, "class": "not-closed", "potential_class": "not-closed"}],
         holdings=[{"bookie_id": "bk1", "ledgers": 2}],
     )
-    assert ask_table_checks(OF_TABLES, asked).select("id", "message").collect() == []
-    assert ask_roster_checks(OF_BOOKIES, asked.roster) == []
+    assert ask_table_checks(TABLE_CHECKS, asked).select("id", "message").collect() == []
+    assert ask_roster_checks(ROSTER_CHECKS, asked.roster) == []
 
 
 def test_no_mark_is_missing_where_none_are_kept(spark: SparkSession) -> None:

@@ -192,7 +192,7 @@ def replaced_audits(place: Path) -> Iterator[None]:
         patch.setattr("auditor.demo.sample.show", show)
         patch.setattr("auditor.sources.metadata.dump.save.save", save)
         patch.setattr("auditor.compare.stores.compare_stores", compare)
-        patch.setattr("auditor.compare.stores.some_differences", lambda *_: ())
+        patch.setattr("auditor.compare.stores.first_differences", lambda *_: ())
         patch.setattr("auditor.spark.session.build_session", lambda *_, **__: None)
         yield
 

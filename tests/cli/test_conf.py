@@ -31,10 +31,10 @@ def test_a_wheel_has_them_where_the_command_looks_first(
 ) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert included == {folder: f"auditor/shipped/{folder}" for folder in conf.FOLDERS}
+    assert included == {folder: f"auditor/shipped/{folder}" for folder in conf.SHIPPED_FOLDERS}
     (tmp_path / "auditor" / "shipped" / "conf").mkdir(parents=True)
     (tmp_path / "auditor" / "shipped" / "conf" / "audit.toml").write_text("x = 1\n")
-    monkeypatch.setattr(conf, "_PACKAGE", tmp_path / "auditor")
+    monkeypatch.setattr(conf, "_PACKAGE_DIRECTORY", tmp_path / "auditor")
     assert bkaudit("show", "audit.toml").stdout == "x = 1\n"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from auditor.cli.decode import KINDS, MAX_FILE_BYTES
+from auditor.cli.decode import FILE_KINDS, MAX_FILE_BYTES
 from tests.cli.test_doors import bkaudit
 from tests.codecs.journals import MASTER_KEY, journal
 
@@ -162,7 +162,7 @@ def test_file_whose_read_fails_is_named(kind: str, words: str) -> None:
 
 
 def test_there_is_a_good_example_of_every_kind() -> None:
-    assert set(GOOD) == set(KINDS)
+    assert set(GOOD) == set(FILE_KINDS)
 
 
 @pytest.mark.parametrize("kind", GOOD)

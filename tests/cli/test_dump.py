@@ -16,7 +16,7 @@ import pytest
 
 from auditor import Audit
 from auditor.cli.dump import _throttled_progress
-from auditor.demo.sample import unpack
+from auditor.demo.sample import unpack_sample
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.run_facts import sentence_of
 from auditor.sources.metadata.store import Znode
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
     folder = tmp_path_factory.mktemp("zookeeper")
-    sample = unpack(folder, 1_795_000_000_000)
+    sample = unpack_sample(folder, 1_795_000_000_000)
     with EmbeddedZooKeeper(folder / "data") as server:
         server.load(
             Znode(path, data, 0, 0, 0, 0, 0, int(path in sample.ephemeral))

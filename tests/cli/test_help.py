@@ -17,7 +17,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from auditor.cli import COMMANDS, MODULES, main
-from auditor.cli.decode import KINDS
+from auditor.cli.decode import FILE_KINDS
 from auditor.cli.examples import EXAMPLES
 from auditor.cli.options import GROUPS, GroupedCommand
 from auditor.model.options import option_types
@@ -95,7 +95,7 @@ def test_the_forms_of_uris_stand_whole_in_help_at_80_columns(
 def test_kinds_stand_whole_in_help_and_files_in_conf_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     shown = bkaudit("decode", "--help").output.replace(",", "").split()
-    assert set(KINDS) <= set(shown)
+    assert set(FILE_KINDS) <= set(shown)
     bare = bkaudit("conf", "show")
     assert (bare.exit_code, bare.output) == (0, bkaudit("conf", "list").output)
     nameless = bkaudit("conf", "path")

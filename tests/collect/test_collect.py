@@ -14,7 +14,7 @@ from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
 from auditor.codecs.bookie.last_mark import LastMark
-from auditor.collect.collect import VERSIONS, collect
+from auditor.collect.collect import VERSIONS_SCHEMA, collect
 from auditor.errors import UsageError
 from auditor.sources.bookies.collections.collection import DIRECTORIES, PLACES, Collection, places_of
 from auditor.sources.bookies.collections.tables import AVAILABILITY
@@ -29,7 +29,7 @@ from tests.sources.bookie_corpora import cookie, make_directory, unpack_bookies
 SCHEMAS = {
     "places": PLACES,
     "directories": DIRECTORIES,
-    "cookies": VERSIONS,
+    "cookies": VERSIONS_SCHEMA,
     "availability": AVAILABILITY,
     "entry_logs": entry_logs.SCHEMA,
 }

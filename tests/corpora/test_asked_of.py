@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from auditor.checks import OF_TABLES
+from auditor.checks import TABLE_CHECKS
 from auditor.findings.table import ask_table_checks
 from auditor.tables import Tables
 from auditor.tables.parts import PARTS
@@ -24,7 +24,7 @@ DERIVED = {"over_replicated", "unindexed"}
 FRAMES = {*TABLES, "locks", "empty_directories", *DERIVED}
 IN_FULL = DERIVED & {*PARTS}
 """Parts that are made to tables of their own."""
-OF = sorted({check.asks for check in OF_TABLES if isinstance(check.asks, str)})
+OF = sorted({check.asks for check in TABLE_CHECKS if isinstance(check.asks, str)})
 
 
 def _without(tables: Tables, name: str) -> Tables:
@@ -64,7 +64,7 @@ WHOLE, ALSO = "dbledger-long", "interleaved-hier"
 
 
 def test_without_the_table_that_it_is_of_a_check_finds_nothing(asked_of: Callable[[str], Asked]) -> None:
-    of = {check.id: check.asks for check in OF_TABLES if isinstance(check.asks, str)}
+    of = {check.id: check.asks for check in TABLE_CHECKS if isinstance(check.asks, str)}
     first, second = (asked_of(name) for name in (WHOLE, ALSO))
     met, more = ({each.id for each in asked.seen()} & of.keys() for asked in (first, second))
     assert len(met) > 12
@@ -75,7 +75,7 @@ def test_without_the_table_that_it_is_of_a_check_finds_nothing(asked_of: Callabl
         # Some of these are asked of no check by themselves, such as the sizes of disks.
         assert {*names} - {*there} <= OPTIONAL, "which were not read"
         each = [
-            ask_table_checks([check for check in OF_TABLES if check.asks == name], _without(tables, name))
+            ask_table_checks([check for check in TABLE_CHECKS if check.asks == name], _without(tables, name))
             for name in there
         ]
         rows: DataFrame = reduce(lambda some, more: some.union(more), each)

@@ -20,7 +20,7 @@ from prometheus_client.openmetrics import parser
 from auditor.checks import ALL
 from auditor.checks.needs import Sight
 from auditor.cli import main
-from auditor.reports.blind_spots import blind_checks, blind_spots, saw_nothing
+from auditor.reports.blind_spots import blind_checks, blind_spots, checks_without_input
 from auditor.reports.forms import FORMS
 from tests.corpora.audited import Audited
 
@@ -87,7 +87,7 @@ def test_sarif_follows_the_official_schema(audited: Audited, forms: dict[str, Pa
 def test_every_form_calls_the_same_checks_blind(audited: Audited, forms: dict[str, Path]) -> None:
     run, blind = audited.report.run, blind_checks(audited.report)
     assert run.directories_read == len(audited.table("directories"))
-    assert run.blind == [check.id for check in ALL if check.id in saw_nothing(audited.report)] != []
+    assert run.blind == [check.id for check in ALL if check.id in checks_without_input(audited.report)] != []
     cases = {case.get("name"): case for case in ET.parse(forms["junit"]).iter("testcase")}
     for id, case in cases.items():
         assert (case.find("skipped") is not None) == (id in blind and case.find("failure") is None), id

@@ -9,7 +9,7 @@ from itertools import combinations
 from auditor.model.placement import Level
 from auditor.model.simulation import Amount, Outcome
 from auditor.runs.reader import RunReader
-from auditor.simulate.loss import Fate
+from auditor.simulate.loss import WindowOutcome
 from auditor.simulate.simulation import simulate_failure
 from tests.corpora.audited import Audited, entries
 from tests.simulate.small_clusters import Ledger, plain_fates
@@ -34,12 +34,12 @@ def ledgers_of(audited: Audited) -> Iterator[Ledger]:
         )  # fmt: skip
 
 
-def counts_of(outcome: Outcome) -> Counter[tuple[Fate, str]]:
-    amounts: dict[Fate, Amount] = {
-        Fate.LOST: outcome.lost,
-        Fate.BELOW_ACK_QUORUM: outcome.below_ack,
-        Fate.BELOW_WRITE_QUORUM: outcome.below_write,
-        Fate.OPEN_END: Amount(outcome.unrecoverable),
+def counts_of(outcome: Outcome) -> Counter[tuple[WindowOutcome, str]]:
+    amounts: dict[WindowOutcome, Amount] = {
+        WindowOutcome.LOST: outcome.lost,
+        WindowOutcome.BELOW_ACK_QUORUM: outcome.below_ack,
+        WindowOutcome.BELOW_WRITE_QUORUM: outcome.below_write,
+        WindowOutcome.OPEN_END: Amount(outcome.unrecoverable),
     }
     return +Counter(
         {(f, unit): getattr(a, unit) for f, a in amounts.items() for unit in ("ledgers", "entries")}
@@ -63,7 +63,7 @@ def test_a_real_audit_loses_what_its_entries_say(audited: Audited) -> None:
             "today_possible": (found.today.possible, down),
         }
         for view, (outcome, silent) in views.items():
-            wanted: Counter[tuple[Fate, str]] = Counter()
+            wanted: Counter[tuple[WindowOutcome, str]] = Counter()
             for each in ledgers:
                 wanted += plain_fates(each, lost, set(), unread, silent, view)
             assert counts_of(outcome) == wanted, (lost, view)

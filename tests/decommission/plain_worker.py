@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from auditor.decommission.targets import BATCH
+from auditor.decommission.targets import BATCH_ENTRIES
 from auditor.model.decommission import Cause
 from tests.simulate.small_clusters import Ledger
 
@@ -88,7 +88,7 @@ def _lacks(ledger: Ledger, name: str, entry: int, unread: set[str], surely: bool
 
 def _copied(entries: dict[int, list[str]], gone: set[str]) -> int:
     total, first = 0, min(entries, default=0)
-    for start in range(first, max(entries, default=-1) + 1, BATCH):
-        stored = [e for e in range(start, start + BATCH) if e in entries and {*entries[e]} & gone]
+    for start in range(first, max(entries, default=-1) + 1, BATCH_ENTRIES):
+        stored = [e for e in range(start, start + BATCH_ENTRIES) if e in entries and {*entries[e]} & gone]
         total += stored[-1] - stored[0] + 1 if stored else 0
     return total

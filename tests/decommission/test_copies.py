@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.decommission.targets import BATCH, GonePlaces
+from auditor.decommission.targets import BATCH_ENTRIES, GonePlaces
 
 
 @st.composite
@@ -35,8 +35,8 @@ def window(entry: int, size: int, quorum: int) -> list[int]:
 def copied(first: int, last: int, size: int, quorum: int, gone: tuple[bool, ...]) -> int:
     """`LedgerFragmentReplicator`: batches of the fragment, each from its first to its last stored entry."""
     total = 0
-    for start in range(first, last + 1, BATCH):
-        batch = range(start, min(start + BATCH, last + 1))
+    for start in range(first, last + 1, BATCH_ENTRIES):
+        batch = range(start, min(start + BATCH_ENTRIES, last + 1))
         stored = [entry for entry in batch if any(gone[place] for place in window(entry, size, quorum))]
         total += stored[-1] - stored[0] + 1 if stored else 0
     return total
@@ -48,7 +48,7 @@ def test_closed_forms_say_what_a_worker_does_entry_by_entry(
 ) -> None:
     seats = seats_of(rows)
     assert seats.copied().tolist() == [copied(*row) for row in rows]
-    counts, lost, left = seats.entries(), seats.gone_of_windows(), seats.first_left()
+    counts, lost, left = seats.entries(), seats.count_gone_places(), seats.first_remaining_place()
     for at, (first, last, size, quorum, gone) in enumerate(rows):
         entries = range(first, last + 1)
         for each in range(size):

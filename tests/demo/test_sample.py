@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.demo.sample import extract, unpack
+from auditor.demo.sample import extract, unpack_sample
 
 WRITTEN = 1_795_000_000_000
 
@@ -24,7 +24,7 @@ def test_the_sample_is_laid_out_by_a_python_without_filters(
 
     monkeypatch.setattr(tarfile.TarFile, "extractall", without_filter)
     monkeypatch.delattr(tarfile, "data_filter")
-    cluster = unpack(tmp_path, WRITTEN)
+    cluster = unpack_sample(tmp_path, WRITTEN)
     versions = sorted(cluster.bookies.glob("*/*/current/VERSION"))
     assert len(versions) >= 4
     assert {path.stat().st_mtime_ns for path in versions} == {WRITTEN * 1_000_000}

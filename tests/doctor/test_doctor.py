@@ -288,7 +288,9 @@ def test_what_will_not_be_seen_is_said_of_each_source(tmp_path: Path) -> None:
     assert any("the store keeps no under-replication marks" in sentence for sentence in told.unseen)
     assert any("the store keeps no times, so no age is known" in sentence for sentence in told.unseen)
     told = diagnosed(f"dump://{etcd.dump}?root=/bk/cluster1", ["rpc:"], options=AuditOptions(timeout=0.5))
-    [disks] = [sentence for sentence in told.unseen if "bookies were only asked (rpc:)" in sentence]
+    [disks] = [
+        sentence for sentence in told.unseen if "bookies were only asked for their entries (rpc:)" in sentence
+    ]
     assert disks.startswith("bookies were only asked")
 
 

@@ -20,7 +20,7 @@ from auditor.model.options import AuditOptions
 from auditor.reports.doctor import Diagnosis, Line, State
 from auditor.sources.metadata.store import LedgerCount, StoreOptions
 from auditor.sources.metadata.stores import count_ledgers
-from auditor.sources.metadata.zookeeper.live import SAMPLED
+from auditor.sources.metadata.zookeeper.live import MAX_SAMPLED_PATHS
 from tests.doctor.diagnosed import diagnosed
 from tests.servers.etcd import Etcd, running
 from tests.servers.zookeeper import free_ports, write, writer
@@ -166,7 +166,7 @@ def test_etcd_that_is_not_there_is_unreachable() -> None:
 
 def test_small_trees_are_counted_and_large_ones_estimated(tmp_path: Path) -> None:
     few = [LedgerId(number).id for number in range(0, 300_000, 10_000)]
-    many = [LedgerId(number).id for number in range(0, (SAMPLED + 36) * 10_000, 10_000)]
+    many = [LedgerId(number).id for number in range(0, (MAX_SAMPLED_PATHS + 36) * 10_000, 10_000)]
     with EmbeddedZooKeeper(tmp_path) as server, writer(server.hosts) as client:
         write(client, {f"/few/{HIERARCHICAL.to_path(id_)}": b"" for id_ in few})
         write(client, {f"/few/{LONG_HIERARCHICAL.to_path(2**40)}": b"", "/few/cookies": b""})

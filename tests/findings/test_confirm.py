@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from auditor.checks import ALL
-from auditor.findings.confirm import OF_DELETED, confirm
+from auditor.findings.confirm import CHECKS_OF_DELETED_LEDGERS, confirm
 from auditor.tables.scans import MOVED
 
 STILL, CHANGED, DELETED, MADE = 1, 2, 3, 4
@@ -44,7 +44,7 @@ def test_no_group_of_checks_confirms_what_moved(spark: SparkSession) -> None:
         for row in confirm(findings(spark, "confirmed"), moves(spark)).collect()
     }
     for check in ALL:
-        of_deleted = check.id in OF_DELETED
+        of_deleted = check.id in CHECKS_OF_DELETED_LEDGERS
         assert said[check.id, STILL] == "confirmed"
         assert said[check.id, None] == "confirmed"
         assert said[check.id, CHANGED] == ("confirmed" if of_deleted else "suspect")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from auditor.checks import OF_TABLES, TableCheck
+from auditor.checks import TABLE_CHECKS, TableCheck
 from auditor.findings.table import ask_table_checks
 from auditor.tables import Tables
 from auditor.tables.run_tables import OPTIONAL
@@ -15,7 +15,7 @@ from tests.checks.tables_builder import tables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-OF_MARKS = [check for check in OF_TABLES if check.asks == "marks"]
+OF_MARKS = [check for check in TABLE_CHECKS if check.asks == "marks"]
 
 
 def test_what_is_known_to_find_nothing_is_not_asked(spark: SparkSession) -> None:
@@ -32,8 +32,8 @@ def test_what_is_known_to_find_nothing_is_not_asked(spark: SparkSession) -> None
 
     empty = frozenset({"marks", "lagging", *OPTIONAL})
     asked = replace(tables(spark), known_empty=empty)
-    ask_table_checks([noted(check) for check in OF_TABLES], asked)
-    assert ids == [check.id for check in OF_TABLES if check.asks not in empty]
+    ask_table_checks([noted(check) for check in TABLE_CHECKS], asked)
+    assert ids == [check.id for check in TABLE_CHECKS if check.asks not in empty]
 
 
 def test_where_no_check_need_be_asked_the_table_has_its_columns_all_the_same(spark: SparkSession) -> None:

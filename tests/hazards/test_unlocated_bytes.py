@@ -223,7 +223,7 @@ def test_the_plan_rebuilds_the_index_while_the_bookie_is_stopped(h11: Audited) -
     assert [step.bookie_id for step in steps] == ["bk1:3181"]
     [waiting] = [refused for refused in plan.refused if refused.kind is ActionKind.REBUILD_INDEX]
     assert waiting.reason == RefusalReason.LAST_COPY
-    assert "bk1:3181, bk2:3181 alone serve entries together" in waiting.why
+    assert "bk1:3181, bk2:3181 are the only bookies that serve some entries" in waiting.why
     command = "bookkeeper shell regenerate-interleaved-storage-index-file -l 30 -password PASSWORD"
     for step in steps:
         texts = [each.text for each in step.commands]

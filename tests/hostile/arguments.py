@@ -14,7 +14,7 @@ from random import Random
 import click
 
 from auditor.cli import main
-from auditor.cli.decode import KINDS
+from auditor.cli.decode import FILE_KINDS
 from tests.command_lines import whole_context
 from tests.hostile.ground import BOOKIES, Ground, Source
 
@@ -103,7 +103,7 @@ class _Drawer:
         self._command = commands()[words]
         self._call = Call(words)
         self._source = self._draw_source(words)
-        self._decoded = random.choice([*KINDS])
+        self._decoded = random.choice([*FILE_KINDS])
 
     def _draw_source(self, words: tuple[str, ...]) -> Source:
         names = [*self._ground.sources]

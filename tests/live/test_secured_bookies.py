@@ -21,7 +21,7 @@ from auditor.reports.doctor import Line, State
 from auditor.sources.bookies.rpc import access
 from auditor.sources.bookies.rpc import reads as bookie_reads
 from auditor.sources.bookies.rpc.access import BookieAccess, read_access
-from auditor.sources.bookies.rpc.client import CONNECTIONS
+from auditor.sources.bookies.rpc.client import MAX_FAILED_CONNECTIONS
 from auditor.sources.bookies.rpc.connection import Wire
 from auditor.sources.bookies.rpc.probe import Reception, probe_bookies
 from auditor.sources.bookies.rpc.reads import Entry, ReadClient, Reading
@@ -125,7 +125,7 @@ def test_protocol_2_is_served_after_the_same_login(cluster: Cluster, monkeypatch
     def only(self: ReadClient) -> tuple[Wire[Entry, ReadAnswer], ...]:
         return (Reading(2),)
 
-    monkeypatch.setattr(bookie_reads.ReadClient, "wires", only)
+    monkeypatch.setattr(bookie_reads.ReadClient, "wire_protocols", only)
     assert ask(cluster) == ALL
 
 
@@ -186,7 +186,8 @@ def test_both_versions_of_tls_are_spoken(
     without = f'[bookies.tls]\nca = "{cluster.security.pem().ca}"\n'
     heard = ask(cluster, without)
     assert (heard.answers, heard.refuses) == ({}, True)
-    assert heard.connects <= CONNECTIONS  # with TLS 1.3 the end of the connection can overtake the alert
+    # With TLS 1.3 the end of the connection can overtake the alert.
+    assert heard.connects <= MAX_FAILED_CONNECTIONS
     assert heard.given_up == (
         "the bookie requires a client certificate; add certificate and key to [bookies.tls] of the "
         "credentials file"

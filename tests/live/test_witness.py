@@ -240,7 +240,7 @@ def test_a_read_in_either_version_fences_nothing(
     def only(self: bookie_reads.ReadClient) -> tuple[Wire[Entry, ReadAnswer], ...]:
         return (Reading(version),)
 
-    monkeypatch.setattr(bookie_reads.ReadClient, "wires", only)
+    monkeypatch.setattr(bookie_reads.ReadClient, "wire_protocols", only)
     before = traces(cluster)
     wanted = {
         **dict.fromkeys(((ledger, 0) for ledger in OPENED), "served"),

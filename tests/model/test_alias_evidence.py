@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.model.alias_evidence import MAX_NAME, anyones, is_ip, same_name, shorter_names
+from auditor.model.alias_evidence import MAX_NAME, is_ip, is_shared_host, same_name, shorter_names
 
 HOSTS = st.text("ab1.-", max_size=12)
 
@@ -19,12 +19,12 @@ def test_numbers_are_no_names(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "LocalHost.", "127.0.0.1", "0.0.0.0", "::", ""])
 def test_some_names_mean_another_machine_to_everyone(host: str) -> None:
-    assert anyones(host)
+    assert is_shared_host(host)
 
 
 @pytest.mark.parametrize("host", ["127.0.103.1", "localhost1", "bk.localhost.example", "10.0.0.1"])
 def test_others_do_not(host: str) -> None:
-    assert not anyones(host)
+    assert not is_shared_host(host)
 
 
 def test_a_name_is_shortened_at_its_dots() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from auditor.codecs.store import service_info
 from auditor.codecs.store.service_info import Endpoint
-from auditor.model.bookie_id import Address, Nowhere, Registration, UnresolvedBookie, resolve
+from auditor.model.bookie_id import Address, NoAddressReason, Registration, UnresolvedBookie, resolve
 from tests.codecs.metadata_vectors import Vector, vectors
 from tests.model.cookie_cases import CORPORA, DATA, store_of
 
@@ -17,7 +17,7 @@ RPC = Endpoint("bookie", "10.0.0.1", 3181, "bookie-rpc")
 HTTP = Endpoint("httpserver", "0.0.0.0", 8080, "http")
 
 
-def why(found: Address | UnresolvedBookie) -> Nowhere:
+def why(found: Address | UnresolvedBookie) -> NoAddressReason:
     assert isinstance(found, UnresolvedBookie)
     return found.why
 
@@ -34,31 +34,31 @@ def test_the_first_endpoint_of_the_protocol_counts() -> None:
 
 def test_without_data_the_id_is_the_address() -> None:
     assert resolve("bk1:3181", Registration(None)) == Address("bk1", 3181, from_id=True)
-    assert why(resolve("bookie-7", Registration(None))) == Nowhere.NO_ADDRESS
+    assert why(resolve("bookie-7", Registration(None))) == NoAddressReason.NO_ADDRESS
 
 
 def test_without_an_endpoint_of_the_protocol_it_is_nowhere() -> None:
-    assert why(resolve("bk1:3181", Registration([]))) == Nowhere.NO_RPC_ENDPOINT
+    assert why(resolve("bk1:3181", Registration([]))) == NoAddressReason.NO_RPC_ENDPOINT
     found = resolve("bk1:3181", Registration([HTTP]))
     assert isinstance(found, UnresolvedBookie)
     assert found.reason == "bk1:3181 registered no endpoint of bookie-rpc (endpoints: http)"
 
 
 def test_what_is_not_registered_is_nowhere_even_if_its_id_is_an_address() -> None:
-    assert why(resolve("bk1:3181", None)) == Nowhere.NOT_REGISTERED
-    assert why(resolve("bookie-7", None)) == Nowhere.NOT_REGISTERED
+    assert why(resolve("bk1:3181", None)) == NoAddressReason.NOT_REGISTERED
+    assert why(resolve("bookie-7", None)) == NoAddressReason.NOT_REGISTERED
 
 
 def test_the_stand_in_of_a_host_is_its_own_address() -> None:
     assert resolve("bk1:0", None) == Address("bk1", 0, from_id=True)
     assert resolve("bk1:0", Registration(None, damage="cut")) == Address("bk1", 0, from_id=True)
-    assert why(resolve("a:b:0", None)) == Nowhere.NO_ADDRESS
+    assert why(resolve("a:b:0", None)) == NoAddressReason.NO_ADDRESS
     assert str(resolve("bk1:0", Registration([RPC]))) == "10.0.0.1:3181"
 
 
 def test_data_that_cannot_be_read_is_as_good_as_none_registered() -> None:
     found = resolve("bk1:3181", Registration(None, damage="cut at byte 3"))
-    assert why(found) == Nowhere.UNREADABLE
+    assert why(found) == NoAddressReason.UNREADABLE
     assert isinstance(found, UnresolvedBookie)
     assert "cut at byte 3" in found.reason
 
@@ -69,7 +69,7 @@ def test_data_that_cannot_be_read_is_as_good_as_none_registered() -> None:
 def test_a_client_that_reads_no_registrations_goes_by_the_id(registered: Registration | None) -> None:
     found = resolve("bk1:3181", registered, reads_registrations=False)
     assert found == Address("bk1", 3181, from_id=True)
-    assert why(resolve("bookie-7", registered, reads_registrations=False)) == Nowhere.NO_ADDRESS
+    assert why(resolve("bookie-7", registered, reads_registrations=False)) == NoAddressReason.NO_ADDRESS
 
 
 @pytest.mark.parametrize("vector", vectors("socketAddresses"), ids=lambda vector: repr(vector["text"]))
@@ -78,7 +78,7 @@ def test_an_id_is_read_as_java_reads_it(vector: Vector) -> None:
     if "host" in vector:
         assert found == Address(vector["host"], vector["port"], from_id=True)
     else:
-        assert why(found) == Nowhere.NO_ADDRESS
+        assert why(found) == NoAddressReason.NO_ADDRESS
 
 
 @pytest.mark.parametrize("corpus", CORPORA)

@@ -11,7 +11,7 @@ import pytest
 
 from auditor.checks import ALL
 from auditor.errors import UsageError
-from auditor.model.check_settings import CarefulSide, CheckSettings, constants, default_of
+from auditor.model.check_settings import CarefulSide, CheckSettings, constants, default_value
 
 CONF = Path(__file__).parents[2] / "conf" / "checks.toml"
 DEFAULTS = asdict(CheckSettings())
@@ -19,7 +19,7 @@ DEFAULTS = asdict(CheckSettings())
 
 def test_every_default_is_within_its_bounds_and_has_unit_and_reason() -> None:
     for name, constant in constants().items():
-        assert constant.low <= default_of(name) <= constant.high, name
+        assert constant.low <= default_value(name) <= constant.high, name
         assert constant.unit, name
         assert constant.reason.endswith("."), name
 

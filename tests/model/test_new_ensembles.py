@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from auditor.model.placement import PlacementSettings, Policy
-from auditor.model.replacements import MOST_CHOICES, rack_choices, refuses_by_place
+from auditor.model.replacements import MAX_RACK_CHOICES, rack_choices, refuses_by_place
 from tests.model.placement_cases import PATHS, makes, random_cluster
 from tests.model.placement_oracle import Cluster, ask, make, replace
 
@@ -72,4 +72,4 @@ def test_more_choices_than_can_be_looked_at_count_as_either() -> None:
     racks = {f"/r{number}": number for number in range(1, 10)}
     assert rack_choices(racks, 30, 3, 2) == {True, False}
     assert rack_choices(racks, 9, 3, 2) == {True}
-    assert MOST_CHOICES < 1 << 20
+    assert MAX_RACK_CHOICES < 1 << 20

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from auditor.model.cookie import Cookie
-from auditor.model.start_refusal import INVALID_COOKIE, Fault, as_file, configured_paths, differing, lacking
+from auditor.model.start_refusal import (
+    INVALID_COOKIE,
+    Fault,
+    configured_paths,
+    different_fields_refusal,
+    file_path,
+    lacking,
+)
 from tests.model.cookie_cases import vectors
 
 
@@ -24,17 +31,19 @@ def test_a_directory_of_two_roles_is_looked_at_once() -> None:
 
 
 def test_a_path_is_what_java_makes_of_it() -> None:
-    assert [as_file(path) for path in ("/a//b/", "/", "a/", "/a/./b")] == ["/a/b", "/", "a", "/a/./b"]
+    assert [file_path(path) for path in ("/a//b/", "/", "a/", "/a/./b")] == ["/a/b", "/", "a", "/a/./b"]
 
 
 def test_a_refusal_says_what_differs_and_what_was_expected() -> None:
     mine, its = Cookie(5, "bk1", "/j", ("/l",), None, "x"), Cookie(5, "bk2", "/j", ("/l",), ("/i",), None)
-    refusal = differing(mine, its, ["bookieHost", "indexDirs"], Fault.VERSION_DIFFERS, "/l", None)
+    refusal = different_fields_refusal(
+        mine, its, ["bookieHost", "indexDirs"], Fault.VERSION_DIFFERS, "/l", None
+    )
     assert refusal.error == INVALID_COOKIE
     assert refusal.reason == (
         "the VERSION of /l says bookieHost bk2, expected bk1; indexDirs /i, expected (the ledger directories)"
     )
-    assert differing(mine, its, ["instanceId"], Fault.STORE_INSTANCE, None, "bk1").reason == (
+    assert different_fields_refusal(mine, its, ["instanceId"], Fault.STORE_INSTANCE, None, "bk1").reason == (
         "the store's cookie of bk1 says instanceId (none), expected x"
     )
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from auditor.errors import RunError, UsageError
 from auditor.notebook import plots
-from auditor.notebook.plots import Plots, coarser
+from auditor.notebook.plots import Plots, group_into_periods
 from auditor.notebook.run import Run
 from tests.made_runs import change_row, made_run, numbered
 from tests.notebook.test_frames import DAY, HUGE, MAY_3, ledger, striped, verdict
@@ -157,7 +157,7 @@ def test_no_picture_has_more_bars_than_its_bound(tmp_path: Path) -> None:
 )
 def test_many_days_are_drawn_as_longer_ones(days: int, step: str) -> None:
     index = pd.date_range("1970-01-01", periods=days, freq="D", tz="UTC")
-    frame, named = coarser(pd.DataFrame({"n": np.ones(days, np.int64)}, index=index))
+    frame, named = group_into_periods(pd.DataFrame({"n": np.ones(days, np.int64)}, index=index))
     assert named == step
     assert len(frame) <= plots.STEPS
     assert frame["n"].sum() == days

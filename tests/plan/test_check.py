@@ -16,7 +16,7 @@ from auditor.cli import main
 from auditor.errors import RunUsageError, UsageError
 from auditor.model.finding import Severity
 from auditor.model.holds import ActionKind
-from auditor.model.owner_scope import NOTHING
+from auditor.model.owner_scope import CLAIM_NOTHING
 from auditor.model.plan import Condition, Fact, PlannedLedger, RepairPlan, StepCheck, StepState
 from auditor.plan.answers import (
     Answers,
@@ -168,7 +168,7 @@ UNOWNED = found(
 )
 
 
-@pytest.mark.parametrize("stores", [None, [], [{**PROVED_STORE, "scope_proved": NOTHING}]])
+@pytest.mark.parametrize("stores", [None, [], [{**PROVED_STORE, "scope_proved": CLAIM_NOTHING}]])
 def test_a_newer_run_without_every_owner_does_not_confirm_a_deletion(stores: Any, tmp_path: Path) -> None:
     plan = make_plan(run_of(tmp_path / "old", [UNOWNED], ledgers=ROWS))
     unowned = [{"scope_id": 0, "ledger_id": 7, "standing": "unowned"}]
@@ -598,5 +598,5 @@ def test_stops_that_together_leave_an_entry_unserved_are_no_longer_true(
     assert [step.state for step in steps] == states
     refused = [why for step in steps for why in step.why]
     assert refused == [
-        "not permitted: a:1, b:1 alone serve entries together, and this plan stops the others"
+        "not permitted: a:1, b:1 are the only bookies that serve some entries, and this plan stops the others"
     ] * (states.count(StepState.CHANGED))

@@ -326,7 +326,9 @@ def test_two_bookies_that_alone_serve_an_entry_do_not_both_stop(tmp_path: Path) 
     assert [step.bookie_id for step in plan.steps] == ["a:1", "c:1"]
     [refused] = plan.refused
     assert (refused.kind, refused.reason) == (Kind.STOP, "last-copy")
-    assert refused.why == "a:1, b:1 alone serve entries together, and this plan stops the others"
+    assert (
+        refused.why == "a:1, b:1 are the only bookies that serve some entries, and this plan stops the others"
+    )
 
 
 def test_a_copy_that_is_elsewhere_lets_both_stop(tmp_path: Path) -> None:

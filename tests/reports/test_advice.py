@@ -13,8 +13,8 @@ import pytest
 from auditor.actions.commands import fill_words
 from auditor.checks import ALL, BY_ID, Check
 from auditor.model.acceptance import missing_digest
-from auditor.model.finding import Confidence, Finding, FindingWithHistory, Missing, Severity, Standing
-from auditor.reports.advice import advice, advice_lines, blanks_of, how_sure, since_when
+from auditor.model.finding import ChangeStatus, Confidence, Finding, FindingWithHistory, Missing, Severity
+from auditor.reports.advice import advice, advice_lines, blanks_of, describe_confidence, first_seen_text
 from auditor.reports.finding_text import command_for
 from tests.actions.test_gate import HOLD, Held
 from tests.reports.samples import BELOW, LOST, ORPHAN
@@ -33,7 +33,7 @@ COMMANDS = ("bookkeeper shell", "bkaudit report")
 
 
 def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None:
-    text = "\n".join(advice_lines([FindingWithHistory(SHORT, Standing("same", 1_795_000_000_000))], 80))
+    text = "\n".join(advice_lines([FindingWithHistory(SHORT, ChangeStatus("same", 1_795_000_000_000))], 80))
     assert text.startswith(
         "entry-lost: A closed ledger has an entry with no copy left.\n"
         "  critical: entry 4 has no copy left\n"
@@ -138,46 +138,48 @@ def test_commands_of_a_ledger_of_another_scope_are_left_out_and_it_is_said() -> 
 def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> None:
     check = BY_ID["below-ack-quorum"]
     own = replace(BELOW, evidence={"doubts": ["the ledger is not closed"]})
-    assert how_sure(check, own) == "suspect: the ledger is not closed"
-    assert how_sure(check, BELOW).startswith("suspect: suspect if the ledger is not closed")
+    assert describe_confidence(check, own) == "suspect: the ledger is not closed"
+    assert describe_confidence(check, BELOW).startswith("suspect: suspect if the ledger is not closed")
     orphan = replace(ORPHAN, confidence=Confidence.SUSPECT, evidence={"doubts": ["newer-than-scan"]})
-    assert how_sure(BY_ID["orphan-ledger"], orphan) == ("suspect: the index may be newer than the metadata")
+    assert describe_confidence(BY_ID["orphan-ledger"], orphan) == (
+        "suspect: the index may be newer than the metadata"
+    )
 
 
 def test_what_two_runs_confirmed_says_so() -> None:
     seen = {"doubts": ["a did not respond"], "earlier_run": {"name": "monday", "finished": 1_795_237_669_000}}
     check, sure = BY_ID["below-ack-quorum"], replace(BELOW, confidence=Confidence.CONFIRMED, evidence=seen)
     said = "Confirmed by two runs; the first was monday, of 2026-11-21 05:07:49 UTC."
-    assert how_sure(check, sure) == said
+    assert describe_confidence(check, sure) == said
     # The index is not new enough yet.
-    assert how_sure(check, replace(BELOW, evidence=seen)) == "suspect: a did not respond"
+    assert describe_confidence(check, replace(BELOW, evidence=seen)) == "suspect: a did not respond"
 
 
 @every_check
 def test_every_check_says_something_of_a_finding_that_is_not_confirmed(each: Check) -> None:
     for confidence in Confidence:
         finding = Finding(each.id, each.severity, confidence)
-        assert len(how_sure(each, finding).split()) > 3
+        assert len(describe_confidence(each, finding).split()) > 3
 
 
 @pytest.mark.parametrize(
     ("standing", "said"),
     [
         (None, None),
-        (Standing("new", 1), "new in this run"),
-        (Standing("same", 1_795_000_000_000), "2026-11-18 11:06:40 UTC"),
-        (Standing("worse", 1_795_000_000_000), "2026-11-18 11:06:40 UTC; worse than in the run before"),
-        (Standing("new", 1, "known"), "new in this run; suppressed: known"),
+        (ChangeStatus("new", 1), "new in this run"),
+        (ChangeStatus("same", 1_795_000_000_000), "2026-11-18 11:06:40 UTC"),
+        (ChangeStatus("worse", 1_795_000_000_000), "2026-11-18 11:06:40 UTC; worse than in the run before"),
+        (ChangeStatus("new", 1, "known"), "new in this run; suppressed: known"),
     ],
 )
-def test_since_when_is_told_where_it_is_known(standing: Standing | None, said: str | None) -> None:
-    assert since_when(standing) == said
+def test_since_when_is_told_where_it_is_known(standing: ChangeStatus | None, said: str | None) -> None:
+    assert first_seen_text(standing) == said
 
 
 @pytest.mark.parametrize("width", [40, 60, 100])
 def test_advice_keeps_to_its_width_but_for_commands(width: int) -> None:
     evil = replace(SHORT, bookie_id="b" * 200, message="\x1b[31m台帳 " * 50)
-    lines = advice_lines([FindingWithHistory(evil, Standing("same", 1, "\x07 because"))], width)
+    lines = advice_lines([FindingWithHistory(evil, ChangeStatus("same", 1, "\x07 because"))], width)
     assert all(line.isprintable() for line in lines)
     assert all(len(line) <= width for line in lines if not line.strip().startswith(COMMANDS))
 

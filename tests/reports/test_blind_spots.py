@@ -15,7 +15,7 @@ from auditor.checks.needs import Sight
 from auditor.findings.basis import of_marks
 from auditor.model.report import BookiesRead, Report
 from auditor.reports import cells, first_screen, history, junit, markdown, openmetrics, sarif
-from auditor.reports.blind_spots import blind_checks, blind_spots, checks_that_need, saw_nothing
+from auditor.reports.blind_spots import blind_checks, blind_spots, checks_that_need, checks_without_input
 from tests.reports.samples import TALLIES, coverage, report, tally
 
 COPIES = checks_that_need(Need.COPIES, Need.DISKS)
@@ -198,7 +198,7 @@ def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown()
     }
     assert not any(spot.is_known for spot in spots.values())
     assert spots["recovery-stuck"].sentence == f"unknown whether skipped: {UNKNOWN}the store keeps times"
-    assert saw_nothing(old) == ()
+    assert checks_without_input(old) == ()
     assert f"whether {len(spots)} checks had input is unknown" in cells.run_cell(old)
     assert "; which checks were skipped is unknown; " in history.status_line(old, "r", 0)
 
@@ -220,7 +220,7 @@ BLIND = {
 @pytest.mark.parametrize("name", BLIND)
 def test_every_form_calls_the_same_checks_blind(name: str) -> None:
     run = replace(BLIND[name], run=replace(BLIND[name].run, tally=[]))
-    blind, nothing = {*blind_checks(run)}, {*saw_nothing(run)}
+    blind, nothing = {*blind_checks(run)}, {*checks_without_input(run)}
     assert nothing <= blind
     cases = ET.fromstring(junit.render(run)).iter("testcase")
     assert {case.get("name") for case in cases if case.find("skipped") is not None} == blind
@@ -236,7 +236,7 @@ def test_every_form_calls_the_same_checks_blind(name: str) -> None:
     said = f"{len(nothing)} of {len(ALL)} checks had no input"
     for text in (first_screen.render(run), cells.run_cell(run)):
         assert (said in text) == bool(nothing)
-    audited = changed(run, blind=[*saw_nothing(run)])  # as an audit writes it
+    audited = changed(run, blind=[*checks_without_input(run)])  # as an audit writes it
     assert (f"; {len(nothing)} checks skipped; " in history.status_line(audited, "r", 0)) == (
         len(nothing) > 1
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.model.finding import Severity, Standing
+from auditor.model.finding import ChangeStatus, Severity
 from auditor.model.views import (
     AliasView,
     BookieView,
@@ -61,7 +61,7 @@ BOOKIE = BookieView(
             1,
             1,
             ("bk-a:3181 holds what 7 ledgers ask of x",),
-            (Standing("worse", 1_795_000_000_000, "being renamed"),),
+            (ChangeStatus("worse", 1_795_000_000_000, "being renamed"),),
         ),
         ProblemView("orphan-ledger", Severity.NOTE, 5, 0, ("one", "two", "three"), first=ORPHAN),
     ),

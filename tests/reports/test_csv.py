@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
-from auditor.model.finding import Finding, Missing, Standing
+from auditor.model.finding import ChangeStatus, Finding, Missing
 from auditor.reports import csv
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import BELOW, LOST, ORPHAN, UNREAD
@@ -33,8 +33,8 @@ def test_a_finding_is_a_row_with_every_column() -> None:
 
 
 def test_what_time_says_of_a_finding_is_in_its_row() -> None:
-    standing = Standing("worse", 1_795_237_669_000, "=known")
-    [head, row] = csv.render([LOST], {LOST.fingerprint: standing}.get)
+    change_status = ChangeStatus("worse", 1_795_237_669_000, "=known")
+    [head, row] = csv.render([LOST], {LOST.fingerprint: change_status}.get)
     [shown] = plain_csv.DictReader(io.StringIO(head + row))
     assert shown["change"] == "worse"
     assert shown["first_seen"] == "2026-11-21T05:07:49.000+00:00"

@@ -9,7 +9,7 @@ from junitparser import Failure, JUnitXml, Skipped
 from junitparser.junitparser import TestCase as Case
 
 from auditor.checks import ALL, BY_ID
-from auditor.model.finding import Standing
+from auditor.model.finding import ChangeStatus
 from auditor.model.report import Report
 from auditor.reports import junit
 from auditor.reports.blind_spots import blind_checks
@@ -94,8 +94,8 @@ def test_what_nobody_owns_and_what_a_bucket_has_is_skipped_where_it_was_not_look
 
 
 def test_what_is_known_and_since_when_is_said() -> None:
-    standing = Standing("new", 1_795_237_669_000, "known")
-    text = junit.render(report(), {LOST.fingerprint: standing}.get)
+    change_status = ChangeStatus("new", 1_795_237_669_000, "known")
+    text = junit.render(report(), {LOST.fingerprint: change_status}.get)
     assert "entry 4 has no copy left (new, suppressed: known)" in text
 
 

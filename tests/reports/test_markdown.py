@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from auditor.checks import ALL
-from auditor.model.finding import Finding, Severity, Standing
+from auditor.model.finding import ChangeStatus, Finding, Severity
 from auditor.model.report import Cluster
 from auditor.reports import markdown
 from tests.reports.hostile import BOOKIE, HOSTILE
@@ -57,8 +57,8 @@ def test_samples_follow_by_check() -> None:
 
 
 def test_what_is_known_and_since_when_is_said() -> None:
-    standing = Standing("same", 1_795_237_669_000, "*known*")
-    text = markdown.render(report(), {LOST.fingerprint: standing}.get)
+    change_status = ChangeStatus("same", 1_795_237_669_000, "*known*")
+    text = markdown.render(report(), {LOST.fingerprint: change_status}.get)
     assert "entry 4 has no copy left (since 2026-11-21, suppressed: \\*known\\*)" in text
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pyarrow.parquet as pq
 import pytest
 
-from auditor.model.finding import Finding, Standing
+from auditor.model.finding import ChangeStatus, Finding
 from auditor.reports import csv
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import LOST, UNREAD
@@ -19,8 +19,8 @@ from tests.reports.samples import LOST, UNREAD
 
 def test_a_finding_is_read_back_as_it_was() -> None:
     out = io.BytesIO()
-    standing = Standing("new", 1_795_237_669_000, "known")
-    csv.write([LOST, UNREAD], out, {LOST.fingerprint: standing}.get)
+    change_status = ChangeStatus("new", 1_795_237_669_000, "known")
+    csv.write([LOST, UNREAD], out, {LOST.fingerprint: change_status}.get)
     lost, unread = pq.read_table(out).to_pylist()
     assert lost["ledger_id"] == 9223372036854770002
     assert lost["missing"][0]["groups"][1] == {

@@ -8,7 +8,7 @@ import pytest
 
 from auditor.checks import ALL
 from auditor.model.action_facts import ForbiddenAction
-from auditor.model.finding import Confidence, Finding, Severity, Standing, Urgency
+from auditor.model.finding import ChangeStatus, Confidence, Finding, Severity, Urgency
 from auditor.model.views import RunView, UnreadBookie
 from auditor.reports.plain_text import columns_of
 from auditor.reports.run import DOUBTS_SHOWN, EXAMPLES_SHOWN, render
@@ -33,7 +33,7 @@ RUN = RunView(
     directories=6,
     unread=(UnreadBookie("bk-c:3181", "unread", "no source covers it", 20),),
     fail_on=Severity.ERROR,
-    standings={LOST.fingerprint: Standing("same", 1_795_000_000_000)},
+    statuses={LOST.fingerprint: ChangeStatus("same", 1_795_000_000_000)},
     storages={"bk-a:3181": "idx", "bk-b:3181": "rocksdb"},
 )
 TOP = """\

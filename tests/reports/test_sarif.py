@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from auditor.checks import ALL
-from auditor.model.finding import Finding, Standing
+from auditor.model.finding import ChangeStatus, Finding
 from auditor.reports import sarif
 from tests.reports.hostile import HOSTILE
 from tests.reports.samples import BELOW, LOST, ORPHAN, UNREAD, coverage, report
@@ -31,14 +31,14 @@ def official() -> Any:
     return jsonschema.Draft4Validator(schema)
 
 
-def log(*findings: Finding, standings: dict[str, Standing] | None = None) -> Any:
-    text = "".join(sarif.render(report(gaps=["/ledgers/00: a {0} gap"]), findings, (standings or {}).get))
+def log(*findings: Finding, statuses: dict[str, ChangeStatus] | None = None) -> Any:
+    text = "".join(sarif.render(report(gaps=["/ledgers/00: a {0} gap"]), findings, (statuses or {}).get))
     return json.loads(text)
 
 
 def test_a_log_follows_the_official_schema(official: Any) -> None:
-    known = {LOST.fingerprint: Standing("worse", 1_795_237_669_000, "known since the move")}
-    for value in (log(), log(LOST, BELOW, ORPHAN, UNREAD, HOSTILE), log(LOST, standings=known)):
+    known = {LOST.fingerprint: ChangeStatus("worse", 1_795_237_669_000, "known since the move")}
+    for value in (log(), log(LOST, BELOW, ORPHAN, UNREAD, HOSTILE), log(LOST, statuses=known)):
         official.validate(value)
 
 
@@ -82,12 +82,12 @@ def test_ledgers_of_two_scopes_are_two_places() -> None:
 
 def test_what_time_says_of_a_finding_is_said_as_sarif_has_it() -> None:
     known = {
-        LOST.fingerprint: Standing("worse", 1_795_237_669_000, "known"),
-        ORPHAN.fingerprint: Standing("new", 0),
+        LOST.fingerprint: ChangeStatus("worse", 1_795_237_669_000, "known"),
+        ORPHAN.fingerprint: ChangeStatus("new", 0),
     }
     orphan = replace(ORPHAN, fingerprint="f" * 16)
-    known[orphan.fingerprint] = Standing("new", 1_795_237_669_000)
-    lost, new = log(LOST, orphan, standings=known)["runs"][0]["results"]
+    known[orphan.fingerprint] = ChangeStatus("new", 1_795_237_669_000)
+    lost, new = log(LOST, orphan, statuses=known)["runs"][0]["results"]
     assert lost["baselineState"] == "updated"
     assert lost["provenance"]["firstDetectionTimeUtc"] == "2026-11-21T05:07:49.000Z"
     assert [each["justification"] for each in lost["suppressions"]] == ["known"]
@@ -128,7 +128,7 @@ def test_results_come_one_by_one() -> None:
 
 
 def test_a_first_run_has_no_baseline() -> None:
-    [found] = json.loads("".join(sarif.render(report(), (LOST,), lambda _: Standing("", 1))))["runs"][0][
+    [found] = json.loads("".join(sarif.render(report(), (LOST,), lambda _: ChangeStatus("", 1))))["runs"][0][
         "results"
     ]
     assert "baselineState" not in found

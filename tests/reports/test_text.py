@@ -12,11 +12,11 @@ import pytest
 from auditor.checks import ALL
 from auditor.model.finding import (
     URGENCY_LABELS,
+    ChangeStatus,
     Confidence,
     Finding,
     Missing,
     Severity,
-    Standing,
 )
 from auditor.model.report import BookiesRead
 from auditor.model.run_facts import FindingCause, RemarkKind, remark, sentence_of
@@ -225,13 +225,13 @@ def test_a_name_is_no_command_of_a_shell() -> None:
 
 
 def test_a_finding_says_since_when_it_is_there_and_who_knows_of_it() -> None:
-    standings = {
-        LOST.fingerprint: Standing("same", 1_795_000_000_000),
-        "new": Standing("new", 1_795_237_689_000),
-        "known": Standing("worse", 1_795_000_000_000, "bk-b is being emptied"),
+    statuses = {
+        LOST.fingerprint: ChangeStatus("same", 1_795_000_000_000),
+        "new": ChangeStatus("new", 1_795_237_689_000),
+        "known": ChangeStatus("worse", 1_795_000_000_000, "bk-b is being emptied"),
     }
     new, known = replace(ORPHAN, fingerprint="new"), replace(ORPHAN, fingerprint="known", confidence=SUSPECT)
-    shown = text.render(report(findings=(LOST, new, known)), RUN, 100, standings.get)
+    shown = text.render(report(findings=(LOST, new, known)), RUN, 100, statuses.get)
     assert "ledger 9223372036854770002 [since 2026-11-18]: entry 4" in shown
     assert "ledger 36, bk-b:3181 [new]: 5 entries" in shown
     assert "[suspect, worse, since 2026-11-18, suppressed: bk-b is being emptied]" in shown

@@ -96,7 +96,7 @@ def test_entries_past_the_end_take_space_too(tmp_path: Path) -> None:
 def test_the_worst_bookies_come_first_and_no_more_than_the_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures, "BOOKIES_KEPT", 2)
+    monkeypatch.setattr(figures, "MAX_BOOKIES", 2)
     judged: Rows = [{"missing": [pair("bk-c", 1)], "unknown": [pair("bk-b", 1)]}]
     of = figures_from(tmp_path, bookies=[bookie(f"bk-{name}", 1) for name in "abc"], judged=judged)
     assert [each.bookie_id for each in of.bookies] == ["bk-c", "bk-b"]
@@ -138,8 +138,8 @@ def test_ages_go_by_the_metadata_and_else_by_the_store(tmp_path: Path) -> None:
 def test_quorums_beyond_the_bound_are_counted_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures, "LABELS_KEPT", 2)
-    monkeypatch.setattr(figures, "_QUORUMS_COUNTED", 3)
+    monkeypatch.setattr(figures, "MAX_LABELS", 2)
+    monkeypatch.setattr(figures, "_MAX_QUORUM_LABELS", 3)
     rows = [ledger(), ledger(), *(ledger(ensemble_size=size) for size in range(4, 9))]
     of = bars(figures_from(tmp_path, ledgers=rows), "Ledgers by quorum")
     assert of == {"3 / 2 / 2": 2, "4 / 2 / 2": 1, "others": 4}

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from auditor.model.finding import Standing, no_standing
+from auditor.model.finding import ChangeStatus, no_change_status
 from auditor.notebook.run import Run, open_run
+from auditor.runs.change_status import statuses_of, statuses_of_report
 from auditor.runs.directory import RunDirectory
-from auditor.runs.load_ledger import SHOWN, findings_for_ledger
-from auditor.runs.standings import standings_of, standings_of_report
+from auditor.runs.load_ledger import MAX_FINDINGS, findings_for_ledger
 from tests.reports.samples import LOST, report
 
 FINDING: dict[str, Any] = {
@@ -63,9 +63,9 @@ def run(tmp_path: Path) -> Run:
 
 def test_a_ledger_has_the_findings_about_it_and_no_more_than_a_bounded_number(run: Run) -> None:
     found = findings_for_ledger(run, 42)
-    assert [each.finding.fingerprint for each in found] == ["f0", *(f"o{n}" for n in range(SHOWN - 1))]
+    assert [each.finding.fingerprint for each in found] == ["f0", *(f"o{n}" for n in range(MAX_FINDINGS - 1))]
     assert found[0].finding.missing[0].count == 1
-    assert {each.standing for each in found} == {None}
+    assert {each.change_status for each in found} == {None}
     assert [each.finding.fingerprint for each in findings_for_ledger(run, 42, 7)] == ["f2"]
     assert findings_for_ledger(run, 9) == ()
 
@@ -81,10 +81,10 @@ def test_since_when_comes_from_the_table_of_changes(run: Run) -> None:
     )
     write(Path(run.path) / "tables" / "changes", rows, schema)
     found = findings_for_ledger(run, 42)
-    assert found[0].standing == Standing("same", 7)
-    assert found[1].standing == Standing("new", 8, "being emptied")
-    assert found[2].standing is None
-    assert standings_of(RunDirectory(run.path), run.report, []) == {}
+    assert found[0].change_status == ChangeStatus("same", 7)
+    assert found[1].change_status == ChangeStatus("new", 8, "being emptied")
+    assert found[2].change_status is None
+    assert statuses_of(RunDirectory(run.path), run.report, []) == {}
 
 
 def test_of_a_report_only_what_time_can_say_is_read(run: Run, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_of_a_report_only_what_time_can_say_is_read(run: Run, tmp_path: Path) ->
         [(name, pa.int64() if name == "first_seen" else pa.string()) for name in rows[0]],
     )
     write(Path(run.path) / "tables" / "changes", rows, schema)
-    assert standings_of_report(run.path, report())(LOST.fingerprint) == Standing("same", 7)
-    assert standings_of_report(run.path, report())("other") is None
+    assert statuses_of_report(run.path, report())(LOST.fingerprint) == ChangeStatus("same", 7)
+    assert statuses_of_report(run.path, report())("other") is None
     first = report(changes=None, suppressions=[])
-    assert standings_of_report(str(tmp_path / "nowhere"), first) is no_standing
+    assert statuses_of_report(str(tmp_path / "nowhere"), first) is no_change_status

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from auditor.errors import RunError
-from auditor.model.finding import Severity, Standing
+from auditor.model.finding import ChangeStatus, Severity
 from auditor.notebook.run import Run, open_run
 from auditor.runs.load_bookie import _problem_views, bookie_view
 from tests.made_runs import made_run
@@ -46,7 +46,7 @@ def test_findings_that_name_a_bookie_are_told_by_check_with_a_ledger_to_look_at(
     [orphan, surplus] = _problem_views(run, "bk-b:3181")
     assert (orphan.id, orphan.severity, orphan.count, orphan.unsure) == ("orphan-ledger", Severity.NOTE, 5, 4)
     assert orphan.messages == ("ledger 0", "ledger 1", "ledger 2")
-    assert orphan.standings == (None, None, None)
+    assert orphan.statuses == (None, None, None)
     assert orphan.first is not None
     assert (orphan.first.scope_id, orphan.first.ledger_id) == (0, 0)
     assert (surplus.id, surplus.count) == ("surplus-entries", 1)
@@ -60,7 +60,7 @@ def test_the_first_of_them_say_since_when(tmp_path: Path) -> None:
     row = {"fingerprint": "o1", "change": "worse", "first_seen": 7, "suppressed": None}
     schema = pa.schema([(name, pa.int64() if name == "first_seen" else pa.string()) for name in row])
     write(tmp_path / "tables" / "changes", [row], schema)
-    assert _problem_views(run, "bk-b:3181")[0].standings == (None, Standing("worse", 7), None)
+    assert _problem_views(run, "bk-b:3181")[0].statuses == (None, ChangeStatus("worse", 7), None)
 
 
 def test_a_run_whose_tables_do_not_fit_together_is_refused_by_the_table(tmp_path: Path) -> None:

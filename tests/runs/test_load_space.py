@@ -137,11 +137,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("by", BY_HAND)
-@pytest.mark.parametrize("rows", [load_space.PASS_ROWS, 1])
+@pytest.mark.parametrize("rows", [load_space.MAX_PASS_ROWS, 1])
 def test_sums_are_those_by_hand_in_one_pass_or_in_many(
     run: RunReader, by: SpaceBy, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load_space, "PASS_ROWS", rows)
+    monkeypatch.setattr(load_space, "MAX_PASS_ROWS", rows)
     view = space_view(run, by)
     assert {total.name: total.bytes for total in view.totals} == BY_HAND[by]
     assert (view.others, view.others_count) == ({}, 0)
@@ -204,7 +204,7 @@ def test_those_that_are_not_named_are_one_sum(run: RunReader) -> None:
 def test_applications_beyond_the_number_that_is_told_apart_are_one(
     run: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load_space, "NAMES_KEPT", 1)
+    monkeypatch.setattr(load_space, "MAX_NAMES", 1)
     names = [total.name for total in space_view(run, "application").totals]
     assert len(names) == 2
     assert "(further names)" in names

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.notebook.run import open_run
-from auditor.runs.load_ledger import NO_ANSWER_TEXT, NONE_KEPT
+from auditor.runs.load_ledger import NO_ANSWER_TEXT, NO_QUEUE_TEXT
 from tests.made_runs import made_run
 from tests.reports.samples import report
 
@@ -40,7 +40,7 @@ def test_marks_and_locks_are_sentences(tmp_path: Path) -> None:
 def test_what_could_not_be_listed_is_not_known_and_other_stores_keep_none(tmp_path: Path) -> None:
     gap = {"kind": "gap", "path": "/l/underreplication", "damage": "cut"}
     assert said(tmp_path, gap) == ("not known: not all marks could be listed",)
-    assert said(tmp_path, MARK, keeps_marks=False) == (NONE_KEPT,)
+    assert said(tmp_path, MARK, keeps_marks=False) == (NO_QUEUE_TEXT,)
     assert said(tmp_path, MARK, gap, scope=1) == ("not marked for replication",)
     (tmp_path / "tables" / "marks").rename(tmp_path / "tables" / "others")
     assert open_run(tmp_path).ledger(7, 1).queue == ()

@@ -59,7 +59,7 @@ def test_the_most_needed_of_the_unread_bookies_are_named(out: Path) -> None:
     assert (view.directories, view.fail_on) == (2, Severity.WARNING)
     # A run of a version that had no such option.
     assert not view.fail_on_suspect
-    assert view.standings == {}
+    assert view.statuses == {}
 
 
 @pytest.mark.parametrize("manifest", [None, "{", "[]", '{"identity": {"options": {"fail_on": "x"}}}'])

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from auditor.errors import RunError
-from auditor.model.finding import Standing
-from auditor.runs.standings import standings_in_order
+from auditor.model.finding import ChangeStatus
+from auditor.runs.change_status import statuses_in_order
 
 SCHEMA = pa.schema(
     [
@@ -36,26 +36,26 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_each_finding_gets_its_own_and_what_is_gone_is_passed_over(run: Path) -> None:
-    standing = standings_in_order(str(run))
-    assert [standing(name) for name in "abc"] == [
-        Standing("new", 5, None),
-        Standing("same", 3, "known"),
-        Standing("worse", 4, None),
+    change_status = statuses_in_order(str(run))
+    assert [change_status(name) for name in "abc"] == [
+        ChangeStatus("new", 5, None),
+        ChangeStatus("same", 3, "known"),
+        ChangeStatus("worse", 4, None),
     ]
 
 
 def test_a_finding_may_be_left_out_and_none_asked_for_late(run: Path) -> None:
-    standing = standings_in_order(str(run))
-    assert standing("c") == Standing("worse", 4, None)
+    change_status = statuses_in_order(str(run))
+    assert change_status("c") == ChangeStatus("worse", 4, None)
     with pytest.raises(RunError, match="tables/changes: no row of the finding a is at its place"):
-        standing("a")
+        change_status("a")
 
 
 def test_what_is_gone_is_no_finding(run: Path) -> None:
     with pytest.raises(RunError, match="no row of the finding gone"):
-        standings_in_order(str(run))("gone")
+        statuses_in_order(str(run))("gone")
 
 
 def test_a_run_without_changes_knows_of_none(tmp_path: Path) -> None:
     (tmp_path / "tables").mkdir()
-    assert standings_in_order(str(tmp_path))("a") is None
+    assert statuses_in_order(str(tmp_path))("a") is None

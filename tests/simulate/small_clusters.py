@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from auditor.codecs.availability.fold import fold_entries
 from auditor.runs.directory import RunDirectory
-from auditor.simulate.loss import Fate
+from auditor.simulate.loss import WindowOutcome
 from auditor.simulate.run_windows import RunWindows
 from auditor.simulate.windows import Windows
 from tests.made_runs import write_tables
@@ -139,7 +139,7 @@ def windows_of_run(
     return run, list(run)
 
 
-HARM = (Fate.BELOW_WRITE_QUORUM, Fate.BELOW_ACK_QUORUM, Fate.LOST)
+HARM = (WindowOutcome.BELOW_WRITE_QUORUM, WindowOutcome.BELOW_ACK_QUORUM, WindowOutcome.LOST)
 
 
 def subsets(names: Set[str]) -> Iterator[frozenset[str]]:
@@ -158,26 +158,26 @@ def worlds(ledger: Ledger, entry: int, members: set[str], unread: set[str]) -> I
         yield members - absent - unclear | present
 
 
-def harm(held: set[str], gone: Set[str], ledger: Ledger) -> Fate:
+def harm(held: set[str], gone: Set[str], ledger: Ledger) -> WindowOutcome:
     """What the loss of some bookies does to an entry that these bookies hold."""
     if not held & gone:
-        return Fate.WHOLE
+        return WindowOutcome.WHOLE
     left = len(held - gone)
     if left == 0:
-        return Fate.LOST
-    return Fate.BELOW_ACK_QUORUM if left < ledger.ack else Fate.BELOW_WRITE_QUORUM
+        return WindowOutcome.LOST
+    return WindowOutcome.BELOW_ACK_QUORUM if left < ledger.ack else WindowOutcome.BELOW_WRITE_QUORUM
 
 
 Bound = Callable[[Iterable[bool]], bool]
 
 
-def amounts_of(fates: Iterable[set[Fate]], bound: Bound) -> Counter[tuple[Fate, str]]:
+def amounts_of(fates: Iterable[set[WindowOutcome]], bound: Bound) -> Counter[tuple[WindowOutcome, str]]:
     """What a ledger counts whose entries may come to these fates, one independent of the other.
 
     ``bound`` is ``all``: what is so in every world, or ``any``: in some.
     """
-    counts: Counter[tuple[Fate, str]] = Counter()
-    worst = {Fate.WHOLE}
+    counts: Counter[tuple[WindowOutcome, str]] = Counter()
+    worst = {WindowOutcome.WHOLE}
     for of_entry in fates:
         worst = {max(before, fate) for before in worst for fate in of_entry}
         for fate in HARM:
@@ -195,7 +195,7 @@ def plain_fates(
     down: set[str],
     view: str,
     surely: bool = False,
-) -> Counter[tuple[Fate, str]]:
+) -> Counter[tuple[WindowOutcome, str]]:
     """What a failure of ``lost``, and perhaps of some of ``perhaps``, does to one ledger: by fate and unit.
 
     ``surely``: only what has a copy on a bookie of ``lost`` counts.
@@ -218,5 +218,5 @@ def plain_fates(
             window = {ensemble[(start + i) % ledger.size] for i in range(ledger.write)}
             taken = window & (lost if surely else gone_at_most)
             if taken and len(window & silent) >= ledger.ack:
-                counts[Fate.OPEN_END, "ledgers"] = 1
+                counts[WindowOutcome.OPEN_END, "ledgers"] = 1
     return counts

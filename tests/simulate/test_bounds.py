@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from auditor.model.placement import Level, Location, Locations
 from auditor.simulate.levels import LevelSums
-from auditor.simulate.loss import ENTRIES, LEDGERS, VIEWS, Fate, SilentBookies, blow_of, tally
+from auditor.simulate.loss import ENTRIES, LEDGERS, VIEWS, SilentBookies, WindowOutcome, failure_effect, tally
 from auditor.simulate.run_windows import RunWindows
 from auditor.simulate.windows import Bools, Longs
 from tests.examples import examples
@@ -39,9 +39,9 @@ SOME = st.sets(st.sampled_from(BOOKIES), max_size=5)
 
 def amounts(
     ledgers: list[Ledger], gone: set[str], unread: set[str], bound: Bound
-) -> Counter[tuple[Fate, str]]:
+) -> Counter[tuple[WindowOutcome, str]]:
     """Entries and ledgers that come to a fate, in all worlds (``bound`` all) or in some (any)."""
-    counts: Counter[tuple[Fate, str]] = Counter()
+    counts: Counter[tuple[WindowOutcome, str]] = Counter()
     for ledger in ledgers:
         fates = (
             {harm(held, gone, ledger) for held in worlds(ledger, entry, {*names}, unread)}
@@ -51,7 +51,7 @@ def amounts(
     return counts
 
 
-def as_amounts(sums: Longs) -> Counter[tuple[Fate, str]]:
+def as_amounts(sums: Longs) -> Counter[tuple[WindowOutcome, str]]:
     """Entries and ledgers by fate, of the sums of one view."""
     units = {"entries": ENTRIES, "ledgers": LEDGERS}
     return +Counter({(fate, unit): int(sums[fate, place]) for fate in HARM for unit, place in units.items()})
@@ -77,9 +77,9 @@ def test_amounts_are_bounded_by_all_worlds_that_agree_with_the_run(
         return np.array([*(name in names for name in run.numbers.names), False])
 
     cluster = SilentBookies(flags(set()), flags(set()))
-    sums = np.zeros((len(VIEWS), len(Fate), 3), np.int64)
+    sums = np.zeros((len(VIEWS), len(WindowOutcome), 3), np.int64)
     for windows in parts:
-        blow = blow_of(windows, flags(lost), flags(perhaps))
+        blow = failure_effect(windows, flags(lost), flags(perhaps))
         sums += tally(windows, blow, np.zeros(len(windows), np.int64), 1, cluster)[:, 0]
     sure, possible = (as_amounts(sums[VIEWS.index(view)]) for view in ("today", "today_possible"))
     for taken in subsets(perhaps - lost):

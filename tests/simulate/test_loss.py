@@ -13,10 +13,10 @@ from auditor.simulate.loss import (
     ENTRIES,
     LEDGERS,
     VIEWS,
-    Fate,
     SilentBookies,
-    blow_of,
+    WindowOutcome,
     each_domain,
+    failure_effect,
     tally,
 )
 from auditor.simulate.run_windows import RunWindows
@@ -46,17 +46,17 @@ def plain_sums(
     down: set[str],
     view: str,
     surely: bool = False,
-) -> Counter[tuple[Fate, str]]:
-    sums: Counter[tuple[Fate, str]] = Counter()
+) -> Counter[tuple[WindowOutcome, str]]:
+    sums: Counter[tuple[WindowOutcome, str]] = Counter()
     for each in found:
         sums += plain_fates(each, lost, perhaps, unread, down, view, surely)
     return sums
 
 
-def as_counter(sums: Longs) -> Counter[tuple[Fate, str]]:
+def as_counter(sums: Longs) -> Counter[tuple[WindowOutcome, str]]:
     units = {"ledgers": LEDGERS, "entries": ENTRIES}
     return Counter(
-        {(f, u): int(sums[f, place]) for f in Fate for u, place in units.items() if sums[f, place]}
+        {(f, u): int(sums[f, place]) for f in WindowOutcome for u, place in units.items() if sums[f, place]}
     )
 
 
@@ -73,9 +73,9 @@ def test_a_failure_loses_what_its_entries_say(
     found = numbered(several)
     run, parts = windows_of_run(drawn_run, found, unread, merge)
     cluster = SilentBookies(by_number(run, down), by_number(run, down))
-    sums = np.zeros((len(VIEWS), len(Fate), 3), np.int64)
+    sums = np.zeros((len(VIEWS), len(WindowOutcome), 3), np.int64)
     for windows in parts:
-        blow = blow_of(windows, by_number(run, lost), by_number(run, perhaps))
+        blow = failure_effect(windows, by_number(run, lost), by_number(run, perhaps))
         sums += tally(windows, blow, np.zeros(len(windows), np.int64), 1, cluster)[:, 0]
     for number, view in enumerate(VIEWS):
         assert as_counter(sums[number]) == plain_sums(found, lost, perhaps, unread, down, view), view
@@ -95,7 +95,7 @@ def test_every_single_domain_at_once_is_each_on_its_own(
     none = by_number(run, set())
     of = dict(zip(BOOKIES, racks, strict=True))
     domain = np.array([*(of[name] for name in run.numbers.names), -2])
-    sums = np.zeros((len(VIEWS), 3, len(Fate), 3), np.int64)
+    sums = np.zeros((len(VIEWS), 3, len(WindowOutcome), 3), np.int64)
     for windows in parts:
         rows, blow, group = each_domain(windows, domain)
         sums += tally(rows, blow, group, 3, SilentBookies(none, none))

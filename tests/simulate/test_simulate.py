@@ -17,7 +17,7 @@ from auditor.model.simulation import Amount, DiskLoad, NearLoss, Simulation
 from auditor.notebook.run import open_run
 from auditor.reports.first_screen import render
 from auditor.reports.schema import simulation_schema
-from auditor.reports.simulation import near_words, text
+from auditor.reports.simulation import near_loss_sentences, text
 from auditor.runs.reader import RunReader
 from auditor.simulate.simulation import failure_matrix, simulate_all, simulate_any, simulate_failure
 from tests.cli.test_doors import bkaudit
@@ -198,7 +198,7 @@ def test_a_notebook_has_a_frame_of_all_single_failures(run: RunReader) -> None:
 
 
 def test_the_first_screen_says_what_is_one_failure_from_loss() -> None:
-    words = near_words(
+    words = near_loss_sentences(
         [NearLoss("bookie", Amount(), 0, (), 0), NearLoss("rack", Amount(3, 9, 90), 2, ("/r1", "/r2"), 0)]
     )
     screen = render(report(remarks=[remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *words)]))

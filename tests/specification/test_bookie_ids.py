@@ -17,7 +17,7 @@ from auditor.model.bookie_conf import RESOLVER_KEYS, configured_bookie, resolves
 from auditor.model.bookie_id import (
     PORTABLE,
     Address,
-    Nowhere,
+    NoAddressReason,
     Registration,
     UnresolvedBookie,
     is_accepted,
@@ -117,7 +117,7 @@ def test_without_the_resolver_an_id_is_read_as_host_and_port() -> None:
 def test_without_the_resolver_a_custom_id_cannot_be_reached() -> None:
     found = resolve("bookie-7", Registration([RPC]), reads_registrations=False)
     assert isinstance(found, UnresolvedBookie)
-    assert found.why is Nowhere.NO_ADDRESS
+    assert found.why is NoAddressReason.NO_ADDRESS
 
 
 @pytest.mark.parametrize("key", RESOLVER_KEYS)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.cli.decode import KINDS
+from auditor.cli.decode import FILE_KINDS
 from auditor.codecs.bookie import entry_log, index_file, journal
 from auditor.codecs.ledger_metadata.batch import READERS
 from auditor.codecs.pulsar.managed_ledger import COMPRESSIONS
@@ -73,7 +73,7 @@ READERS_THERE = (
     modules("codecs", takes_bytes)
     # One opens for the others.
     | (modules("sources", opens) - {"sources/regular_file.py"})
-    | {f"decode:{kind}" for kind in KINDS}
+    | {f"decode:{kind}" for kind in FILE_KINDS}
     | {f"metadata:{scheme}" for scheme in STORES}
     | {f"bookies:{source}" for source in SOURCES}
     | {f"owners:{application}" for application in APPLICATIONS}

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Groups, Longs
-from auditor.codecs.availability.maximal import LONGEST
+from auditor.codecs.availability.maximal import MAX_RUN_ENTRIES
 from auditor.errors import CoverageLimitError
 
 MOST_RUNS = 2**21
@@ -72,16 +72,16 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
     # Ends are exclusive here: ids stay below 2^63 - 1, so that one past the last still fits.
     edges = np.unique(np.concatenate([np.empty(0, np.int64), *(batch.first for batch in sets), *ends]))
     low, high = edges[:-1], edges[1:]
-    active = [_active(batch, end, low) for batch, end in zip(sets, ends, strict=True)]
+    active_rows = [_active_rows(batch, end, low) for batch, end in zip(sets, ends, strict=True)]
     window = np.ones_like(low)
-    for set_batch, rows in zip(sets, active, strict=True):
-        window = _common(window, np.where(rows < 0, 1, np.maximum(set_batch.period[rows], 1)), high - low)
+    for set_batch, rows in zip(sets, active_rows, strict=True):
+        window = _window(window, np.where(rows < 0, 1, np.maximum(set_batch.period[rows], 1)), high - low)
     # Every window opens and closes with a change of nothing: a step begins there even where no run does.
     positions, deltas = [low, low + window], [np.zeros_like(low), np.zeros_like(low)]
     run_count = 0
-    for set_batch, rows, weight in zip(sets, active, weights, strict=True):
-        start, end, extra = _runs(set_batch, rows, low, window, MOST_RUNS - run_count)
-        run_count += extra
+    for set_batch, rows, weight in zip(sets, active_rows, weights, strict=True):
+        start, end, new_runs = _runs(set_batch, rows, low, window, MOST_RUNS - run_count)
+        run_count += new_runs
         positions += [start, end]
         deltas += [np.full_like(start, weight), np.full_like(end, -weight)]
     change_ids = np.concatenate(positions)
@@ -98,14 +98,14 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
     )
 
 
-def _active(batch: GroupBatch, end: Longs, low: Longs) -> Longs:
-    """Return the group of the set that spans each interval, or -1."""
+def _active_rows(batch: GroupBatch, end: Longs, low: Longs) -> Longs:
+    """Return for each interval the group of the set that spans it, or -1."""
     rows = np.searchsorted(batch.first, low, side="right") - 1
     return np.where(low < end[rows], rows, -1)
 
 
-def _common(window: Longs, period: Longs, span: Longs) -> Longs:
-    """Return the least common multiple, at most the interval's span."""
+def _window(window: Longs, period: Longs, span: Longs) -> Longs:
+    """Return the least common multiple of window and period, but at most the interval's span."""
     # Compared before it is multiplied: the product could pass int64.
     cofactor = window // np.gcd(window, period)
     return np.where(cofactor > span // period, span, cofactor * period)
@@ -119,20 +119,20 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int)
     repeats = batch.last[rows] > first
     lowest = np.where(repeats, (low - first) // period, 0)
     count = np.where(repeats, (high - 1 - first) // period - lowest, 0) + 1
-    extra = np.maximum(count - 2, 0)
-    if float(extra.sum(dtype=np.float64)) > bound:
+    new_runs = np.maximum(count - 2, 0)
+    if float(new_runs.sum(dtype=np.float64)) > bound:
         raise CoverageLimitError(f"more than {MOST_RUNS} runs to compare one by one")
     row = np.repeat(np.arange(len(count)), count)
     rank = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
     start = first[row] + (lowest[row] + rank) * period[row]
     end = np.minimum(start + size[row], high[row])
     start = np.maximum(start, low[row])
-    real = start < end
-    return start[real], end[real], int(extra.sum())
+    is_nonempty = start < end
+    return start[is_nonempty], end[is_nonempty], int(new_runs.sum())
 
 
 def runs_of_steps(steps: Steps, keep: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
-    """Return start, end and interval of the maximal runs of the ``keep`` steps; no run crosses an interval.
+    """Return start, end and interval of the maximal runs of the steps that ``keep`` selects, per interval.
 
     >>> steps = sweep([GroupBatch.of([[(0, 9, 1, 3)]])], [1])
     >>> [part.tolist() for part in runs_of_steps(steps, steps.value == 0)]
@@ -147,11 +147,11 @@ def runs_of_steps(steps: Steps, keep: NDArray[np.bool_]) -> tuple[Longs, Longs, 
     return start[opens], end[closes], interval[opens]
 
 
-_Parts = tuple[Longs, Longs, Longs, Longs]
+_PartColumns = tuple[Longs, Longs, Longs, Longs]
 
 
 def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
-    """Return the entries of the ``keep`` steps, in every repetition of their windows, as one folded set.
+    """Return the entries of the steps that ``keep`` selects, in all repetitions of windows, as a folded set.
 
     Raises `CoverageLimitError` if more than `MOST_RUNS` runs would have to be written out.
 
@@ -164,66 +164,66 @@ def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
     whole = (start == low) & (end == low + window)
     # A run as long as its window touches its own repetition: all of the interval is one run.
     end = np.where(whole, high, end)
-    once = whole | (low + window == high)
-    parts = [_singles(start[once], end[once])]
-    start, end, interval = start[~once], end[~once], interval[~once]
+    is_once = whole | (low + window == high)
+    parts = [_single_runs(start[is_once], end[is_once])]
+    start, end, interval = start[~is_once], end[~is_once], interval[~is_once]
 
     # A run that ends with the window goes on where the next repetition begins with one.
     head = np.flatnonzero(np.append(True, interval[1:] != interval[:-1])[: len(interval)])
-    foot = np.append(head[1:], len(interval))[: len(head)] - 1
+    tail_index = np.append(head[1:], len(interval))[: len(head)] - 1
     head_interval = interval[head]
-    wraps = (
-        (foot > head)
+    is_wrapping = (
+        (tail_index > head)
         & (start[head] == steps.low[head_interval])
-        & (end[foot] == (steps.low + steps.window)[head_interval])
+        & (end[tail_index] == (steps.low + steps.window)[head_interval])
     )
-    into, out_of = head[wraps], foot[wraps]
-    parts.append(_singles(start[into], end[into]))
-    end[out_of] += end[into] - start[into]
-    stays = np.ones(len(start), np.bool_)
-    stays[into] = False
-    start, end, interval = start[stays], end[stays], interval[stays]
+    merged_into, merged_from = head[is_wrapping], tail_index[is_wrapping]
+    parts.append(_single_runs(start[merged_into], end[merged_into]))
+    end[merged_from] += end[merged_into] - start[merged_into]
+    is_kept = np.ones(len(start), np.bool_)
+    is_kept[merged_into] = False
+    start, end, interval = start[is_kept], end[is_kept], interval[is_kept]
 
     # Runs of one size that divide the window evenly are one group of BP-34; all others are written out.
     runs = np.bincount(interval, minlength=len(steps.low))
     period = steps.window // np.maximum(runs, 1)
-    one_group = (period * runs == steps.window) & (period <= LONGEST)
-    same = interval[1:] == interval[:-1]
+    one_group = (period * runs == steps.window) & (period <= MAX_RUN_ENTRIES)
+    is_same_interval = interval[1:] == interval[:-1]
     differs = (end - start)[1:] != (end - start)[:-1]
     differs |= start[1:] - start[:-1] != period[interval[1:]]
-    one_group[interval[1:][same & differs]] = False
-    regular = one_group[interval]
-    opens = regular & np.append(True, ~same)[: len(start)]
+    one_group[interval[1:][is_same_interval & differs]] = False
+    is_one_group = one_group[interval]
+    opens = is_one_group & np.append(True, ~is_same_interval)[: len(start)]
     parts.append(_repeat_runs(start[opens], end[opens], period[interval[opens]], steps.high[interval[opens]]))
-    is_irregular = ~regular
+    is_irregular = ~is_one_group
     owner = interval[is_irregular]
     parts.append(_repetitions(start[is_irregular], end[is_irregular], steps.window[owner], steps.high[owner]))
 
-    first, last, size, of_period = (np.concatenate(column) for column in zip(*parts, strict=True))
+    first, last, size, periods = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(first, kind="stable")
     offsets = np.array([0, len(first)])
-    return fold(GroupBatch(first[order], last[order], size[order], of_period[order], offsets))
+    return fold(GroupBatch(first[order], last[order], size[order], periods[order], offsets))
 
 
-def _singles(start: Longs, end: Longs) -> _Parts:
+def _single_runs(start: Longs, end: Longs) -> _PartColumns:
     return start, start, end - start, np.zeros_like(start)
 
 
-def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _Parts:
-    """Repeat one run per interval up to the interval's end: full runs, and the part of a run that fits."""
+def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _PartColumns:
+    """Repeat one run per interval up to the interval's end. The last run is cut if it does not fit."""
     size = end - start
     full = np.maximum((high - size - start) // period + 1, 0)
     last = start + (full - 1) * period
-    has = full > 0
+    has_full = full > 0
     # A group of one run has no period: that is how the proposal writes it.
-    body = (start[has], last[has], size[has], np.where(full > 1, period, 0)[has])
+    body = (start[has_full], last[has_full], size[has_full], np.where(full > 1, period, 0)[has_full])
     cut = high - last > period
-    tail = _singles((last + period)[cut], high[cut])
+    tail = _single_runs((last + period)[cut], high[cut])
     first, last, size, period = (np.concatenate(column) for column in zip(body, tail, strict=True))
     return first, last, size, period
 
 
-def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _Parts:
+def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _PartColumns:
     """Return every repetition of every run within its interval, which ends at ``high``."""
     times = (high - 1 - start) // window + 1
     if float(times.sum(dtype=np.float64)) > MOST_RUNS:
@@ -231,7 +231,7 @@ def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _Parts
     row = np.repeat(np.arange(len(times)), times)
     rank = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
     shift = rank * window[row]
-    return _singles(start[row] + shift, np.minimum(end[row] + shift, high[row]))
+    return _single_runs(start[row] + shift, np.minimum(end[row] + shift, high[row]))
 
 
 _HIGH_HALF = 32

@@ -2,12 +2,13 @@
 
 A set is first split into its maximal runs of consecutive entries. A run joins the group before it if it has
 the size of the group's runs, in two cases. If the group has one run so far, the distance of the two runs
-becomes the period. If the group has several, the run's distance from the last of them must be the period.
-Otherwise the run opens a new group. So the proposal's examples come out as one group and as four, and equal
-sets have equal bytes, however they were built.
+becomes the period. If the group has several runs, the distance to its last run must be the period. Otherwise
+the run opens a new group. So the proposal's two examples become one group and four groups. Equal sets have
+equal bytes, however they were built.
 
 A group's numbers are int32. A run longer than 2^31 - 1 is cut into pieces of that size and a rest. Only these
-pieces become groups that touch. Runs never join at a distance above 2^31 - 1, or not above their size.
+pieces become groups that touch. Two runs do not join if their distance is above 2^31 - 1, or is at most their
+size.
 
 The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) is meant to do the same and never
 does: it writes one group per run.
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
 from auditor.codecs.availability.maximal import (
-    LONGEST,
+    MAX_RUN_ENTRIES,
     every_other,
     maximal,
     openers,
@@ -54,21 +55,23 @@ def fold(batch: GroupBatch) -> GroupBatch:
     # Within a group only its first two runs can fail to continue: two columns, one row per group.
     # What lies between the last run of the group before and the first of this one: the period that both would
     # have.
-    distance = np.zeros_like(first)
-    np.subtract(first[1:], last[:-1], out=distance[1:])
+    run_distance = np.zeros_like(first)
+    np.subtract(first[1:], last[:-1], out=run_distance[1:])
     # Whether a run can follow the one before at all: of one size, in one set, at a distance that is no
     # overlap and that an int32 holds. The second run of a group always can.
     can_join = np.ones((len(first), 2), np.bool_)
     can_join[0, 0] = False
-    can_join[1:, 0] = (size[1:] == size[:-1]) & (distance[1:] > size[1:]) & (distance[1:] <= LONGEST)
+    can_join[1:, 0] = (
+        (size[1:] == size[:-1]) & (run_distance[1:] > size[1:]) & (run_distance[1:] <= MAX_RUN_ENTRIES)
+    )
     can_join[set_heads(batch.offsets), 0] = False
     # A first run opens a group where it breaks the period so far, a second one where the period is another
     # than the distance that led to the first.
     opens = np.empty_like(can_join)
     opens[0, 0] = True
-    previous_distance = np.where(has_several_runs, period, distance)
-    opens[1:, 0] = ~can_join[1:, 0] | (distance[1:] != previous_distance[:-1])
-    opens[:, 1] = has_several_runs & (distance != period)
+    previous_distance = np.where(has_several_runs, period, run_distance)
+    opens[1:, 0] = ~can_join[1:, 0] | (run_distance[1:] != previous_distance[:-1])
+    opens[:, 1] = has_several_runs & (run_distance != period)
     # Flat places of the two columns: the row is `places >> 1`, and `places & 1` says that it is the group's
     # second run.
     opener_cells = np.flatnonzero(opens)
@@ -116,7 +119,7 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
         return fold_runs(entries, entries, offsets)
     positions, size, first = map(np.concatenate, zip(*openers(entries, set_heads(offsets)), strict=True))
     batch = _groups(positions, size, first, entries, offsets, by_run=False)
-    return batch if int(batch.size.max()) <= LONGEST else fold(batch)
+    return batch if int(batch.size.max()) <= MAX_RUN_ENTRIES else fold(batch)
 
 
 def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatch:
@@ -146,8 +149,8 @@ def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatc
 
 
 def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
-    """Fold sets of runs that do not touch: the rules of `fold_runs`, with fewer passes."""
-    if not len(start) or int(size.max()) > LONGEST:
+    """Fold sets of runs that do not touch. The result is that of `fold_runs`, with fewer passes."""
+    if not len(start) or int(size.max()) > MAX_RUN_ENTRIES:
         return fold_runs(start, size, offsets)
     positions = opening_runs(start, size, set_heads(offsets))
     return _groups(positions, size[positions], start[positions], start, offsets, by_run=True)
@@ -164,11 +167,11 @@ def _groups(
     step = np.ones_like(size) if by_run else size
     # Groups of more than one run: more places lie up to the next opener than the first run takes.
     ends = np.append(positions[1:], len(starts))
-    repeating = np.flatnonzero(ends - positions > step)
-    step = step[repeating]
+    repeating_rows = np.flatnonzero(ends - positions > step)
+    step = step[repeating_rows]
     last, period = first.copy(), np.zeros_like(first)
-    last[repeating] = starts[ends[repeating] - step]
-    period[repeating] = starts[positions[repeating] + step] - first[repeating]
+    last[repeating_rows] = starts[ends[repeating_rows] - step]
+    period[repeating_rows] = starts[positions[repeating_rows] + step] - first[repeating_rows]
     return GroupBatch(
         first, last, size, period, np.searchsorted(positions, offsets).astype(np.int64, copy=False)
     )
@@ -222,7 +225,7 @@ class IncrementalFold:
         """Add a folded set that comes after all sets added before. Raises `CoverageLimitError`."""
         groups = piece.tobytes()
         if self._open and groups:
-            groups = fold(_one_set(self._open + groups)).tobytes()
+            groups = fold(_as_one_set(self._open + groups)).tobytes()
         elif not groups:
             return
         settled_bytes = max(len(groups) - 2 * GROUP.itemsize, 0)
@@ -234,8 +237,8 @@ class IncrementalFold:
 
     def result(self) -> GroupBatch:
         """Return all pieces as one set."""
-        return _one_set(b"".join((*self._settled, self._open)))
+        return _as_one_set(b"".join((*self._settled, self._open)))
 
 
-def _one_set(data: bytes) -> GroupBatch:
+def _as_one_set(data: bytes) -> GroupBatch:
     return GroupBatch.frombytes(data, np.array([0, len(data)]))

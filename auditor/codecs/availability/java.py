@@ -1,6 +1,7 @@
 """The server's own reading of a BP-34 value (``AvailabilityOfEntriesOfLedger``, 4.17.2 and 4.18.0).
 
-No verdict of an audit uses it. It shows what BookKeeper's own tools would answer, including oddities:
+No verdict of an audit uses this module. It shows what BookKeeper's own tools would answer. The class has
+these oddities:
 
     accepted    a negative version, a negative count, bytes after the last group; groups that are out of order
                 (they are sorted), groups of equal start (the last one stays), groups of size 0 or below,
@@ -78,9 +79,9 @@ class JavaAvailability:
         if HEADER.size + count * GROUP.itemsize > len(data):
             raise DecodeError(_WHAT, len(data), f"{count} groups declared, the data ends before them")
         declared_groups: list[Group] = np.frombuffer(data, GROUP, count, HEADER.size).tolist()
-        for row, (first, last, _, period) in enumerate(declared_groups):
+        for group_number, (first, last, _, period) in enumerate(declared_groups):
             if first != last and not period:
-                offset = HEADER.size + row * GROUP.itemsize
+                offset = HEADER.size + group_number * GROUP.itemsize
                 raise DecodeError(_WHAT, offset, "a group that repeats with a period of 0")
         # The class keeps a TreeMap by first entry: sorted, and of equal keys the last one stays.
         return cls(tuple(sorted({group[0]: group for group in declared_groups}.values())))
@@ -96,13 +97,14 @@ class JavaAvailability:
         >>> JavaAvailability(((0, 10, 4, 2),)).contains(14)
         True
         """
-        row = self._last_group_before(entry)
-        return row >= 0 and _group_contains(self.groups[row], entry)
+        group_number = self._last_group_before(entry)
+        return group_number >= 0 and _group_contains(self.groups[group_number], entry)
 
-    def entries(self, limit: int) -> list[int]:
+    def entries(self, max_entries: int) -> list[int]:
         """Return every entry for which ``isEntryAvailable`` is true, ascending.
 
-        Raises `CoverageLimitError` for more than ``limit`` entries, or more than ``limit`` runs in one group.
+        Raises `CoverageLimitError` for more than ``max_entries`` entries, or more than ``max_entries`` runs
+        in one group.
 
         >>> JavaAvailability(((0, 10, 4, 5), (7, 7, 2, 0))).entries(100)
         [0, 1, 2, 3, 5, 6, 7, 8]
@@ -115,12 +117,12 @@ class JavaAvailability:
             # Without a period there is one run. The class's remainder does not see a period's sign.
             step = abs(period) or max(end - first, 1)
             runs = range(first, end, step)
-            if len(runs) > limit:
-                raise CoverageLimitError(f"more than {limit} runs to list")
+            if len(runs) > max_entries:
+                raise CoverageLimitError(f"more than {max_entries} runs to list")
             for start in runs:
                 run = range(start, min(start + min(size, step), end))
-                if len(available_entries) + len(run) > limit:
-                    raise CoverageLimitError(f"more than {limit} entries to list")
+                if len(available_entries) + len(run) > max_entries:
+                    raise CoverageLimitError(f"more than {max_entries} entries to list")
                 available_entries += run
         return available_entries
 
@@ -133,19 +135,19 @@ class JavaAvailability:
         entries = set(entries)
         missing: list[int] = []
         current_group: Group | None = None
-        exhausted = False
+        is_exhausted = False
         for entry in range(start, last + 1):
             is_available = False
-            if not exhausted:
+            if not is_exhausted:
                 if current_group is None or entry > _group_end(current_group):
-                    row = self._last_group_before(entry)
-                    current_group = self.groups[row] if row >= 0 else None
+                    group_number = self._last_group_before(entry)
+                    current_group = self.groups[group_number] if group_number >= 0 else None
                     # The class stops looking here, although later groups may hold what is wanted.
-                    exhausted = (
+                    is_exhausted = (
                         not self.groups if current_group is None else entry > _group_end(current_group)
                     )
                 is_available = (
-                    not exhausted and current_group is not None and _group_contains(current_group, entry)
+                    not is_exhausted and current_group is not None and _group_contains(current_group, entry)
                 )
             if entry in entries and not is_available:
                 missing.append(entry)

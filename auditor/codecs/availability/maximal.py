@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import GroupBatch, Longs, offsets_of
 from auditor.errors import CoverageLimitError
 
-LONGEST = 2**31 - 1
+MAX_RUN_ENTRIES = 2**31 - 1
 """Largest value of an int32 field of a group: a run's size, a period."""
 
-MOST_PIECES = 2**22
+MAX_PIECES = 2**22
 """Largest number of pieces that the long runs of one batch are cut into: 100 MB of groups, 2^53 entries."""
 
 
@@ -45,7 +45,7 @@ def maximal(batch: GroupBatch) -> GroupBatch:
     touches_previous = _touches(batch)
     if touches_previous.any():
         batch = _join_chains(_split_groups(batch, touches_previous))
-    return _cut_long_runs(batch) if (batch.size > LONGEST).any() else batch
+    return _cut_long_runs(batch) if (batch.size > MAX_RUN_ENTRIES).any() else batch
 
 
 def set_heads(offsets: Longs) -> Longs:
@@ -82,7 +82,10 @@ def _touches(batch: GroupBatch) -> NDArray[np.bool_]:
 
 
 def _split_groups(batch: GroupBatch, touches_previous: NDArray[np.bool_]) -> GroupBatch:
-    """Split a touching first or last run off each group of several runs: at most head, body and tail."""
+    """Split the first or last run off a group of several runs if that run touches another group.
+
+    The result has at most a head, a body and a tail for each group.
+    """
     has_several_runs = batch.last > batch.first
     has_head = has_several_runs & touches_previous
     has_tail = has_several_runs & np.append(touches_previous[1:], False)
@@ -122,20 +125,22 @@ def _join_chains(batch: GroupBatch) -> GroupBatch:
 
 
 def _cut_long_runs(batch: GroupBatch) -> GroupBatch:
-    """Cut each run that is longer than `LONGEST` into pieces of this size and a rest."""
-    parts = (batch.size - 1) // LONGEST + 1
+    """Cut each run that is longer than `MAX_RUN_ENTRIES` into pieces of this size and a rest."""
+    parts = (batch.size - 1) // MAX_RUN_ENTRIES + 1
     is_long = parts > 1
     # Added up as floats: the sum of int64 could wrap around to a small number.
-    if float(parts[is_long].sum(dtype=np.float64)) > MOST_PIECES:
-        worst = int(batch.size.max())
-        raise CoverageLimitError(f"a run of {worst} entries, more than {MOST_PIECES} pieces of {LONGEST}")
+    if float(parts[is_long].sum(dtype=np.float64)) > MAX_PIECES:
+        longest_run = int(batch.size.max())
+        raise CoverageLimitError(
+            f"a run of {longest_run} entries, more than {MAX_PIECES} pieces of {MAX_RUN_ENTRIES}"
+        )
     row, rank, offsets = _repeat_rows(parts, batch.offsets)
     cut = is_long[row]
-    first = batch.first[row] + rank * LONGEST
+    first = batch.first[row] + rank * MAX_RUN_ENTRIES
     return GroupBatch(
         first,
         np.where(cut, first, batch.last[row]),
-        np.minimum(batch.size[row] - rank * LONGEST, LONGEST),
+        np.minimum(batch.size[row] - rank * MAX_RUN_ENTRIES, MAX_RUN_ENTRIES),
         batch.period[row],
         offsets,
     )
@@ -149,12 +154,12 @@ def _repeat_rows(parts: Longs, offsets: Longs) -> tuple[Longs, Longs, Longs]:
     return row, np.arange(len(row)) - ends[row], ends[offsets]
 
 
-BLOCK = 1 << 17
+BLOCK_ENTRIES = 1 << 17
 """Number of ids that are processed together: 1 MiB."""
 
 
 class Openers(NamedTuple):
-    """The first run of each group: the position of its first id in the row, its length, its first id."""
+    """The first run of each group: the run's first id, the position of this id in the row, and the length."""
 
     positions: Longs
     size: Longs
@@ -170,34 +175,40 @@ def openers(entries: Longs, heads: Longs) -> Iterator[Openers]:
     [[0], [6]]
     """
     run_starts = np.zeros(1, np.int64)  # where the last three runs begin; the very last may not be over
-    newest = -1  # where the last group opens that was found
-    length = min(BLOCK, len(entries))
+    newest_opener = -1  # where the last group opens that was found
+    length = min(BLOCK_ENTRIES, len(entries))
     distances, begins_buffer = np.empty(length, np.int64), np.empty(length, np.bool_)
-    for low in range(1, len(entries), BLOCK):
-        high = min(low + BLOCK, len(entries))
-        skipped_state = _state_at(entries, heads, run_starts, high)
+    for block_start in range(1, len(entries), BLOCK_ENTRIES):
+        block_end = min(block_start + BLOCK_ENTRIES, len(entries))
+        skipped_state = _state_at(entries, heads, run_starts, block_end)
         if skipped_state is not None:
             run_starts = skipped_state
             continue
-        distance = np.subtract(entries[low:high], entries[low - 1 : high - 1], out=distances[: high - low])
-        begins = np.not_equal(distance, 1, out=begins_buffer[: high - low])
-        begins[_heads_between(heads, low, high) - low] = True
-        starts = np.concatenate((run_starts - low, np.flatnonzero(begins)))
-        starts += low
-        block_openers = _openers_among(entries, heads, starts, len(run_starts) - 1, newest)
-        newest = int(block_openers.positions[-1]) if len(block_openers.positions) else newest
+        distance = np.subtract(
+            entries[block_start:block_end],
+            entries[block_start - 1 : block_end - 1],
+            out=distances[: block_end - block_start],
+        )
+        begins = np.not_equal(distance, 1, out=begins_buffer[: block_end - block_start])
+        begins[_heads_between(heads, block_start, block_end) - block_start] = True
+        starts = np.concatenate((run_starts - block_start, np.flatnonzero(begins)))
+        starts += block_start
+        block_openers = _openers_among(entries, heads, starts, len(run_starts) - 1, newest_opener)
+        newest_opener = int(block_openers.positions[-1]) if len(block_openers.positions) else newest_opener
         run_starts = starts[-3:]
         yield block_openers
-    yield _openers_among(entries, heads, np.append(run_starts, len(entries)), len(run_starts) - 1, newest)
+    yield _openers_among(
+        entries, heads, np.append(run_starts, len(entries)), len(run_starts) - 1, newest_opener
+    )
 
 
 def opening_runs(
     first: Longs, size: Longs, heads: Longs, settled_runs: int = 0, may_join: bool = True
 ) -> Longs:
-    """Return which runs, given by first ids and sizes, open a group; ``heads`` are the first runs of sets.
+    """Return the numbers of the runs that open a group. ``first`` and ``size`` describe the runs.
 
-    The first ``settled_runs`` runs are decided already. ``may_join`` says whether the last of these opened a
-    group, which the next run may join.
+    ``heads`` are the first runs of sets. The first ``settled_runs`` runs are decided already. ``may_join`` is
+    True if the last of these opened a group, so that the next run may join the group.
 
     >>> opening_runs(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
     [0, 3]
@@ -205,8 +216,8 @@ def opening_runs(
     distance = first[1:] - first[:-1]
     # Of each run but the very first: whether it can follow the one before at all, and whether it continues.
     joins = size[1:] == size[:-1]
-    if len(distance) and int(distance.max()) > LONGEST:
-        joins &= distance <= LONGEST
+    if len(distance) and int(distance.max()) > MAX_RUN_ENTRIES:
+        joins &= distance <= MAX_RUN_ENTRIES
     joins[heads[heads > 0] - 1] = False
     continues = np.zeros_like(joins)
     np.equal(distance[1:], distance[:-1], out=continues[1:])
@@ -237,11 +248,13 @@ def every_other(numbers: Longs) -> Longs:
     return alternate_numbers
 
 
-def _openers_among(entries: Longs, heads: Longs, starts: Longs, settled_runs: int, newest: int) -> Openers:
+def _openers_among(
+    entries: Longs, heads: Longs, starts: Longs, settled_runs: int, newest_opener: int
+) -> Openers:
     """Return the openers among the runs that begin at ``starts``. The last item only ends the run before it.
 
-    The first ``settled_runs`` runs are decided already. ``newest`` is where the last known group opens, or
-    -1.
+    The first ``settled_runs`` runs are decided already. ``newest_opener`` is where the last known group
+    opens, or -1.
     """
     size, starts = starts[1:] - starts[:-1], starts[:-1]
     first = entries[starts]
@@ -251,32 +264,32 @@ def _openers_among(entries: Longs, heads: Longs, starts: Longs, settled_runs: in
         size,
         set_rows,
         settled_runs,
-        may_join=settled_runs > 0 and newest == int(starts[settled_runs - 1]),
+        may_join=settled_runs > 0 and newest_opener == int(starts[settled_runs - 1]),
     )
     return Openers(starts[row], size[row], first[row])
 
 
-def _state_at(entries: Longs, heads: Longs, run_starts: Longs, high: int) -> Longs | None:
-    """Return ``run_starts`` moved on to ``high``. None if runs change before ``high``, or a set begins."""
-    starts, last = run_starts.tolist(), high - 1
+def _state_at(entries: Longs, heads: Longs, run_starts: Longs, block_end: int) -> Longs | None:
+    """Return ``run_starts`` moved on to ``block_end``; None if runs change before that, or a set begins."""
+    starts, last = run_starts.tolist(), block_end - 1
     open_run = starts[-1]
     # Ids ascend: where the last is as far from the first as their places are, none is missing in between.
     if entries[last] - entries[open_run] == last - open_run:
-        return None if len(_heads_between(heads, open_run + 1, high)) else run_starts
+        return None if len(_heads_between(heads, open_run + 1, block_end)) else run_starts
     if len(starts) < 3 or open_run - starts[1] != starts[1] - starts[0]:
         return None
     size, distance = open_run - starts[1], int(entries[open_run] - entries[starts[1]])
-    if distance != entries[starts[1]] - entries[starts[0]] or distance > LONGEST:
+    if distance != entries[starts[1]] - entries[starts[0]] or distance > MAX_RUN_ENTRIES:
         return None
     # The pattern goes on only if the last entry is where it says; that is one comparison, before one of each.
     runs, remainder = divmod(last - open_run, size)
     if entries[last] != entries[starts[1] + remainder] + distance * (runs + 1):
         return None
-    if len(_heads_between(heads, starts[0] + 1, high)):
+    if len(_heads_between(heads, starts[0] + 1, block_end)):
         return None
-    repeats = entries[open_run:high] - entries[open_run - size : high - size] == distance
+    repeats = entries[open_run:block_end] - entries[open_run - size : block_end - size] == distance
     return run_starts + runs * size if repeats.all() else None
 
 
-def _heads_between(heads: Longs, low: int, high: int) -> Longs:
-    return heads[heads.searchsorted(low) : heads.searchsorted(high)]
+def _heads_between(heads: Longs, block_start: int, block_end: int) -> Longs:
+    return heads[heads.searchsorted(block_start) : heads.searchsorted(block_end)]

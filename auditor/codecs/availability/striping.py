@@ -42,8 +42,8 @@ def stripe(
     """
     start, end, member, ensemble, quorum = np.broadcast_arrays(
         *(
-            np.atleast_1d(np.asarray(argument, np.int64))
-            for argument in (first_entry, last_entry, index, ensemble_size, write_quorum)
+            np.atleast_1d(np.asarray(number_or_array, np.int64))
+            for number_or_array in (first_entry, last_entry, index, ensemble_size, write_quorum)
         )
     )
     # Everything is counted from the segment's first entry, so that ids near 2^63 do not overflow.
@@ -53,8 +53,8 @@ def stripe(
     # Of the run under way at the segment's first entry; none at 0 or below.
     open_run_size = quorum - ensemble + phase
     last_full_start = span - phase - (quorum - 1)
-    full = np.where(last_full_start >= 0, last_full_start // ensemble, -1)
-    tail_start = phase + full * ensemble
+    full_ends = np.where(last_full_start >= 0, last_full_start // ensemble, -1)
+    tail_start = phase + full_ends * ensemble
     has_tail = span - tail_start >= ensemble
     tail_start = np.where(has_tail, tail_start + ensemble, 0)
     head_size = np.where(is_whole, span + 1, np.minimum(open_run_size, span + 1))
@@ -62,17 +62,17 @@ def stripe(
     is_nonempty, is_partial = span >= 0, (span >= 0) & ~is_whole
     head, body, tail = (
         is_nonempty & (is_whole | (open_run_size > 0)),
-        is_partial & (full >= 0),
+        is_partial & (full_ends >= 0),
         is_partial & has_tail,
     )
     positions = np.flatnonzero(np.stack((head, body, tail), axis=1))
     zeros = np.zeros_like(start)
-    body_end = phase + np.maximum(full, 0) * ensemble
+    body_end = phase + np.maximum(full_ends, 0) * ensemble
     return GroupBatch(
         _select_runs(positions, start, start + phase, start + tail_start),
         _select_runs(positions, start, start + body_end, start + tail_start),
         _select_runs(positions, head_size, quorum, span - tail_start + 1),
-        _select_runs(positions, zeros, np.where(full > 0, ensemble, 0), zeros),
+        _select_runs(positions, zeros, np.where(full_ends > 0, ensemble, 0), zeros),
         offsets_of(head.astype(np.int64) + body + tail),
     )
 
@@ -149,11 +149,11 @@ def worst_of_whole(
     first, last, ensemble, quorum = (
         np.asarray(column, np.int64)[:, None] for column in (first, last, ensemble_size, write_quorum)
     )
-    residue = np.arange(is_missing.shape[1])
-    present = (residue < ensemble) & ((residue - first) % ensemble <= last - first)
+    entry_residue = np.arange(is_missing.shape[1])
+    present = (entry_residue < ensemble) & ((entry_residue - first) % ensemble <= last - first)
     return (
-        _worst(is_missing, ensemble, quorum, present),
-        _worst(is_missing | doubtful, ensemble, quorum, present),
+        _max_copies(is_missing, ensemble, quorum, present),
+        _max_copies(is_missing | doubtful, ensemble, quorum, present),
     )
 
 
@@ -163,13 +163,13 @@ def short_of_whole(
     ensemble_size: NDArray[np.int64],
     write_quorum: NDArray[np.int64],
     is_missing: NDArray[np.bool_],
-    least: NDArray[np.int64],
+    min_missing: NDArray[np.int64],
 ) -> tuple[GroupBatch, NDArray[np.bool_]]:
-    """Return the entries of each segment of which ``least`` or more copies are missing, not yet folded.
+    """Return, for each segment, the entries that miss ``min_missing`` or more copies, not yet folded.
 
-    There is one set per row. Arguments are as in `worst_of_whole`; ``least`` is 1 or more. The second result
-    says for each row whether the set is valid. A set is not valid if the entries have several runs within one
-    round of the ensemble.
+    There is one set per row. Arguments are as in `worst_of_whole`; ``min_missing`` is 1 or more. The second
+    result says for each row whether the set is valid. A set is not valid if the entries have several runs
+    within one round of the ensemble.
 
     >>> one, gone = np.array([1]), np.array([[True, True, False]])
     >>> sets, exact = short_of_whole(0 * one, 9 * one, 3 * one, 2 * one, gone, 2 * one)
@@ -177,9 +177,11 @@ def short_of_whole(
     ([(0, 9, 1, 3)], [True])
     """
     ensemble, quorum = (np.asarray(column, np.int64)[:, None] for column in (ensemble_size, write_quorum))
-    residue = np.arange(is_missing.shape[1])
-    is_short = (_copies(is_missing, ensemble, quorum) >= least[:, None]) & (residue < ensemble)
-    opens = is_short & ~np.take_along_axis(is_short, (residue - 1) % ensemble, axis=1)
+    entry_residue = np.arange(is_missing.shape[1])
+    is_short = (_count_copies(is_missing, ensemble, quorum) >= min_missing[:, None]) & (
+        entry_residue < ensemble
+    )
+    opens = is_short & ~np.take_along_axis(is_short, (entry_residue - 1) % ensemble, axis=1)
     length = is_short.sum(axis=1)
     # One run of residues is what a member of a write quorum of its length would hold.
     newest = (opens.argmax(axis=1) + length - 1) % ensemble_size
@@ -188,19 +190,21 @@ def short_of_whole(
     return sets, opens.sum(axis=1) <= 1
 
 
-def _worst(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs, present: NDArray[np.bool_]) -> Longs:
-    worst: Longs = np.where(present, _copies(lost, ensemble, quorum), 0).max(axis=1, initial=0)
+def _max_copies(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs, present: NDArray[np.bool_]) -> Longs:
+    worst: Longs = np.where(present, _count_copies(lost, ensemble, quorum), 0).max(axis=1, initial=0)
     return worst
 
 
-def _copies(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs) -> Longs:
+def _count_copies(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs) -> Longs:
     """Count the lost copies in the write set of each residue, with the columns of `worst_of_whole`.
 
     Each count is the difference of two running sums along two copies of the ensemble.
     """
     rows, width = lost.shape
-    doubled_ensembles = np.take_along_axis(lost, np.arange(2 * width) % ensemble, axis=1)
-    sums = np.zeros((rows, 2 * width + 1), np.int64)
-    np.cumsum(doubled_ensembles, axis=1, out=sums[:, 1:])
-    copies: Longs = np.take_along_axis(sums, np.arange(width) + quorum, axis=1) - sums[:, :width]
+    lost_twice = np.take_along_axis(lost, np.arange(2 * width) % ensemble, axis=1)
+    running_sums = np.zeros((rows, 2 * width + 1), np.int64)
+    np.cumsum(lost_twice, axis=1, out=running_sums[:, 1:])
+    copies: Longs = (
+        np.take_along_axis(running_sums, np.arange(width) + quorum, axis=1) - running_sums[:, :width]
+    )
     return copies

@@ -30,7 +30,7 @@ _WHAT = "availability"
 _MAX_LONG = 2**63 - 1
 
 VERSION = 0
-MOST_EXPANDED = 2**24
+MAX_EXPANDED_RUNS = 2**24
 """Largest number of runs or entries that `expand` and `encode_unfolded` write out one by one."""
 
 
@@ -60,10 +60,10 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
     version, count = HEADER.unpack_from(data)
     if version != VERSION:
         raise DecodeError(_WHAT, 0, f"version {version}, not {VERSION}")
-    present, remainder = divmod(len(data) - HEADER.size, GROUP.itemsize)
-    if remainder or present != count:
+    group_count, remainder = divmod(len(data) - HEADER.size, GROUP.itemsize)
+    if remainder or group_count != count:
         raise DecodeError(
-            _WHAT, 4, f"{count} groups declared, {present} groups and {remainder} bytes present"
+            _WHAT, 4, f"{count} groups declared, {group_count} groups and {remainder} bytes present"
         )
     groups = np.frombuffer(data, GROUP, offset=HEADER.size)
     first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
@@ -128,7 +128,7 @@ def encode_unfolded(groups: Groups) -> bytes:
         groups: Ascending groups that do not overlap, of dtype `GROUP`; they need not be folded.
 
     Raises:
-        CoverageLimitError: There are more than `MOST_EXPANDED` runs.
+        CoverageLimitError: There are more than `MAX_EXPANDED_RUNS` runs.
 
     >>> len(encode_unfolded(np.array([(1, 10, 2, 3)], GROUP)))
     160
@@ -157,12 +157,12 @@ def holds_entries(groups: Groups, entries: ArrayLike) -> NDArray[np.bool_]:
     batch, entry_ids = GroupBatch.one(groups), np.asarray(entries, np.int64)
     row = np.searchsorted(batch.first, entry_ids, side="right") - 1
     is_held = np.zeros(len(entry_ids), np.bool_)
-    inside = np.flatnonzero(row >= 0)
-    row = row[inside]
-    distance, span = entry_ids[inside] - batch.first[row], batch.last[row] - batch.first[row]
+    rows_in_run = np.flatnonzero(row >= 0)
+    row = row[rows_in_run]
+    distance, span = entry_ids[rows_in_run] - batch.first[row], batch.last[row] - batch.first[row]
     # Behind the last run's start nothing repeats: what counts there is the distance from that start.
     run_offset = np.where(distance > span, distance - span, distance % np.maximum(batch.period[row], 1))
-    is_held[inside] = run_offset < batch.size[row]
+    is_held[rows_in_run] = run_offset < batch.size[row]
     return is_held
 
 
@@ -181,7 +181,7 @@ def missing_entries(held_groups: Groups, expected_groups: Groups) -> Groups:
 def expand(groups: Groups) -> NDArray[np.int64]:
     """Return every entry of the groups, group after group. Use it for small sets only.
 
-    Raises `CoverageLimitError` for more than `MOST_EXPANDED` entries.
+    Raises `CoverageLimitError` for more than `MAX_EXPANDED_RUNS` entries.
 
     >>> expand(np.array([(1, 10, 2, 3)], GROUP)).tolist()
     [1, 2, 4, 5, 7, 8, 10, 11]
@@ -197,7 +197,7 @@ def expand(groups: Groups) -> NDArray[np.int64]:
 
 
 def _starts(batch: GroupBatch) -> tuple[Longs, Longs]:
-    """Return the start of every run, and the group that it comes from."""
+    """Return the start of every run, and the number of the group that the run comes from."""
     count = (batch.last - batch.first) // np.maximum(batch.period, 1) + 1
     _check_count(float(count.sum(dtype=np.float64)), "runs")
     row = np.repeat(np.arange(len(count)), count)
@@ -206,5 +206,5 @@ def _starts(batch: GroupBatch) -> tuple[Longs, Longs]:
 
 
 def _check_count(count: float, what: str) -> None:
-    if count > MOST_EXPANDED:
-        raise CoverageLimitError(f"{count:.0f} {what} to write out one by one, more than {MOST_EXPANDED}")
+    if count > MAX_EXPANDED_RUNS:
+        raise CoverageLimitError(f"{count:.0f} {what} to write out one by one, more than {MAX_EXPANDED_RUNS}")

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.bookie.entry_log import DIRECT_HEADER_BYTES, HEADER_BYTES
 from auditor.codecs.bookie.entry_log_records import EntryLogRecords
-from auditor.codecs.bookie.length_prefixed import BLOCK, LENGTH, Longs, ReadAt
+from auditor.codecs.bookie.length_prefixed import BLOCK_BYTES, LENGTH, Longs, ReadAt
 
 DIRECT_BUFFER_BYTES = 8 << 20
 """Number of bytes that the direct logger reads at once (dbStorage_directIOEntryLoggerReadBufferSizeMB)."""
@@ -44,7 +44,8 @@ class ScannedLog(NamedTuple):
     """The records that a collector's scan counts, in the order of the log: arrays of one length.
 
     ``offsets`` are the starts of records. ``sizes`` are whole records, with the four bytes of the size
-    itself. ``may_fail`` says whether a record has more than `MAY_FAIL_BYTES`. Then the scan may fail instead.
+    itself. ``may_fail`` is True if a record has more than `MAY_FAIL_BYTES`; then the real scan may fail
+    instead.
     """
 
     offsets: Longs
@@ -60,7 +61,7 @@ class ScannedLog(NamedTuple):
         return dict(zip(ledgers.tolist(), totals.tolist(), strict=True))
 
     def contains(self, offsets: Longs) -> NDArray[np.bool_]:
-        """Return for each of some records, given by their starts, whether the scan counts it."""
+        """Return for each record that starts at one of ``offsets`` whether the scan counts the record."""
         if not len(self.offsets):
             return np.zeros(len(offsets), np.bool_)
         row = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
@@ -71,7 +72,7 @@ class ScannedLog(NamedTuple):
 def scan_log(
     read_at: ReadAt, size: int, direct: bool, buffer_bytes: int = DIRECT_BUFFER_BYTES
 ) -> ScannedLog | None:
-    """Scan a log of ``size`` bytes as the server does. None if the server's scan fails.
+    """Scan a log of ``size`` bytes as the server does. Return None if the server's scan fails.
 
     Args:
         read_at: Returns bytes of the file.
@@ -86,13 +87,13 @@ def scan_log(
     if direct:
         return _scan_direct(read_at, size, buffer_bytes)
     records = EntryLogRecords(read_at, size)
-    nothing = np.zeros(0, np.int64)
-    parts = [(nothing, nothing, nothing), *records.as_collected(HEADER_BYTES)]
+    no_numbers = np.zeros(0, np.int64)
+    parts = [(no_numbers, no_numbers, no_numbers), *records.as_collected(HEADER_BYTES)]
     offsets, ledgers, sizes = (np.concatenate(column) for column in zip(*parts, strict=True))
-    largest = int(sizes.max(initial=0))
+    max_size = int(sizes.max(initial=0))
     if records.cut_at is not None:
-        largest = max(largest, int.from_bytes(read_at(records.cut_at, LENGTH.size), signed=True))
-    return ScannedLog(offsets, ledgers, sizes, largest > MAY_FAIL_BYTES)
+        max_size = max(max_size, int.from_bytes(read_at(records.cut_at, LENGTH.size), signed=True))
+    return ScannedLog(offsets, ledgers, sizes, max_size > MAY_FAIL_BYTES)
 
 
 def _scan_direct(read_at: ReadAt, size: int, buffer_bytes: int) -> ScannedLog | None:
@@ -100,20 +101,20 @@ def _scan_direct(read_at: ReadAt, size: int, buffer_bytes: int) -> ScannedLog | 
         rows = np.array(list(_direct_records(read_at, size, buffer_bytes)), np.int64).reshape(-1, 3)
     except EOFError:
         return None
-    counted = rows[rows[:, 1] >= 0]
-    offsets, ledgers, sizes = (np.ascontiguousarray(column) for column in counted.T)
+    counted_rows = rows[rows[:, 1] >= 0]
+    offsets, ledgers, sizes = (np.ascontiguousarray(column) for column in counted_rows.T)
     return ScannedLog(offsets, ledgers, sizes, int(rows[:, 2].max(initial=0)) > MAY_FAIL_BYTES)
 
 
 def _direct_records(read_at: ReadAt, size: int, buffer_bytes: int) -> Iterator[tuple[int, int, int]]:
     """Yield start, ledger and size of each record. Raises EOFError if the server's scan fails."""
     # The last buffer that is read reaches past the end of the file, in zeros.
-    limit = -(-size // buffer_bytes) * buffer_bytes
+    buffered_end = -(-size // buffer_bytes) * buffer_bytes
     offset, head = HEADER_BYTES, bytes(_LEDGER_BYTES)
     begin, block = 0, b""
     while offset < size:
         if not begin <= offset <= begin + len(block) - LENGTH.size - _LEDGER_BYTES:
-            begin, block = offset, read_at(offset, min(BLOCK, size - offset))
+            begin, block = offset, read_at(offset, min(BLOCK_BYTES, size - offset))
             block = block.ljust(LENGTH.size + _LEDGER_BYTES, b"\0")
         position = offset - begin
         (length,) = LENGTH.unpack_from(block, position)
@@ -126,7 +127,7 @@ def _direct_records(read_at: ReadAt, size: int, buffer_bytes: int) -> Iterator[t
         if not length:
             return
         start = offset + LENGTH.size
-        if start >= size or start + length > limit:
+        if start >= size or start + length > buffered_end:
             raise EOFError
         # Of a shorter record the server takes what the one before it left in the buffer.
         id_bytes = block[position + LENGTH.size :][: min(length, _LEDGER_BYTES)]

@@ -28,13 +28,13 @@ _LINES_LAYOUT = 3
 _LINE = re.compile(rb"([^\r\n]*+)(?:\r\n|\r|\n|\Z)")
 _NUMBER = re.compile(rb"[+-]?0{0,20}[0-9]{1,10}")
 # What Java's trim takes away: everything up to the blank.
-_TRIMMED = bytes(range(0x21))
+_JAVA_WHITESPACE = bytes(range(0x21))
 
 
 def decode(data: bytes) -> Cookie:
     r"""Read a cookie. Raises `DecodeError` if it breaks its format, or is too old to have content.
 
-    Like the server, this does not check the number before the directories.
+    Like the server, this function does not check the number before the directories.
 
     >>> decode(b'4\nbookieHost: "a" journalDir: "/j" ledgerDirs: "1\\t/l"').ledger_dirs
     ('/l',)
@@ -43,7 +43,7 @@ def decode(data: bytes) -> Cookie:
         raise DecodeError(WHAT, MAX_COOKIE_BYTES, f"text of more than {MAX_COOKIE_BYTES} bytes")
     first = _LINE.match(data)
     assert first is not None  # matches nothing at all, if need be
-    number = first[1].strip(_TRIMMED)
+    number = first[1].strip(_JAVA_WHITESPACE)
     layout = int(number) if _NUMBER.fullmatch(number) else None
     if layout is None or not -(2**31) <= layout < 2**31:
         raise DecodeError(WHAT, 0, "no layout number")
@@ -74,22 +74,22 @@ def read(data: bytes) -> tuple[Cookie | None, str | None]:
         return None, str(error)
 
 
-def directories(counted: str) -> tuple[str, ...]:
+def directories(counted_paths: str) -> tuple[str, ...]:
     r"""Return the paths in a list of directories, in configured order. Drop the number before them.
 
     >>> directories("2\t/l1\t/l2")
     ('/l1', '/l2')
     """
-    paths = counted[counted.find("\t") + 1 :].rstrip("\t")
+    paths = counted_paths[counted_paths.find("\t") + 1 :].rstrip("\t")
     return tuple(paths.split("\t"))
 
 
 def _lines(data: bytes, start: int) -> Cookie:
     lines: list[str] = []
-    for what in ("bookie id", "journal directory", "list of ledger directories"):
+    for missing_field in ("bookie id", "journal directory", "list of ledger directories"):
         line = _LINE.match(data, start)
         if line is None or line.start() == len(data):
-            raise DecodeError(WHAT, len(data), f"the text ends before the {what}")
+            raise DecodeError(WHAT, len(data), f"the text ends before the {missing_field}")
         lines.append(line[1].decode("utf-8", "replace"))
         start = line.end()
     bookie_id, journal_dirs, ledger_dirs = lines

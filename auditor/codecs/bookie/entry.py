@@ -41,9 +41,9 @@ from auditor.model.ledger_id import LedgerId
 
 WHAT = "entry"
 
-_V1 = struct.Struct(">qqqq")
-_V2 = struct.Struct(">Bqqqqq")
-_SECOND = 0x80
+_V1_HEADER = struct.Struct(">qqqq")
+_V2_HEADER = struct.Struct(">Bqqqqq")
+_V2_FLAG = 0x80
 _VERSION_2 = 2
 DIGESTS = {1: "CRC32", 2: "MAC", 3: "CRC32C", 4: "DUMMY"}
 """Digest types by number, as ledger metadata has them."""
@@ -77,20 +77,28 @@ def decode_header(data: bytes) -> EntryHeader:
     """
     if not data:
         raise DecodeError(WHAT, 0, "no byte")
-    if data[0] < _SECOND:
-        ledger_id, entry_id, confirmed, length = _V1.unpack(_enough(data, _V1.size))
-        return EntryHeader(1, LedgerId(ledger_id), entry_id, confirmed, length, None, _V1.size)
-    flags, scope, ledger_id, entry_id, confirmed, length = _V2.unpack(_enough(data, _V2.size))
+    if data[0] < _V2_FLAG:
+        ledger_id, entry_id, last_add_confirmed, length = _V1_HEADER.unpack(
+            _require_bytes(data, _V1_HEADER.size)
+        )
+        return EntryHeader(
+            1, LedgerId(ledger_id), entry_id, last_add_confirmed, length, None, _V1_HEADER.size
+        )
+    flags, scope, ledger_id, entry_id, last_add_confirmed, length = _V2_HEADER.unpack(
+        _require_bytes(data, _V2_HEADER.size)
+    )
     version, digest = flags >> 4 & 0b111, flags & 0b1111
     if version not in (0, _VERSION_2):
         raise DecodeError(WHAT, 0, f"version {version} of the header")
     if digest not in DIGESTS:
         raise DecodeError(WHAT, 0, f"digest type {digest}")
     ledger = LedgerId(ledger_id, scope=scope)
-    return EntryHeader(_VERSION_2, ledger, entry_id, confirmed, length, DIGESTS[digest], _V2.size)
+    return EntryHeader(
+        _VERSION_2, ledger, entry_id, last_add_confirmed, length, DIGESTS[digest], _V2_HEADER.size
+    )
 
 
-def _enough(data: bytes, size: int) -> bytes:
+def _require_bytes(data: bytes, size: int) -> bytes:
     if len(data) < size:
         raise DecodeError(WHAT, len(data), f"a header of {size} bytes ends after {len(data)}")
     return data[:size]
@@ -123,7 +131,7 @@ def master_key(password: bytes) -> bytes:
 def digest_matches(
     entry: bytes, header_bytes: int, digest_type: str, key: bytes | None = None
 ) -> bool | None:
-    """Return whether an entry matches its digest. None if it cannot be checked: DUMMY, or MAC without a key.
+    """Return whether an entry matches its digest; None for DUMMY, or for MAC if ``key`` is None.
 
     An entry too short for its digest does not match.
 
@@ -134,12 +142,12 @@ def digest_matches(
     length = DIGEST_BYTES[digest_type]
     if not length or (digest_type == "MAC" and key is None):
         return None
-    view = memoryview(entry)
+    entry_view = memoryview(entry)
     # The digest stands between what it covers: over the header before it and the payload behind it.
     head, digest, body = (
-        view[:header_bytes],
-        view[header_bytes : header_bytes + length],
-        view[header_bytes + length :],
+        entry_view[:header_bytes],
+        entry_view[header_bytes : header_bytes + length],
+        entry_view[header_bytes + length :],
     )
     if len(digest) != length:
         return False

@@ -52,7 +52,7 @@ DIRECT_HEADER_BYTES = 4096
 """Number of bytes before the first entry of a log of the direct logger (dbStorage_directIOEntryLogger)."""
 MAGIC = b"BKLO"
 NEWEST_VERSION = 1
-MOST_MAP_BYTES = 256 << 20
+MAX_MAP_BYTES = 256 << 20
 """Largest ledgers map that is read, in bytes. No entry is so short that a log of 2 GB needs more."""
 LEDGER = np.dtype([("ledger_id", ">i8"), ("bytes", ">i8")])
 """A ledger in a ledgers map, and its number of bytes."""
@@ -85,7 +85,7 @@ class EntryLogHeader:
 
 
 def as_it_stands(data: bytes) -> EntryLogHeader:
-    """Read the header without a check of its numbers. Raises `DecodeError` if ``data`` is no entry log."""
+    """Read the header, but do not check its numbers. Raises `DecodeError` if ``data`` is no entry log."""
     if len(data) < HEADER_BYTES:
         raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER_BYTES} header bytes")
     magic, *numbers = _HEADER.unpack_from(data)
@@ -160,12 +160,12 @@ def _record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
     if len(data) - offset < _SIZE.size + size:
         raise DecodeError(_WHAT, start + len(data), "the file ends inside a record of the ledgers map")
     ledgers: NDArray[np.void] = np.frombuffer(data, LEDGER, count, offset + _RECORD.size)
-    if (negative := np.flatnonzero((ledgers["bytes"] < 0) | (ledgers["ledger_id"] < 0))).size:
-        where = start + offset + _RECORD.size + LEDGER.itemsize * int(negative[0])
-        ledger, size = ledgers[negative[0]].tolist()
+    if (negative_rows := np.flatnonzero((ledgers["bytes"] < 0) | (ledgers["ledger_id"] < 0))).size:
+        fault_offset = start + offset + _RECORD.size + LEDGER.itemsize * int(negative_rows[0])
+        ledger, size = ledgers[negative_rows[0]].tolist()
         if ledger < 0:
-            raise DecodeError(_WHAT, where, f"a ledger {ledger} in the map")
-        raise DecodeError(_WHAT, where + 8, f"{size} bytes of a ledger")
+            raise DecodeError(_WHAT, fault_offset, f"a ledger {ledger} in the map")
+        raise DecodeError(_WHAT, fault_offset + 8, f"{size} bytes of a ledger")
     return ledgers
 
 

@@ -138,7 +138,7 @@ class EntryLogRecords(LengthPrefixed):
             offset += stop
 
     def _walk(self, block: bytes, base: int) -> tuple[Longs, int]:
-        """Return the starts of whole records in a block, and the place in the block where the next begins."""
+        """Return the starts of whole records in a block, and the position in the block of the next record."""
         pieces: list[Longs] = []
         starts: list[int] = []
         add, unpack = starts.append, LENGTH.unpack_from
@@ -148,13 +148,13 @@ class EntryLogRecords(LengthPrefixed):
             (length,) = unpack(block, place)
             if length == previous_length and equal_count == _EQUAL_LENGTHS:
                 # Writers often write entries of one length: such a run needs no steps.
-                run = min(alike(block, place, length), (last - place) // (4 + length) + 1)
+                run_length = min(alike(block, place, length), (last - place) // (4 + length) + 1)
                 pieces += [
                     np.array(starts, np.int64),
-                    np.arange(place, place + run * (4 + length), 4 + length),
+                    np.arange(place, place + run_length * (4 + length), 4 + length),
                 ]
                 starts.clear()
-                place += run * (4 + length)
+                place += run_length * (4 + length)
                 equal_count = 0
             elif length > 0:
                 add(place)
@@ -243,8 +243,8 @@ LARGER_BUFFER = 4096
 
 _MAP_HEADER_BYTES = 20  # of a map's record: ledger, entry, number of ledgers
 _MAP_IDS = (-1).to_bytes(8, signed=True) + (-2).to_bytes(8, signed=True)
-_LARGEST_OF_DIRECT = 24 + LEDGER.itemsize * 10_000
-_LARGEST_INT = 2**31 - 1
+_MAX_DIRECT_RECORD_BYTES = 24 + LEDGER.itemsize * 10_000
+_MAX_INT = 2**31 - 1
 
 Sums = dict[int, int]
 """Bytes by ledger."""
@@ -260,7 +260,7 @@ def extract_ledgers(
     if header.version < 1 or header.map_offset == 0:
         return None
     if direct:
-        is_valid_offset = 0 < header.map_offset <= _LARGEST_INT
+        is_valid_offset = 0 < header.map_offset <= _MAX_INT
         return _sum_map(read_at, size, header.map_offset, direct) if is_valid_offset else None
     if header.map_offset < 0:
         return _ledgers_of_misread(read_at, size, -header.map_offset, buffer_bytes)
@@ -272,7 +272,7 @@ def _sum_map(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | No
     """Return the bytes by ledger in the records of a map. None if the server refuses one of them."""
     sums: Sums = {}
     # What the direct logger reads from before a file's end goes on in zeros, where its buffer was new.
-    readable_end = size + _LARGEST_OF_DIRECT if direct else size
+    readable_end = size + _MAX_DIRECT_RECORD_BYTES if direct else size
 
     def part(position: int, length: int) -> bytes:
         return read_at(position, min(length, size - position)).ljust(length if direct else 0, b"\0")
@@ -282,7 +282,7 @@ def _sum_map(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | No
         offset += LENGTH.size
         if len(start) == LENGTH.size and length <= 0:
             break
-        if offset >= size or (direct and length >= _LARGEST_OF_DIRECT):
+        if offset >= size or (direct and length >= _MAX_DIRECT_RECORD_BYTES):
             return None
         # The other reads a record that the file cuts as one that ends there.
         record_bytes = min(length, readable_end - offset)
@@ -301,9 +301,9 @@ def _sum_map(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | No
 
 
 def _ledgers_of_misread(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums | None:
-    """Return the bytes by ledger of a scan with a wrong buffer. None if the scan does not use the buffer.
+    """Return the bytes by ledger of a scan with a wrong buffer; None if the scan does not use the buffer.
 
-    The buffer has the start of the file. The scan takes it for bytes from ``-shift`` on.
+    The buffer has the start of the file. The scan mistakes the buffer for the bytes from ``-shift`` on.
     """
     buffer = read_at(0, buffer_bytes)
     buffer_end = len(buffer) - shift  # where it reads on, from where it is

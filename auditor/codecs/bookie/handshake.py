@@ -25,7 +25,7 @@ AUTH = int(pb.AUTH)
 SASL_PLUGIN = "sasl"
 """Plugin name of `SASLBookieAuthProviderFactory`."""
 NO_PLUGIN = "AuthDisabledPlugin"
-"""Plugin name in the answer to AUTH if a bookie needs no login, or no further step of one."""
+"""Plugin name in the answer to AUTH if a bookie needs no login, or no further login step."""
 MAX_HANDSHAKE_BYTES = 1 << 20
 """Largest handshake message in bytes. A Kerberos token with a large authorisation part has about 64 KiB."""
 
@@ -37,7 +37,7 @@ _HEADER_TAG = b"\x0a"  # field 1, the header: a message of version 2 begins with
 
 @dataclass(frozen=True, slots=True)
 class HandshakeAnswer:
-    """A bookie's answer; ``payload`` and ``plugin`` are None if it has no message of a login plugin.
+    """A bookie's answer; ``payload`` and ``plugin`` are None if the answer has no message of a login plugin.
 
     ``txn_id`` is None in version 2.
     """

@@ -10,7 +10,8 @@ LAC and its digest. Slot e, at byte 1024 + 8 * e, is 0 if the bookie does not ho
 `auditor.codecs.availability.fold.fold_slots` reads them.
 
 The rules are those of the server's ``FileInfo.readHeader``: versions above 1 are refused, and a negative
-version counts as version 0. No value of this module keeps the master key; only `header_key` returns it.
+version counts as version 0. Only `header_key` returns the master key; no other value of this module contains
+it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LAC_BYTES = 16
 
 _WHAT = "index file"
 _MAGIC = int.from_bytes(MAGIC, "big")
-_START = struct.Struct(">4sii")
+_HEADER_START = struct.Struct(">4sii")
 _INT = struct.Struct(">i")
 _LAC = struct.Struct(">qq")
 
@@ -66,10 +67,10 @@ def check_headers(
     lac_at = np.where(key_fits & has_lac, 16 + key, 0)
     lac = octets[(starts + lac_at)[:, None] + np.arange(4)].view(">i4").ravel()
     has_bad_lac = (lac_at > 0) & (lac != 0) & ((lac < LAC_BYTES) | (lac > HEADER_BYTES - 20 - key))
-    is_wrong = (magic != _MAGIC) | (version > NEWEST_VERSION) | ~key_fits | has_bad_lac
-    damaged_rows = np.flatnonzero(is_wrong | (lengths < HEADER_BYTES)).tolist()
+    is_damaged = (magic != _MAGIC) | (version > NEWEST_VERSION) | ~key_fits | has_bad_lac
+    damaged_rows = np.flatnonzero(is_damaged | (lengths < HEADER_BYTES)).tolist()
     return {
-        row: _explain(
+        row: _header_error(
             octets[starts[row] : starts[row] + HEADER_BYTES].tobytes(), int(lengths[row]), int(lac_at[row])
         )
         for row in damaged_rows
@@ -85,7 +86,7 @@ def decode_header(data: bytes) -> IndexHeader:
     header = np.frombuffer(data[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0"), np.uint8)
     for error in check_headers(header, np.array([0]), np.array([len(data)])).values():
         raise error
-    _, version, key = _START.unpack_from(data)
+    _, version, key = _HEADER_START.unpack_from(data)
     [state] = _INT.unpack_from(data, 12 + key)
     has_lac = version >= 1 and _INT.unpack_from(data, 16 + key)[0] > 0
     explicit_lac = _LAC.unpack_from(data, 20 + key)[1] if has_lac else None
@@ -99,14 +100,14 @@ def header_key(data: bytes) -> bytes:
     'abcd'
     """
     decode_header(data)
-    return data[_START.size : _START.size + _START.unpack_from(data)[2]]
+    return data[_HEADER_START.size : _HEADER_START.size + _HEADER_START.unpack_from(data)[2]]
 
 
-def _explain(header: bytes, length: int, lac_at: int) -> DecodeError:
+def _header_error(header: bytes, length: int, lac_at: int) -> DecodeError:
     """Return the error for the first wrong field of a header that is known to be damaged."""
     if length < HEADER_BYTES:
         return DecodeError(_WHAT, length, f"{length} of {HEADER_BYTES} header bytes")
-    magic, version, key = _START.unpack_from(header)
+    magic, version, key = _HEADER_START.unpack_from(header)
     if magic != MAGIC:
         return DecodeError(_WHAT, 0, f"starts with {magic.hex()}, not {MAGIC.decode()}")
     if version > NEWEST_VERSION:

@@ -41,12 +41,12 @@ def decode(data: bytes) -> dict[str, str]:
     for line in _lines(text):
         match = _KEY.match(line)
         assert match is not None  # an empty key matches
-        properties.setdefault(_plain(match[1]), _plain(line[match.end() :].rstrip()))
+        properties.setdefault(_unescape(match[1]), _unescape(line[match.end() :].rstrip()))
     return properties
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines except empty lines and comments. A line that others continue is joined with them."""
+    """Return the lines except empty lines and comments. A line and its continuation lines become one line."""
     lines: list[str] = []
     open_line: str | None = None
     for raw in re.split(r"\r\n|\r|\n", text):
@@ -62,7 +62,7 @@ def _lines(text: str) -> list[str]:
     return lines if open_line is None else [*lines, open_line]
 
 
-def _plain(text: str) -> str:
+def _unescape(text: str) -> str:
     def character(match: re.Match[str]) -> str:
         name = match[1]
         if name[0] == "u" and len(name) == 5:

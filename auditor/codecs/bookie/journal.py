@@ -124,7 +124,7 @@ class Journal(LengthPrefixed):
             offset += stop
 
     def _walk(self, block: bytes, base: int) -> tuple[list[int], int, _Fault | None]:
-        """Return the starts of records in a block, where to continue, and the fault that stops it or None."""
+        """Return the starts of records in a block, the position of the next, and a fault or None."""
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
         add, unpack = starts.append, LENGTH.unpack_from
@@ -157,7 +157,7 @@ class Journal(LengthPrefixed):
 
 
 def _block_records(block: bytes, base: int, starts: list[int], version: int) -> tuple[Records, _Fault | None]:
-    """Return the records that start in a block, and the first impossible record among them or None."""
+    """Return the records that start in a block, and the first impossible record (None if there is none)."""
     positions = np.array(starts, np.int64)
     heads = heads_at(block, positions, HEAD)
     lengths, ledger_ids, entry_ids = (

@@ -84,7 +84,7 @@ def flags(data: bytes) -> int:
 
 
 def are_plain(values: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which values have only existence, fence and key of a ledger, as nearly all do.
+    """Return a mask of the values that have only the required fields, as nearly all have.
 
     Value i is ``values[offsets[i]:offsets[i + 1]]``. All other values need `decode`.
 

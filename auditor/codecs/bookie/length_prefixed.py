@@ -30,7 +30,7 @@ V2_HEADER = 41
 V2_BEFORE = LENGTH.size + 25
 """Number of bytes from a record's start to the end of its ids, if it is a BP-35 entry."""
 
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 """Number of bytes that are read at once if records are small."""
 
 HEAD = np.dtype([("length", ">i4"), ("ledger_id", ">i8"), ("entry_id", ">i8")])
@@ -48,12 +48,12 @@ _SPARSE_BLOCK_BYTES = 4096
 def next_block(overshoot: int) -> int:
     """Return how many bytes to read next if the last record ends ``overshoot`` bytes after its block.
 
-    If payloads are long, this is little more than the ids of the next record.
+    If payloads are long, the result is little more than the length of the next record's ids.
 
     >>> next_block(100), next_block(1 << 20)
     (1048576, 4096)
     """
-    return BLOCK if overshoot < _LONG_PAYLOAD_BYTES else _SPARSE_BLOCK_BYTES
+    return BLOCK_BYTES if overshoot < _LONG_PAYLOAD_BYTES else _SPARSE_BLOCK_BYTES
 
 
 @dataclass
@@ -83,7 +83,9 @@ def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np
 
 
 def has_v2_flags(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return for the first byte of each entry, from 0x80 on, whether it is valid as BP-35 flags.
+    """Return for the first byte of each entry whether it is valid as BP-35 flags.
+
+    All bytes are 0x80 or above.
 
     >>> has_v2_flags(np.array([0xA3, 0x81, 0xB3, 0xFF], np.uint8)).tolist()
     [True, True, False, False]

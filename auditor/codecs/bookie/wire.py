@@ -59,7 +59,7 @@ runs into groups, so that each run of a striped ledger costs 24 bytes.
 """
 VERSION, VERSION_2 = 3, 2
 IMPOSSIBLE_LEDGER = -2
-"""A ledger id that no bookie can hold. Clients refuse to create ids below 0.
+"""A ledger id that no bookie can have. Clients refuse to create ids below 0.
 
 Every id from 0 to 2^63 - 1 may exist. -1 is avoided, because the server uses it for "no ledger". The storages
 of 4.17.2 answer "no such ledger" for -2, and the request creates nothing.
@@ -92,7 +92,7 @@ class BookieAnswer:
 
     ``status`` is a number that `Status` may not know. ``ledger_id`` is None if the bookie refused the request
     unread. ``availability`` is the encoded value (`auditor.codecs.availability.wire`), present if and only if
-    the status is EOK. ``at`` is the byte of the message at which this value begins.
+    the status is EOK. ``at`` is the offset of this value in the message, in bytes.
     """
 
     txn_id: int
@@ -258,7 +258,7 @@ def read_request(txn_id: int, ledger_id: int, entry_id: int, version: int = VERS
     >>> read_request(7, 99, 5, version=2).hex()
     '000000140202000000000000000000630000000000000005'
 
-    Raises `UsageError` for an entry below 0: that would ask another question (the last add confirmed).
+    Raises `UsageError` for an entry below 0, which would request the last add confirmed instead.
     """
     if entry_id < 0:
         raise UsageError(f"entry {entry_id}: entries count from 0")
@@ -299,15 +299,15 @@ def _answer_3(head: bytes, length: int) -> ReadAnswer:
         if response.status == Status.EOK:
             raise DecodeError(_WHAT, length, "status 0 (EOK) without an entry")
         return ReadAnswer(response.status, None, None, header.txnId)
-    tag, start, end = part
+    field_tag, start, end = part
     entry = proto_wire.first_bytes(head, _READ_BODY, _WHAT, start, end)
     inner = proto_wire.parse(pb.ReadResponse, head, _WHAT, start, end if entry is None else entry[0])
     if inner.status != response.status:
-        raise DecodeError(_WHAT, tag, f"status {response.status} outside and {inner.status} inside")
+        raise DecodeError(_WHAT, field_tag, f"status {response.status} outside and {inner.status} inside")
     unasked = entry is not None and response.status == Status.EUNKNOWNLEDGERSTATE
     if not unasked and (entry is not None) != (response.status == Status.EOK):
         presence = "without" if entry is None else "with"
-        raise DecodeError(_WHAT, tag, f"status {response.status} {presence} an entry")
+        raise DecodeError(_WHAT, field_tag, f"status {response.status} {presence} an entry")
     if entry is not None:
         _same_ids(head, entry[1], entry[2], inner.ledgerId, inner.entryId)
     return ReadAnswer(inner.status, inner.ledgerId, inner.entryId, header.txnId)

@@ -44,7 +44,10 @@ _IS_BUCKET = 1
 
 
 class Meta(NamedTuple):
-    """The content of the newest valid meta page. ``both_valid``: whether the other meta page is valid too."""
+    """The content of the newest valid meta page.
+
+    ``both_valid`` is True if the other meta page is valid too.
+    """
 
     page_size: int
     root: int
@@ -64,8 +67,8 @@ class PageSpan(NamedTuple):
 class Elements:
     """Keys and values of some leaves, in order; all numbers are offsets in the file.
 
-    ``leaf`` has the leaf of each element, by its number among the requested leaves. ``damaged`` are
-    leaves that break the format, by number. Their elements are left out.
+    ``leaf`` has the leaf of each element, as a number among the requested leaves. ``damaged`` has the leaves
+    that break the format, by number. Elements of damaged leaves are omitted.
     """
 
     leaf: NDArray[np.int64]
@@ -147,7 +150,7 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
 
 
 def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | DecodeError]:
-    """Yield the leaf pages below ``root`` in key order, and an error where some of them cannot be found.
+    """Yield the leaf pages below ``root`` in key order, and an error in the place of leaves not found.
 
     Each page is visited once, so the walk ends even if pages of the file point at one another.
     """
@@ -191,8 +194,8 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
     }
     counts[~is_valid_leaf] = 0
     leaf = np.repeat(np.arange(len(offsets)), counts)
-    firsts = np.cumsum(counts) - counts
-    element_offsets = offsets[leaf] + PAGE_HEADER.size + 16 * (np.arange(len(leaf)) - firsts[leaf])
+    first_elements = np.cumsum(counts) - counts
+    element_offsets = offsets[leaf] + PAGE_HEADER.size + 16 * (np.arange(len(leaf)) - first_elements[leaf])
     fields = _windows(data, element_offsets, _LEAF)
     key_at = element_offsets + fields["position"]
     value_at = key_at + fields["key"]
@@ -201,7 +204,7 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
     # have no checksum: that this holds is all that tells a damaged leaf.
     expected_starts = np.empty_like(key_at)
     expected_starts[1:] = value_end[:-1]
-    expected_starts[firsts[counts > 0]] = (offsets + PAGE_HEADER.size + 16 * counts)[counts > 0]
+    expected_starts[first_elements[counts > 0]] = (offsets + PAGE_HEADER.size + 16 * counts)[counts > 0]
     faulty_rows = np.flatnonzero(
         (key_at != expected_starts) | (value_end > end[leaf]) | (fields["flags"] > _IS_BUCKET)
     )

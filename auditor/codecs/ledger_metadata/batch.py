@@ -1,7 +1,7 @@
 """The metadata of many ledgers at once, in any mix of formats, damaged or not.
 
 A ledger is sound if it breaks no rule. Its fields show this in any format, and most ledgers of a cluster are
-sound. They become columns without an object per ledger. All unusual ledgers go to
+sound. Sound ledgers become columns without an object per ledger. All unusual ledgers go to
 `auditor.codecs.ledger_metadata.one`, which reports the damage or the broken rule.
 """
 
@@ -84,7 +84,7 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
     keys, key_names, values = _read_custom(read, custom_owners, is_sound)
     rows = np.flatnonzero(is_sound)
     sound_segments, kept_custom = is_sound[owners], is_sound[custom_owners]
-    closed = state[rows] == CLOSED
+    is_closed = state[rows] == CLOSED
     return is_sound, LedgerColumns(
         damage={},
         rules={},
@@ -93,8 +93,8 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
         write_quorum=write_quorum[rows],
         ack_quorum=ack_quorum[rows],
         state=state[rows],
-        length=np.where(closed, number[LedgerField.LENGTH][rows], 0),
-        last_entry_id=np.where(closed, number[LedgerField.LAST][rows], NO_ENTRY),
+        length=np.where(is_closed, number[LedgerField.LENGTH][rows], 0),
+        last_entry_id=np.where(is_closed, number[LedgerField.LAST][rows], NO_ENTRY),
         digest_type=np.where(present[LedgerField.PASSWORD], digest, 0)[rows],
         ctime=number[LedgerField.CTIME][rows],
         has_ctime=present[LedgerField.CTIME][rows],
@@ -173,8 +173,8 @@ def _test_words(words: list[bytes], predicate: Callable[[bytes], bool]) -> Bools
     return np.fromiter(map(predicate, words), np.bool_, len(words))
 
 
-_BLOBS = (LedgerField.SEGMENT, LedgerField.PASSWORD, LedgerField.CUSTOM)
-_NUMBERS = tuple(field for field in LedgerField if field not in _BLOBS)
+_BLOB_FIELDS = (LedgerField.SEGMENT, LedgerField.PASSWORD, LedgerField.CUSTOM)
+_NUMBER_FIELDS = tuple(field for field in LedgerField if field not in _BLOB_FIELDS)
 
 
 def read_wire(values: ByteColumn, start: int) -> LedgerFields:
@@ -202,12 +202,14 @@ def read_text(values: ByteColumn, start: int) -> LedgerFields:
     """
     messages = (read_as_written(value, start) for value in values)
     # Of an empty message what is required is not there, so that it is not sound.
-    written = ByteColumn.of([b"" if message is None else message.SerializeToString() for message in messages])
-    return _read_messages(2, written.octets, written.starts, written.ends)
+    is_written = ByteColumn.of(
+        [b"" if message is None else message.SerializeToString() for message in messages]
+    )
+    return _read_messages(2, is_written.octets, is_written.starts, is_written.ends)
 
 
 def _read_messages(version: int, octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> LedgerFields:
-    ledgers = read_fields(octets, starts, ends, _NUMBERS, _BLOBS)
+    ledgers = read_fields(octets, starts, ends, _NUMBER_FIELDS, _BLOB_FIELDS)
     segments, custom = ledgers.blobs[LedgerField.SEGMENT], ledgers.blobs[LedgerField.CUSTOM]
     return LedgerFields(
         version,

@@ -31,9 +31,9 @@ def text(value: str | bytes) -> str:
 def interpret(version: int, message: LedgerMetadataFormat, store_ctime: int | None) -> LedgerMetadata:
     """Return the metadata of a complete message (Java: ``LedgerMetadataSerDe.decode``).
 
-    Length and last entry count only in a closed ledger, a digest only with a password. A password without a
-    digest means CRC32. ``store_ctime`` is the creation time in ms that the store keeps, for messages
-    without a time of their own. None if it is not known.
+    Length and last entry count only in a closed ledger, and a digest only if there is a password. A password
+    without a digest means CRC32. ``store_ctime`` is the creation time in the store, in ms, for messages
+    without a time; None if it is not known.
     """
     state = STATES[message.state]
     closed = state is LedgerState.CLOSED

@@ -36,10 +36,10 @@ _NUMBER = re.compile(rb"[+-]?[0-9]+")
 def decode(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
     """Read the metadata of a ledger, in any of the three formats.
 
-    ``store_ctime`` is the creation time in ms that the store keeps. It is used for formats 2 and 3 without a
-    time of their own. Raises `DecodeError` at the first byte that breaks the format. Raises `RuleError`, with
-    the parsed value, for metadata that BookKeeper itself refuses to build. Metadata that BookKeeper builds
-    may still break a rule: see `auditor.model.ledger_metadata.broken_rules`.
+    ``store_ctime`` is the creation time in ms that the store keeps. It is used for metadata of formats 2 and
+    3 that has no time. Raises `DecodeError` at the first byte that breaks the format. Raises `RuleError`,
+    with the parsed value, for metadata that BookKeeper itself refuses to build. Metadata that BookKeeper
+    builds may still break a rule: see `auditor.model.ledger_metadata.broken_rules`.
 
     >>> decode(b"BookieMetadataFormatVersion\\t1\\n1\\n1\\n0\\n0\\tbk1:3181\\n").segments
     (Segment(first_entry_id=0, ensemble=('bk1:3181',)),)
@@ -83,8 +83,8 @@ def read_version(data: bytes) -> tuple[int, int]:
     (3, 30)
     """
     if not data.startswith(MAGIC):
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(data, MAGIC, strict=False))
-        raise DecodeError(WHAT, len(list(same)), "the header is not that of ledger metadata")
+        is_same = takewhile(lambda pair: pair[0] == pair[1], zip(data, MAGIC, strict=False))
+        raise DecodeError(WHAT, len(list(is_same)), "the header is not that of ledger metadata")
     match = _VERSION.match(data, len(MAGIC))
     if match is None or not _NUMBER.fullmatch(match[1]):
         raise DecodeError(WHAT, len(MAGIC), "no version number")
@@ -98,8 +98,8 @@ def without_password(data: bytes) -> bytes:
     r"""Return the same metadata with an empty password instead of its password, if it has one.
 
     Formats 2 and 3 have the password in clear text, format 1 has none. An empty password is a password too,
-    so the decoded value stays the same. Metadata that cannot be decoded could have a password anywhere. Only
-    its header is returned, or nothing if the header is damaged. Neither can be decoded.
+    so the decoded value stays the same. Metadata that cannot be decoded could have a password anywhere. For
+    such metadata, return only the header, or nothing if the header is damaged. Neither can be decoded.
 
     >>> open_v2 = b'BookieMetadataFormatVersion\t2\nquorumSize: 1\nensembleSize: 1\nlength: 0\nstate: OPEN\n'
     >>> without_password(open_v2 + b'password: "secret"\n').endswith(b'password: ""\n')
@@ -114,12 +114,12 @@ def without_password(data: bytes) -> bytes:
         if version == 1:
             ledger_metadata_text.parse_v1(data, start)
             return data
-        return head + (_of_text(data, start) if version == 2 else _of_message(data, start))
+        return head + (_interpret_text(data, start) if version == 2 else _interpret_message(data, start))
     except DecodeError:
         return head
 
 
-def _of_text(data: bytes, start: int) -> bytes:
+def _interpret_text(data: bytes, start: int) -> bytes:
     message = proto_text.parse(LedgerMetadataFormat, data, WHAT, start)
     if not message.HasField("password"):
         return data[start:]
@@ -127,7 +127,7 @@ def _of_text(data: bytes, start: int) -> bytes:
     return text_format.MessageToString(message).encode()
 
 
-def _of_message(data: bytes, start: int) -> bytes:
+def _interpret_message(data: bytes, start: int) -> bytes:
     """Return the length and the message. Drop the bytes after the message, which no reader uses."""
     begin, end = message_span(data, start)
     message = proto_wire.parse(LedgerMetadataFormat, data, WHAT, begin, end)

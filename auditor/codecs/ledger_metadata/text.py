@@ -61,8 +61,8 @@ def parse_v1(data: bytes, start: int) -> LedgerMetadata:
         raise DecodeError(WHAT, start + MAX_TEXT_BYTES, f"text of more than {MAX_TEXT_BYTES} bytes")
     lines = _LINE.finditer(data, start)
     quorum, ensemble_size, length = (
-        _integer(*_line(next(lines), field_name), bits, field_name)
-        for field_name, bits in (("write quorum", 31), ("ensemble size", 31), ("length", 63))
+        _integer(*_line(next(lines), field_name), value_bits, field_name)
+        for field_name, value_bits in (("write quorum", 31), ("ensemble size", 31), ("length", 63))
     )
     segments: list[Segment] = []
     state, last_entry_id = LedgerState.OPEN, NO_ENTRY
@@ -136,9 +136,9 @@ def _line(match: re.Match[bytes], field_name: str) -> tuple[str, int]:
     return match[1].decode("utf-8", "replace"), match.start()
 
 
-def _integer(text: str, offset: int, bits: int, field_name: str) -> int:
+def _integer(text: str, offset: int, value_bits: int, field_name: str) -> int:
     match = _INTEGER.fullmatch(text)
     value = int(match[1] + match[2]) if match else None
-    if value is None or not -(1 << bits) <= value < 1 << bits:
-        raise DecodeError(WHAT, offset, f"the {field_name} is not a {bits + 1}-bit integer")
+    if value is None or not -(1 << value_bits) <= value < 1 << value_bits:
+        raise DecodeError(WHAT, offset, f"the {field_name} is not a {value_bits + 1}-bit integer")
     return value

@@ -4,11 +4,11 @@
     value   wire type 0: a varint                      wire type 2: a varint, then as many bytes
 
 Messages of one type have their fields in the same order, so a step is a few array operations for all. If only
-a few messages are left, which are much longer than the rest, a plain walk over each finds where its fields
-begin. One more step reads all these fields. Unusual messages are not read but marked (`Fields.odd`), and a
-careful parser reads them alone. A message is unusual if a field is cut, has another wire type than expected,
-or has a tag of several bytes. Unknown fields are skipped, as in the protobuf library. If a number occurs
-twice, the last one counts.
+a few messages are left, because they are much longer than the rest, a plain walk over each finds where its
+fields begin. One more step reads all these fields. The reader does not read unusual messages. It records them
+in `Fields.odd`, and a careful parser reads them one by one. A message is unusual if a field is cut, has
+another wire type than expected, or has a tag of several bytes. Unknown fields are skipped, as in the protobuf
+library. If a field occurs twice, the last value counts.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
 
-FEW = 100
-"""Number of remaining messages below which each message is walked: one step takes as long as 100 walks."""
+FEW_FIELDS = 100
+"""Number of remaining messages below which each is walked alone. One step takes as long as 100 walks."""
 
 _MAX_VARINT = 10
 
@@ -59,12 +59,12 @@ def read_fields(
     ends: Longs,
     numbers: Sequence[int],
     blobs: Sequence[int],
-    few: int = FEW,
+    is_few: int = FEW_FIELDS,
 ) -> Fields:
     """Read the fields of many adjacent messages; message i is ``data[starts[i]:ends[i]]``.
 
     ``numbers`` are the field numbers of varints, ``blobs`` those of bytes, strings and messages. Values are
-    64 bits wide, as on the wire. Below ``few`` remaining messages, each message is walked; this does not
+    64 bits wide, as on the wire. Below ``is_few`` remaining messages, each message is walked; this does not
     change the result.
 
     >>> data = np.frombuffer(bytes.fromhex("0896011201610803"), np.uint8)
@@ -75,13 +75,13 @@ def read_fields(
     field_columns = _FieldColumns(data, len(starts), numbers, blobs)
     rows = np.flatnonzero(starts < ends)
     offsets, end = starts[rows], ends[rows]
-    while len(rows) >= max(few, 1):
+    while len(rows) >= max(is_few, 1):
         is_valid, after = field_columns.step(rows, offsets, end)
-        goes_on = is_valid & (after < end)
-        if goes_on.all():
+        has_next_byte = is_valid & (after < end)
+        if has_next_byte.all():
             offsets = after
             continue
-        rows, offsets, end = rows[goes_on], after[goes_on], end[goes_on]
+        rows, offsets, end = rows[has_next_byte], after[has_next_byte], end[has_next_byte]
     if len(rows):
         walks = [
             _walk(data[start:stop].tobytes())
@@ -108,7 +108,10 @@ class _FieldColumns:
         self._pieces: dict[int, list[tuple[Longs, Longs, Longs]]] = {number: [] for number in blobs}
 
     def step(self, rows: Longs, offsets: Longs, end: Longs) -> tuple[NDArray[np.bool_], Longs]:
-        """Read one field of each message ``rows[i]``. Return whether it is valid, and where it ends."""
+        """Read one field of each message ``rows[i]``.
+
+        Return whether the field is valid, and where it ends.
+        """
         tag = self._data.take(offsets)
         value, after, is_valid = varints(self._data, offsets + 1)
         wire_type = tag & 7
@@ -183,7 +186,7 @@ def _in_order(pieces: list[tuple[Longs, Longs, Longs]]) -> Blobs:
 
 
 def varints(data: NDArray[np.uint8], offsets: Longs) -> tuple[Longs, Longs, NDArray[np.bool_]]:
-    """Return the numbers at these offsets, where the next byte is, and whether each fits in 64 bits.
+    """Return the numbers at these offsets, the offset after each, and whether each number fits in 64 bits.
 
     A number may extend beyond the end of its message; the caller must check that. After the end of the
     buffer, the last byte of the buffer is read again and again.

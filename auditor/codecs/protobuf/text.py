@@ -106,7 +106,7 @@ def _unescape(escape: re.Match[bytes], offset: int) -> bytes:
 class _Parser:
     """A parser with one pass over the text and one token of look-ahead.
 
-    The schema, and not the text, limits how deep messages nest.
+    The schema limits how deep messages nest. A text cannot nest them deeper.
     """
 
     def __init__(self, data: bytes, what: str, start: int) -> None:
@@ -200,15 +200,15 @@ class _Parser:
             self.fail(f"{field.name} is not a quoted string")
         return b"".join(pieces)
 
-    def integer(self, field: FieldDescriptor, bits: int) -> int:
+    def integer(self, field: FieldDescriptor, number_bits: int) -> int:
         match = _INTEGER.fullmatch(self.token)
         if match is None:
             self.fail(f"{field.name} is not an integer")
         sign, hexadecimal, octal, decimal = match.groups()
         value = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else int(octal or b"0", 8)
         value = -value if sign else value
-        if not -(1 << bits) <= value < 1 << bits:
-            self.fail(f"{field.name} does not fit {bits + 1} bits")
+        if not -(1 << number_bits) <= value < 1 << number_bits:
+            self.fail(f"{field.name} does not fit {number_bits + 1} bits")
         self.next()
         return value
 

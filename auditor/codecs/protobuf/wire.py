@@ -67,8 +67,8 @@ def require(message: Message, what: str, offset: int) -> None:
 def begins(data: bytes, *fields: int) -> int:
     """Return where the value of a bytes or message field begins.
 
-    ``fields`` are the field numbers that lead to it from the outside. ``data`` is a parsed message that has
-    all of these fields. If a field occurs twice, the last one counts.
+    ``fields`` are the numbers of the nested fields that lead to the value, the outermost first. ``data`` is a
+    parsed message that has all of these fields. If a field occurs twice, the last one counts.
 
     >>> begins(bytes.fromhex("0801 1a03 0a0161"), 3, 1)
     6
@@ -78,7 +78,7 @@ def begins(data: bytes, *fields: int) -> int:
         offset, span = start, (start, end)
         while offset < end:
             tag = varint(data, offset, end)
-            after = tag and _after_value(data, tag[1], end, tag[0] & 7)
+            after = tag and _end_of_value(data, tag[1], end, tag[0] & 7)
             if tag is None or after is None:
                 break
             if tag[0] == number << 3 | _BYTES:
@@ -110,7 +110,7 @@ def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tu
             if length is None or length[1] + length[0] > end:
                 raise DecodeError(what, offset, "a field that is cut, or longer than its message")
             return offset, length[1], length[1] + length[0]
-        after = _after_value(data, tag[1], min(end, len(data)), tag[0] & 7)
+        after = _end_of_value(data, tag[1], min(end, len(data)), tag[0] & 7)
         if after is None:
             raise DecodeError(what, offset, _NO_FIELD)
         offset = after
@@ -120,7 +120,7 @@ def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tu
 
 
 def varint(data: bytes, offset: int, end: int) -> tuple[int, int] | None:
-    """Return the number at ``offset``, and the offset after it. None if it is cut or over ten bytes.
+    """Return the number at ``offset``, and the offset after it; None if the number is cut or over ten bytes.
 
     >>> varint(bytes.fromhex("8e01"), 0, 2)
     (142, 2)
@@ -156,7 +156,7 @@ def _first_fault(data: bytes, offset: int, end: int, kind: Descriptor) -> tuple[
         if tag is None or not 8 <= tag[0] < 1 << _MAX_TAG_BITS:
             return offset, _NO_FIELD
         number, wire = tag[0] >> 3, tag[0] & 7
-        after = _after_value(data, tag[1], end, wire)
+        after = _end_of_value(data, tag[1], end, wire)
         if after is None or (wire == _END_GROUP and (not groups or groups.pop() != number)):
             return offset, _NO_FIELD
         if wire == _GROUP:
@@ -195,7 +195,7 @@ def is_text(value: bytes) -> bool:
     return True
 
 
-def _after_value(data: bytes, offset: int, end: int, wire: int) -> int | None:
+def _end_of_value(data: bytes, offset: int, end: int, wire: int) -> int | None:
     after: int | None = offset
     if wire == _VARINT:
         number = varint(data, offset, end)

@@ -18,7 +18,7 @@ WHAT = "Pulsar bookie racks"
 
 
 class RackEntry(NamedTuple):
-    """A bookie of a group, and its rack as written. None if the bookie has no rack."""
+    """A bookie of a group, and its ``rack`` as written; None if the bookie has no rack."""
 
     group: str
     bookie_id: str
@@ -36,14 +36,14 @@ def decode(data: bytes) -> list[RackEntry]:
     """
     value = read_json(data, WHAT)
     entries = []
-    for group, bookies in _object(value, "the value", data, None).items():
-        for bookie, info in _object(bookies, f"group {group!r}", data, group).items():
-            rack = _object(info, f"bookie {bookie!r}", data, bookie).get("rack")
+    for group, bookies in _require_object(value, "the value", data, None).items():
+        for bookie, bookie_info in _require_object(bookies, f"group {group!r}", data, group).items():
+            rack = _require_object(bookie_info, f"bookie {bookie!r}", data, bookie).get("rack")
             if isinstance(rack, dict | list):
                 raise DecodeError(
                     WHAT, offset_of(data, bookie), f"the rack of bookie {bookie!r} is not a text"
                 )
-            entries.append(RackEntry(group, bookie, rack if rack is None else _text(rack)))
+            entries.append(RackEntry(group, bookie, rack if rack is None else _require_text(rack)))
     return entries
 
 
@@ -58,7 +58,7 @@ def location_of(rack: str | None) -> str | None:
     return rack if rack.startswith("/") else f"/{rack}"
 
 
-def _object(value: Any, name: str, data: bytes, key: str | None) -> dict[str, Any]:
+def _require_object(value: Any, name: str, data: bytes, key: str | None) -> dict[str, Any]:
     if value is None and key is not None:
         return {}
     if not isinstance(value, dict):
@@ -66,6 +66,6 @@ def _object(value: Any, name: str, data: bytes, key: str | None) -> dict[str, An
     return value
 
 
-def _text(value: Any) -> str:
+def _require_text(value: Any) -> str:
     """Return a number or boolean as its JSON text, as Pulsar's reader does."""
     return value if isinstance(value, str) else json.dumps(value)

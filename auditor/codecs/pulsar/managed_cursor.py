@@ -43,9 +43,10 @@ _ID = re.compile(r"[0-9]{1,19}")
 class ManagedCursor:
     """The content of a cursor's znode.
 
-    ``ledger_id`` is the ledger with the cursor's newer positions. None if there is none. ``buckets`` are ids
-    of ledgers of delayed messages by the names of their properties. ``properties`` are the numbers kept with
-    the position. ``holes`` is the number of acknowledged ranges after the position. ``last_active`` is in ms.
+    ``ledger_id`` is the ledger with the cursor's newer positions; None if there is none. ``buckets`` has the
+    ids of ledgers of delayed messages, by the names of the properties. ``properties`` are the numbers kept
+    with the position. ``holes`` is the number of acknowledged ranges after the position. ``last_active`` is
+    in ms.
     """
 
     ledger_id: int | None
@@ -117,8 +118,8 @@ def _numbers(properties: Iterable[PulsarLongProperty]) -> dict[str, int]:
 
 def _ranges(ledger: PulsarEntryBits) -> int:
     """Return the number of entry ranges in the bits of a ledger."""
-    words = b"".join(word.to_bytes(8, "little", signed=True) for word in ledger.words)
-    bits = int.from_bytes(words, "little")
+    bit_words = b"".join(bit_word.to_bytes(8, "little", signed=True) for bit_word in ledger.words)
+    bits = int.from_bytes(bit_words, "little")
     return (bits & ~(bits << 1)).bit_count()
 
 

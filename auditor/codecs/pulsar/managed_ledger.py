@@ -43,7 +43,7 @@ _HEAD = len(MAGIC) + 4
 
 
 class UnpackedMessage(NamedTuple):
-    """A message, its compression ("none" without one), and the offset of its bytes in the value."""
+    """A message, its compression ("none" if there is none), and the offset of the message in the value."""
 
     message: bytes
     compression: str
@@ -106,7 +106,7 @@ def _unpack(packed: bytes, compression: str, size: int, what: str, begins: int) 
         if compression == "ZLIB":
             message = zlib.decompressobj().decompress(packed, size + 1)
         else:
-            message = _cram(packed, compression, size + 1)
+            message = _pack(packed, compression, size + 1)
     except (cramjam.DecompressionError, zlib.error, ValueError, OSError) as error:
         raise DecodeError(what, begins, f"{compression} cannot be unpacked: {error}") from error
     if len(message) != size:
@@ -114,20 +114,20 @@ def _unpack(packed: bytes, compression: str, size: int, what: str, begins: int) 
     return message
 
 
-def _cram(packed: bytes, compression: str, most: int) -> bytes:
+def _pack(packed: bytes, compression: str, max_bytes: int) -> bytes:
     into: dict[str, Callable[[bytes, bytearray], int]] = {
         "LZ4": cramjam.lz4.decompress_block_into,
         "ZSTD": cramjam.zstd.decompress_into,
         "SNAPPY": cramjam.snappy.decompress_raw_into,
     }
-    room = bytearray(most)
-    return bytes(room[: int(into[compression](packed, room))])
+    buffer_bytes = bytearray(max_bytes)
+    return bytes(buffer_bytes[: int(into[compression](packed, buffer_bytes))])
 
 
 WHAT = "Pulsar managed ledger"
 
 SHADOW_SOURCE = "PULSAR.SHADOW_SOURCE"
-"""Property of a shadow topic that names the topic whose ledgers it borrows."""
+"""Property of a shadow topic. Its value is the topic whose ledgers the shadow topic borrows."""
 
 
 class Position(NamedTuple):
@@ -141,9 +141,9 @@ class Position(NamedTuple):
 class Offload:
     """The state of a ledger's copy in an object store.
 
-    ``uid`` names the objects (``UID-ledger-ID``). None if no copy was ever begun. ``complete``: whether the
-    copy is whole. ``bookkeeper_deleted``: whether the ledger was deleted in favour of the copy. ``timestamp``
-    is in ms. Of the driver's properties only the bucket is kept.
+    ``uid`` is part of the objects' names (``UID-ledger-ID``); None if no copy was ever begun. ``complete`` is
+    True if the copy is whole, and ``bookkeeper_deleted`` if the ledger was deleted in favour of the copy.
+    ``timestamp`` is in ms. Of the driver's properties only the bucket is kept.
     """
 
     uid: str | None
@@ -156,7 +156,10 @@ class Offload:
 
 
 class ListedLedger(NamedTuple):
-    """One ledger of a topic. ``entries``, ``size`` (bytes) and ``timestamp`` (ms) are None if it is open."""
+    """One ledger of a topic.
+
+    ``entries``, ``size`` (bytes) and ``timestamp`` (ms) are None for an open ledger.
+    """
 
     ledger_id: int
     entries: int | None = None

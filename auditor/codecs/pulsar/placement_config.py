@@ -10,8 +10,8 @@
 
 Brokers write it for topics of namespaces with a bookie affinity group. Groups are a list, or a text that is
 split at commas and keeps its spaces. A value without ``policyClass``, or with ``properties`` that are null,
-counts as damage here: `EnsemblePlacementPolicyConfig` accepts it, but the policy fails at it. A value that
-`EnsemblePlacementPolicyConfig` itself cannot read is skipped, as the policy does.
+counts as damage here. `EnsemblePlacementPolicyConfig` accepts such a value, but the policy fails because of
+it. A value that `EnsemblePlacementPolicyConfig` itself cannot read is skipped, as the policy does.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ WHAT = "Pulsar placement config"
 KEY = "EnsemblePlacementPolicyConfig"
 """Key of the placement policy in a ledger's custom metadata."""
 
-_PRIMARY, _SECONDARY = "isolationBookieGroups", "secondaryIsolationBookieGroups"
+_PRIMARY_KEY, _SECONDARY_KEY = "isolationBookieGroups", "secondaryIsolationBookieGroups"
 
 
 class PlacementConfig(NamedTuple):
-    """The class of a policy, its properties as they are written, and the groups of bookies that they name."""
+    """The class of a policy, its properties as written, and the groups of bookies in the properties."""
 
     policy_class: str
     properties: Mapping[str, Any]
@@ -56,7 +56,9 @@ def decode(data: bytes) -> PlacementConfig:
         raise DecodeError(WHAT, offset_of(data, "policyClass"), "policyClass does not name a class")
     if not isinstance(properties, dict):
         raise DecodeError(WHAT, offset_of(data, "properties"), "properties are not an object")
-    primary, secondary = (_groups(data, name, properties.get(name)) for name in (_PRIMARY, _SECONDARY))
+    primary, secondary = (
+        _groups(data, name, properties.get(name)) for name in (_PRIMARY_KEY, _SECONDARY_KEY)
+    )
     return PlacementConfig(policy, properties, IsolationGroups(primary, secondary))
 
 

@@ -28,7 +28,7 @@ class SchemaVersion:
 
 @dataclass(frozen=True, slots=True)
 class SchemaLocator:
-    """All versions of a schema, as the locator lists them, and the newest."""
+    """All versions of a schema in the order of the locator, and the newest version."""
 
     newest: SchemaVersion
     versions: tuple[SchemaVersion, ...]

@@ -154,19 +154,21 @@ def _physical_records(data: bytes, what: str, log_number: int | None) -> Iterato
             offset += remaining_bytes
             continue
         try:
-            kind, payload, after = _physical(data, offset, min(offset + remaining_bytes, len(data)), what)
+            kind, payload, after = _physical_record(
+                data, offset, min(offset + remaining_bytes, len(data)), what
+            )
         except DecodeError:
-            begins_here = _is_of(data, offset, log_number)
+            is_first_fragment = _is_of_type(data, offset, log_number)
             if (
                 numbered
-                and not begins_here
-                and not _goes_on(data, offset + remaining_bytes, what, log_number)
+                and not is_first_fragment
+                and not _has_more(data, offset + remaining_bytes, what, log_number)
             ):
                 return
             raise
         numbered = kind in _WITH_LOG_NUMBER
         if numbered:
-            if not _is_of(data, offset, log_number):
+            if not _is_of_type(data, offset, log_number):
                 return
             payload = payload[_RECORD_LOG_NUMBER.size :]
             kind = _RECYCLED.get(kind, kind)
@@ -174,7 +176,7 @@ def _physical_records(data: bytes, what: str, log_number: int | None) -> Iterato
         offset = after
 
 
-def _is_of(data: bytes, offset: int, log_number: int | None) -> bool:
+def _is_of_type(data: bytes, offset: int, log_number: int | None) -> bool:
     """Return whether the record at ``offset`` belongs to this log, and not to an earlier use of the file."""
     if offset + _LONG_HEADER_BYTES > len(data) or data[offset + _HEADER.size - 1] not in _WITH_LOG_NUMBER:
         return False
@@ -185,24 +187,24 @@ def _is_of(data: bytes, offset: int, log_number: int | None) -> bool:
     )
 
 
-def _goes_on(data: bytes, block: int, what: str, log_number: int | None) -> bool:
-    """Return whether a block, from offset ``block`` on, begins with a record of this log.
+def _has_more(data: bytes, block: int, what: str, log_number: int | None) -> bool:
+    """Return whether the block at offset ``block``, or a later block, begins with a record of this log.
 
-    If one does, the bytes before it are damaged.
+    If so, the bytes before that block are damaged.
     """
     for offset in range(block, len(data), BLOCK_BYTES):
-        if _is_of(data, offset, log_number):
+        if _is_of_type(data, offset, log_number):
             with suppress(DecodeError):
-                _physical(data, offset, min(offset + BLOCK_BYTES, len(data)), what)
+                _physical_record(data, offset, min(offset + BLOCK_BYTES, len(data)), what)
                 return True
     return False
 
 
-def _physical(data: bytes, offset: int, block_end: int, what: str) -> tuple[int, bytes, int]:
+def _physical_record(data: bytes, offset: int, block_end: int, what: str) -> tuple[int, bytes, int]:
     """Return type, payload (with the log number, if any) and end of the physical record at ``offset``."""
     if block_end - offset < _HEADER.size:
         raise DecodeError(what, offset, "cut inside a record's header")
-    masked, length, kind = _HEADER.unpack_from(data, offset)
+    masked_crc, length, kind = _HEADER.unpack_from(data, offset)
     if kind == _ZERO and length == 0:
         raise DecodeError(what, offset, "zeros where a record should be")
     if kind in _WITH_LOG_NUMBER:
@@ -210,11 +212,11 @@ def _physical(data: bytes, offset: int, block_end: int, what: str) -> tuple[int,
     after = offset + _HEADER.size + length
     if after > block_end:
         raise DecodeError(what, offset, f"cut: a record of {length} bytes, {block_end - offset} left")
-    checked = data[offset + _HEADER.size - 1 : after]
-    crc: int = google_crc32c.value(checked)
-    if ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF != masked:
+    checked_bytes = data[offset + _HEADER.size - 1 : after]
+    crc: int = google_crc32c.value(checked_bytes)
+    if ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF != masked_crc:
         raise DecodeError(what, offset, "the checksum does not match")
-    return kind, checked[1:], after
+    return kind, checked_bytes[1:], after
 
 
 COMPARATOR = b"leveldb.BytewiseComparator"
@@ -242,9 +244,8 @@ class TableFile:
 class Manifest:
     """The state at the end of a MANIFEST.
 
-    ``log_number``: the least number of a log file that counts. ``last_sequence``: at least the greatest
-    sequence number in the tables. ``logs``: the synced bytes of log files, in the few databases that track
-    them.
+    ``log_number`` is the least number of a log file that counts. ``last_sequence`` is not below any sequence
+    number in the tables. ``logs`` has the synced bytes of log files, in the few databases that track them.
     """
 
     log_number: int = 0

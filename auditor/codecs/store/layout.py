@@ -62,14 +62,14 @@ def decode(data: bytes) -> Layout:
     >>> decode(b"2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1").kind
     <LayoutKind.HIERARCHICAL: 'hierarchical'>
     """
-    first, newline, manager_lines = data.partition(b"\n")
-    format_version = _number(first, 0, "format version")
+    first_line, newline, manager_lines = data.partition(b"\n")
+    format_version = _number(first_line, 0, "format version")
     if format_version not in (1, 2):
         raise DecodeError(WHAT, 0, f"format version {format_version} is neither 1 nor 2")
-    second, offset = manager_lines.partition(b"\n")[0], len(first) + len(newline)
-    if not second:
+    second_line, offset = manager_lines.partition(b"\n")[0], len(first_line) + len(newline)
+    if not second_line:
         raise DecodeError(WHAT, offset, "no ledger manager")
-    parts = second.split(b":")
+    parts = second_line.split(b":")
     if len(parts) != 2 or not parts[1]:
         raise DecodeError(WHAT, offset, "the ledger manager is not a name and version")
     manager_version = _number(parts[1], offset + len(parts[0]) + 1, "version of the ledger manager")
@@ -77,7 +77,10 @@ def decode(data: bytes) -> Layout:
 
 
 def _kind_of(manager: str) -> LayoutKind | None:
-    """Return the kind of a manager's class, in any package, as in a shaded copy. None if it is unknown."""
+    """Return the kind of a manager's class; None if it is unknown.
+
+    Any package is accepted (shaded copies).
+    """
     if f".{manager}".endswith(f".{_ETCD_FACTORY}"):
         return LayoutKind.ETCD
     if f".{manager}".endswith(f".{_PULSAR_FACTORY}"):

@@ -1,7 +1,6 @@
 """The addresses of a registered bookie (BP-38): the value of ``available/<id>``, binary protobuf.
 
-Bookies before 4.11 registered without data, and on etcd every bookie does. The id of such a bookie is its
-address.
+Bookies before 4.11, and all bookies on etcd, register without data. The id of such a bookie is its address.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from auditor.codecs.protobuf.pb.underreplication_pb2 import (
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The mark of an underreplicated ledger: the bookies that lack copies, and when it was last marked.
+    """The mark of an underreplicated ledger: the bookies that lack copies, and the time of the last mark.
 
     A mark without replicas asks for a better placement, not for copies.
     """
@@ -58,7 +58,7 @@ def decode_mark(data: bytes) -> Mark:
 
 
 def decode_lock(data: bytes) -> str | None:
-    """Return the host name of the worker that holds a lock. None if the lock has none. Raises `DecodeError`.
+    """Return the host of the worker that has a lock; None if the lock names no host. Raises `DecodeError`.
 
     >>> decode_lock(b'bookieId: "host-a"')
     'host-a'
@@ -67,7 +67,7 @@ def decode_lock(data: bytes) -> str | None:
 
 
 def decode_vote(data: bytes) -> str | None:
-    """Return the bookie of a vote. None if the vote has none. Raises `DecodeError`.
+    """Return the bookie of a vote; None if the vote has no bookie. Raises `DecodeError`.
 
     The bookie with the lowest vote is BookKeeper's auditor.
 
@@ -88,7 +88,7 @@ def decode_layout(data: bytes) -> ReplicationLayout:
 
 
 def _check_time(kind: type[Message], data: bytes) -> int | None:
-    """Return the time in a record, its only field. None if it is absent."""
+    """Return the time in a record, which is its only field; None if the time is absent."""
     message = proto_wire.parse(kind, data, "check time")
     return next((time for _, time in message.ListFields()), None)
 

@@ -51,7 +51,7 @@ TAIL = np.dtype(
 """Fields after a znode's data, 68 bytes."""
 
 _CONTAINER = -(2**63)
-_TTL, _TTL_BITS = -(2**16), 40  # three bytes ff0000, then the time in ms
+_TTL_FLAG, _TTL_BITS = -(2**16), 40  # three bytes ff0000, then the time in ms
 _INT = struct.Struct(">i")
 _SEAL_BYTES = 8 + 5
 _DIGEST_BYTES = 8 + 4 + 8 + _SEAL_BYTES
@@ -63,7 +63,7 @@ _ADLER_PIECE = 16 * 1024 * 1024
 class Boundaries:
     """The offsets of some records: ``begin`` of the first record, and the data and tail of each record.
 
-    ``next`` is where the next record begins. ``ended`` says whether the end mark is there instead.
+    ``next`` is where the next record begins. If ``ended``, the end mark begins there instead.
     """
 
     begin: int
@@ -122,7 +122,7 @@ def boundaries(data: memoryview, begin: int, limit: int, byte_limit: int) -> Bou
             break
         ends.append(end)
         if length > 1:  # as long as the end mark is: never passed over
-            _add_alike(data, length, ends, limit, stop)
+            _add_equal_records(data, length, ends, limit, stop)
         offset = ends[-1]
     begins = np.append(begin, np.array(ends[:-1], np.int64))[: len(ends)]
     lengths = windows(np.frombuffer(data, np.uint8), begins, _INT.size).view(">i4")
@@ -146,7 +146,7 @@ def _record(data: memoryview, offset: int) -> tuple[int, int | None]:
     return length, end
 
 
-def _add_alike(data: memoryview, length: int, ends: list[int], limit: int, stop: int) -> None:
+def _add_equal_records(data: memoryview, length: int, ends: list[int], limit: int, stop: int) -> None:
     """Add the ends of the following records while their paths have the same length, as nearly all paths have.
 
     The path length and data length of a record are then read in one step. `_record` reads unusual records.
@@ -178,13 +178,13 @@ def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
     return windows(np.frombuffer(data, np.uint8), offsets, TAIL.itemsize).view(TAIL)
 
 
-def owners(fixed: NDArray[np.void]) -> NDArray[np.int64]:
-    """Return the session that owns each znode, as a server shows it to clients. 0 if no session owns it.
+def owners(fixed_fields: NDArray[np.void]) -> NDArray[np.int64]:
+    """Return the session that owns each znode, as a server shows it to clients; 0 if there is none.
 
     On disk, the owner field can also mark a znode as a container, or hold its time to live.
     """
-    owner: NDArray[np.int64] = fixed["ephemeral_owner"].astype(np.int64)
-    owner[(owner == _CONTAINER) | (owner >> _TTL_BITS == _TTL)] = 0
+    owner: NDArray[np.int64] = fixed_fields["ephemeral_owner"].astype(np.int64)
+    owner[(owner == _CONTAINER) | (owner >> _TTL_BITS == _TTL_FLAG)] = 0
     return owner
 
 
@@ -195,7 +195,7 @@ def check_seals(data: memoryview, end: int) -> None:
         DecodeError: At the checksum that differs, or the section that does not fit.
     """
     offset = end + 5
-    adler = _seal(data, offset, _adler(data, 0, offset, 1))
+    adler = _read_seal(data, offset, _adler(data, 0, offset, 1))
     remaining_bytes = len(data) - offset - _SEAL_BYTES
     sections = [_DIGEST_BYTES] * (remaining_bytes in (_DIGEST_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
     sections += [_ZXID_BYTES] * (remaining_bytes in (_ZXID_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
@@ -206,7 +206,7 @@ def check_seals(data: memoryview, end: int) -> None:
     begin = offset
     for section in sections:
         offset = begin + section
-        adler = _seal(data, offset, _adler(data, begin, offset, adler))
+        adler = _read_seal(data, offset, _adler(data, begin, offset, adler))
         begin = offset
 
 
@@ -216,7 +216,7 @@ def _adler(data: memoryview, begin: int, end: int, value: int) -> int:
     return value
 
 
-def _seal(data: memoryview, offset: int, adler: int) -> int:
+def _read_seal(data: memoryview, offset: int, adler: int) -> int:
     reader = JuteReader(data, WHAT, offset)
     if (stored := reader.int64()) != adler:
         raise DecodeError(WHAT, offset, f"the seal says {stored:08x}, the bytes before it {adler:08x}")

@@ -38,13 +38,13 @@ _FRAME_BYTES = 8 + 4
 _END_MARK = 0x42
 _DIGEST_BYTES = 12
 _ERROR, _MULTI, _CLOSE_SESSION = -1, 14, -11
-_CREATES, _CREATES_OF_NOBODY = (1, 15), (19, 21)
-_DELETES = (2, 20)
-_SETS = (5, 16)
+_CREATE_TYPES, _CREATES_OF_NOBODY = (1, 15), (19, 21)
+_DELETE_TYPES = (2, 20)
+_SET_TYPES = (5, 16)
 
 
 class Create(NamedTuple):
-    """The creation of a znode. ``owner`` is the session that owns it. 0 for a persistent znode."""
+    """The creation of a znode. ``owner`` is the session that owns the znode; 0 for a persistent znode."""
 
     path: str
     data: bytes
@@ -66,7 +66,7 @@ class SetData(NamedTuple):
 
 
 class CloseSession(NamedTuple):
-    """The end of a session. It deletes these paths, and all other znodes that the session owned."""
+    """The end of a session, which deletes ``paths`` and all other znodes that the session owned."""
 
     session: int
     paths: tuple[str, ...]
@@ -90,7 +90,7 @@ class CutTail(NamedTuple):
     reason: str
 
 
-_PIECE = 1 << 20  # of what is behind the last record: a log may be sparse, and endless
+_PIECE_BYTES = 1 << 20  # of what is behind the last record: a log may be sparse, and endless
 
 
 def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
@@ -120,7 +120,7 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
             return
         if zlib.adler32(data[begin:end]) != checksum or data[end] != _END_MARK:
             # A crash cuts the last record only; with others behind it the file is damaged.
-            if not _all_zero(data[end + 1 :]):
+            if not _is_all_zero(data[end + 1 :]):
                 raise DecodeError(
                     WHAT, offset, "a record whose checksum or end mark is wrong, and others after it"
                 )
@@ -128,12 +128,12 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
             return
         yield _transaction(JuteReader(data, WHAT, begin, end))
         offset = end + 1
-    if not _all_zero(data[offset:]):
+    if not _is_all_zero(data[offset:]):
         yield CutTail(offset, "a record's first bytes")
 
 
-def _all_zero(data: memoryview) -> bool:
-    pieces = (bytes(data[offset : offset + _PIECE]) for offset in range(0, len(data), _PIECE))
+def _is_all_zero(data: memoryview) -> bool:
+    pieces = (bytes(data[offset : offset + _PIECE_BYTES]) for offset in range(0, len(data), _PIECE_BYTES))
     return all(piece.count(0) == len(piece) for piece in pieces)
 
 
@@ -163,13 +163,13 @@ def _multi(reader: JuteReader, session: int) -> tuple[Operation, ...]:
 
 
 def _operation(reader: JuteReader, kind: int, session: int) -> Operation | None:
-    if kind in (*_CREATES, *_CREATES_OF_NOBODY):
+    if kind in (*_CREATE_TYPES, *_CREATES_OF_NOBODY):
         path, data = reader.string(), reader.buffer()
         _skip_acls(reader)
         return Create(path, data, _owner(reader, kind, session))
-    if kind in _DELETES:
+    if kind in _DELETE_TYPES:
         return Delete(reader.string())
-    if kind in _SETS:
+    if kind in _SET_TYPES:
         return SetData(reader.string(), reader.buffer(), reader.int32())
     if kind == _CLOSE_SESSION:
         return CloseSession(session, _paths(reader))
@@ -178,7 +178,7 @@ def _operation(reader: JuteReader, kind: int, session: int) -> Operation | None:
 
 def _owner(reader: JuteReader, kind: int, session: int) -> int:
     # Nobody owns a container or a znode with a time to live, whose records go on otherwise.
-    return session if kind in _CREATES and reader.boolean() else 0
+    return session if kind in _CREATE_TYPES and reader.boolean() else 0
 
 
 def _skip_acls(reader: JuteReader) -> None:

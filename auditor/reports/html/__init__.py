@@ -25,16 +25,16 @@ from markupsafe import Markup
 
 from auditor.checks import BY_ID
 from auditor.model.amounts import format_time, percent, plural, size
-from auditor.model.finding import Finding, Standing, Standings, Urgency, no_standing
+from auditor.model.finding import ChangeStatus, Finding, StatusLookup, Urgency, no_change_status
 from auditor.model.history import RunSummary
 from auditor.model.report import Report
 from auditor.model.report_source import Figures
 from auditor.model.views import LedgerView
 from auditor.reports.finding_text import is_suppressed
 from auditor.reports.html.findings import (
-    BETWEEN,
     FINDINGS_PACKED,
-    ID,
+    ID_WIDTH,
+    SEPARATOR,
     FindingShown,
     drawings_packed,
     finding_shown,
@@ -53,7 +53,7 @@ from auditor.reports.html.overview import (
 from auditor.reports.owners import owners_shown
 from auditor.reports.plain_text import shorten
 
-LIMIT = 2_000_000
+MAX_PAGE_BYTES = 2_000_000
 """Largest size of a page without its compressed blocks, in bytes."""
 
 FINDINGS_BYTES = 120_000
@@ -65,7 +65,7 @@ LEDGERS_DRAWN = 200
 
 _ACTIONS_SHOWN, _CAUSES_SHOWN = 6, 8
 _BOOKIES_DRAWN = 1_000
-_DRAWINGS_ROOM = 8_000_000  # characters, unpacked
+_MAX_DRAWING_CHARACTERS = 8_000_000  # characters, unpacked
 
 
 def render(
@@ -73,10 +73,10 @@ def render(
     figures: Figures,
     ledgers: Sequence[LedgerView] = (),
     history: Sequence[RunSummary] = (),
-    standings: Standings = no_standing,
+    statuses: StatusLookup = no_change_status,
     run_name: str = "RUN",
     notes: Sequence[str] = (),
-    findings: Iterable[tuple[Finding, Standing | None]] = (),
+    findings: Iterable[tuple[Finding, ChangeStatus | None]] = (),
 ) -> Iterator[str]:
     """Yield the page of a run in parts. Only one part of ``findings`` is in memory at a time.
 
@@ -85,10 +85,10 @@ def render(
         figures: Counts for pictures, from `auditor.runs.figures.figures_of`.
         ledgers: Ledgers to draw, which have missing entries.
         history: Runs of the same directory, oldest first.
-        standings: Change and first day of each finding in the report.
+        statuses: Change and first day of each finding in the report.
         run_name: Name of the run in commands.
         notes: Further notices for the reader.
-        findings: All findings in their order, each with its standing.
+        findings: All findings in their order, each with its change status.
 
     >>> from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, RunFacts
     >>> nothing = {"bookies": [], "ledgers": 0, "replicas": 0}
@@ -104,7 +104,7 @@ def render(
     """
     pages = _environment()
     run = shlex.quote(shorten(run_name, 200))
-    style, script = _file("style.css"), _file("script.js")
+    style, script = _read_asset("style.css"), _read_asset("script.js")
     pictures = [picture(ledger, report.findings, run_name) for ledger in ledgers[:LEDGERS_DRAWN]]
     page = pages.get_template("page.html.j2").stream(
         named=run,
@@ -112,14 +112,14 @@ def render(
         script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
-        rows=_rows(report, standings, run),
+        rows=_rows(report, statuses, run),
         most=FINDINGS_PACKED,
         fields=FindingShown._fields,
         actions_most=_ACTIONS_SHOWN,
         causes_most=_CAUSES_SHOWN,
         urgencies=[urgency for urgency in Urgency if urgency != Urgency.REST],
         findings=findings_packed(findings),
-        drawings=drawings_packed(_drawings(pictures, figures, run), _DRAWINGS_ROOM),
+        drawings=drawings_packed(_drawing_items(pictures, figures, run), _MAX_DRAWING_CHARACTERS),
         **overview(report, notes, run_name),
         **bookies_shown(figures),
         pictures=pictures[:LEDGERS_SHOWN],
@@ -134,42 +134,51 @@ def render(
     return page
 
 
-def _rows(report: Report, standings: Standings, run: str) -> list[Markup]:
+def _rows(report: Report, statuses: StatusLookup, run: str) -> list[Markup]:
     template = _environment().get_template("finding.html.j2")
     # What is known and accepted stands apart: after all that is not.
-    findings = sorted(report.findings, key=lambda finding: is_suppressed(standings(finding.fingerprint)))
+    findings = sorted(report.findings, key=lambda finding: is_suppressed(statuses(finding.fingerprint)))
 
     def row(number: int) -> str:
         finding = findings[number]
-        shown = finding_shown(finding, standings(finding.fingerprint))
-        return template.render(finding=shown, documented=finding.id in BY_ID, between=BETWEEN, named=run)
+        finding_view = finding_shown(finding, statuses(finding.fingerprint))
+        return template.render(
+            finding=finding_view, documented=finding.id in BY_ID, between=SEPARATOR, named=run
+        )
 
     return rows_that_fit([finding.id for finding in findings], row, FINDINGS_BYTES)
 
 
-def _drawings(pictures: Sequence[dict[str, Any]], figures: Figures, run: str) -> Iterator[tuple[str, str]]:
+def _drawing_items(
+    pictures: Sequence[dict[str, Any]], figures: Figures, run: str
+) -> Iterator[tuple[str, str]]:
     """Yield a name and a drawing for each ledger and bookie. Links on the page use the names."""
-    of_ledger, of_bookie = map(_environment().get_template, ("ledger.html.j2", "bookie.html.j2"))
+    ledger_template, bookie_template = map(_environment().get_template, ("ledger.html.j2", "bookie.html.j2"))
     for drawing in pictures:
         ledger = drawing["ledger"]
         scope = f"{ledger.scope_id}:" if ledger.scope_id else ""
-        yield f"ledger {scope}{ledger.ledger_id}", of_ledger.render(each=drawing)
-    filled = {total.name: total.classes for total in figures.space}
+        yield f"ledger {scope}{ledger.ledger_id}", ledger_template.render(each=drawing)
+    classes_by_bookie = {total.name: total.classes for total in figures.space}
     for figure in figures.bookies[:_BOOKIES_DRAWN]:
         name = figure.bookie_id
-        if shorten(name, ID) == name:  # else it could be another's
+        if shorten(name, ID_WIDTH) == name:  # else it could be another's
             parts = [
-                (word, size) for kind, word in SPACE_WORDS.items() if (size := filled.get(name, {}).get(kind))
+                (class_word, size)
+                for kind, class_word in SPACE_WORDS.items()
+                if (size := classes_by_bookie.get(name, {}).get(kind))
             ]
             argument = shlex.quote(name)
-            yield f"bookie {name}", of_bookie.render(of=figure, parts=parts, argument=argument, named=run)
+            yield (
+                f"bookie {name}",
+                bookie_template.render(of=figure, parts=parts, argument=argument, named=run),
+            )
 
 
 @cache
 def _environment() -> Environment:
     """Return the jinja2 environment, which escapes texts in every template, whatever the template's name."""
     pages = Environment(
-        loader=FunctionLoader(_file),
+        loader=FunctionLoader(_read_asset),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -205,18 +214,18 @@ def prose(text: str) -> list[str]:
     """
     paragraphs: list[str] = []
     for block in text.split("\n\n"):
-        begun = False
+        is_in_list = False
         for line in block.splitlines():
-            if begun and not line.startswith("- "):
+            if is_in_list and not line.startswith("- "):
                 paragraphs[-1] += f" {line.strip()}"
             elif line.strip():
                 paragraphs.append(line.strip())
-                begun = True
+                is_in_list = True
     return paragraphs
 
 
 @cache
-def _file(name: str) -> str:
+def _read_asset(name: str) -> str:
     return (files("auditor.reports.html") / name).read_text("utf-8")
 
 

@@ -19,9 +19,9 @@ from markupsafe import Markup
 from auditor.codecs.availability import coverage
 from auditor.errors import CoverageLimitError
 from auditor.model.amounts import and_more, format_time, plural
-from auditor.model.finding import Finding, Standing, Urgency
+from auditor.model.finding import ChangeStatus, Finding, Urgency
 from auditor.model.views import LedgerView
-from auditor.reports.finding_text import class_text, command_for, entries, explained, positions_text
+from auditor.reports.finding_text import class_text, command_for, entries, explain_words, positions_text
 from auditor.reports.ledger import (
     Cell,
     Replica,
@@ -34,16 +34,16 @@ from auditor.reports.ledger import (
 from auditor.reports.plain_text import printable, shorten
 
 BOOKIES_SHOWN = 3  # with missing entries, and unknown ones, in one finding
-ID = 80  # characters of a bookie's id, and of what else there is
+ID_WIDTH = 80  # characters of a bookie's id, and of what else there is
 _MESSAGE, _ENTRIES, _EVIDENCE, _COMMAND = 300, 120, 400, 200
 
-BETWEEN = "\x1f"
+SEPARATOR = "\x1f"
 """Separator between the items in one field of a finding."""
 
 FINDINGS_PACKED = 1_000_000
 """Largest number of findings on a page. A browser needs some 500 bytes of memory for each."""
 
-_BLOCK = 4_000
+_BLOCK_LINES = 4_000
 """Number of findings in a block. Writer and browser have one block in memory at a time."""
 _DRAWINGS_BLOCK = 200
 
@@ -76,7 +76,7 @@ class FindingShown(NamedTuple):
     fingerprint: str
 
 
-def finding_shown(finding: Finding, standing: Standing | None) -> FindingShown:
+def finding_shown(finding: Finding, change_status: ChangeStatus | None) -> FindingShown:
     """Return the fields of a finding for the page.
 
     >>> from auditor.model.finding import Confidence, Severity
@@ -85,11 +85,11 @@ def finding_shown(finding: Finding, standing: Standing | None) -> FindingShown:
     ('a?lie', '42', '', 'ledger 42')
     """
     lacking = [
-        f"{shorten(part.bookie_id, ID)} lacks {shorten(entries(part.groups, part.count), _ENTRIES)}"
+        f"{shorten(part.bookie_id, ID_WIDTH)} lacks {shorten(entries(part.groups, part.count), _ENTRIES)}"
         for part in finding.missing[:BOOKIES_SHOWN]
     ]
-    unknown = [shorten(name, ID) for name in finding.unknown[:BOOKIES_SHOWN]]
-    suppressed = standing.suppressed if standing else None
+    unknown = [shorten(name, ID_WIDTH) for name in finding.unknown[:BOOKIES_SHOWN]]
+    suppression_reason = change_status.suppressed if change_status else None
     return FindingShown(
         urgency="" if finding.urgency == Urgency.REST else finding.urgency,
         severity=finding.severity,
@@ -97,28 +97,28 @@ def finding_shown(finding: Finding, standing: Standing | None) -> FindingShown:
         confidence=finding.confidence,
         scope=str(finding.scope_id) if finding.scope_id else "",
         ledger="" if finding.ledger_id is None else str(finding.ledger_id),
-        bookie="" if finding.bookie_id is None else shorten(finding.bookie_id, ID),
+        bookie="" if finding.bookie_id is None else shorten(finding.bookie_id, ID_WIDTH),
         message=shorten(finding.message, _MESSAGE),
         entries=shorten(class_text(finding), _ENTRIES),
         positions=shorten(positions_text(finding), _MESSAGE),
-        lacking=_items(lacking, len(finding.missing)),
-        unknown=_items(unknown, len(finding.unknown)),
+        lacking=_join_items(lacking, len(finding.missing)),
+        unknown=_join_items(unknown, len(finding.unknown)),
         cause="" if finding.cause is None else str(finding.cause),
-        change=printable(standing.change) if standing else "",
-        since=format_time(standing.first_seen) if standing else "",
-        suppressed="" if suppressed is None else f"suppressed: {shorten(suppressed)}",
+        change=printable(change_status.change) if change_status else "",
+        since=format_time(change_status.first_seen) if change_status else "",
+        suppressed="" if suppression_reason is None else f"suppressed: {shorten(suppression_reason)}",
         evidence=shorten(json.dumps(finding.evidence, sort_keys=True), _EVIDENCE) if finding.evidence else "",
-        explain=shorten(explained(finding), _COMMAND),
+        explain=shorten(explain_words(finding), _COMMAND),
         fingerprint=shorten(finding.fingerprint, 32),
     )
 
 
-def _items(names: Iterable[str], total: int) -> str:
-    return BETWEEN.join([*names, *and_more(total - BOOKIES_SHOWN, " bookies")])
+def _join_items(names: Iterable[str], item_count: int) -> str:
+    return SEPARATOR.join([*names, *and_more(item_count - BOOKIES_SHOWN, " bookies")])
 
 
-def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], room: int) -> list[Markup]:
-    """Return as many rows as fit into ``room`` bytes, in their order.
+def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], max_bytes: int) -> list[Markup]:
+    """Return as many rows as fit into ``max_bytes`` bytes, in their order.
 
     The first row of every check takes precedence over the second row of any check. Rows that do not fit are
     not rendered, except for one.
@@ -126,69 +126,74 @@ def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], room: int) -
     Args:
         checks: The check of each row.
         row: Function that renders the row with a given number.
-        room: Number of bytes for all rows.
+        max_bytes: Number of bytes for all rows.
 
-    >>> rows_that_fit(["a", "a", "a", "b"], lambda number: f"{number};", room=6)
+    >>> rows_that_fit(["a", "a", "a", "b"], lambda number: f"{number};", max_bytes=6)
     [Markup('0;'), Markup('1;'), Markup('3;')]
     """
-    by_check: defaultdict[str, list[int]] = defaultdict(list)
+    indexes_by_check: defaultdict[str, list[int]] = defaultdict(list)
     for number, check in enumerate(checks):
-        by_check[check].append(number)
+        indexes_by_check[check].append(number)
     rendered_rows: dict[int, str] = {}
-    for number in (index for turn in zip_longest(*by_check.values()) for index in turn if index is not None):
+    for number in (
+        index
+        for index_group in zip_longest(*indexes_by_check.values())
+        for index in index_group
+        if index is not None
+    ):
         rendered = row(number)
-        room -= len(rendered.encode())
-        if room < 0:
+        max_bytes -= len(rendered.encode())
+        if max_bytes < 0:
             break
         rendered_rows[number] = rendered
     return [Markup(rendered_rows[number]) for number in sorted(rendered_rows)]  # rendered with autoescape
 
 
-def findings_packed(findings: Iterable[tuple[Finding, Standing | None]]) -> Iterator[str]:
+def findings_packed(findings: Iterable[tuple[Finding, ChangeStatus | None]]) -> Iterator[str]:
     """Yield blocks of the first `FINDINGS_PACKED` findings, in their order."""
     lines = ("\t".join(finding_shown(*entry)) for entry in islice(findings, FINDINGS_PACKED))
-    while block := "\n".join(islice(lines, _BLOCK)):
-        yield _pack(block)
+    while block := "\n".join(islice(lines, _BLOCK_LINES)):
+        yield _pack_block(block)
 
 
-def drawings_packed(drawings: Iterable[tuple[str, str]], room: int) -> Iterator[str]:
-    """Yield blocks of the first drawings, as many as have ``room`` characters before compression.
+def drawings_packed(drawings: Iterable[tuple[str, str]], max_bytes: int) -> Iterator[str]:
+    """Yield blocks of the first drawings, as many as have ``max_bytes`` characters before compression.
 
     ``drawings`` are pairs of name and HTML.
     """
-    fitting = _fitting(drawings, room)
-    while block := list(islice(fitting, _DRAWINGS_BLOCK)):
-        yield _pack(json.dumps(block))
+    fitting_drawings = _fitting_drawings(drawings, max_bytes)
+    while block := list(islice(fitting_drawings, _DRAWINGS_BLOCK)):
+        yield _pack_block(json.dumps(block))
 
 
-def _pack(text: str) -> str:
+def _pack_block(text: str) -> str:
     """Return a text as a block: compressed with zlib, in base64.
 
     >>> from base64 import b64decode
-    >>> zlib.decompress(b64decode(_pack("ledger 42"))).decode()
+    >>> zlib.decompress(b64decode(_pack_block("ledger 42"))).decode()
     'ledger 42'
     """
     return b64encode(zlib.compress(text.encode())).decode()
 
 
-def _fitting(drawings: Iterable[tuple[str, str]], room: int) -> Iterator[tuple[str, str]]:
+def _fitting_drawings(drawings: Iterable[tuple[str, str]], max_bytes: int) -> Iterator[tuple[str, str]]:
     for name, drawing in drawings:
-        room -= len(drawing)
-        if room < 0:
+        max_bytes -= len(drawing)
+        if max_bytes < 0:
             return
         yield name, drawing
 
 
 COLUMNS = 120
 ROWS = 20
-SINGLE = 80
+MAX_SINGLE_COLUMNS = 80
 """Largest number of columns drawn as separate cells. If there are more, equal neighbours become one box."""
 
 _CHECKS = 6
 _SEGMENTS_MARKED = 20
 LOGS_DRAWN = 3
 """Largest number of entry logs with unindexed entries that a drawing names."""
-_GAP = 0.14
+_COLUMN_GAP = 0.14
 # Kind, top and height, of a column ten high: told apart by shape as well as by colour.
 _BOXES: dict[Cell, tuple[tuple[str, float, float], ...]] = {
     Cell.PRESENT: (("held", 1, 8),),
@@ -213,7 +218,7 @@ def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[s
         for finding in findings
         if (finding.ledger_id, finding.scope_id) == (ledger.ledger_id, ledger.scope_id)
     ]
-    shown: dict[str, Any] = {
+    finding_view: dict[str, Any] = {
         "ledger": ledger,
         "command": command_for(ledger_findings[0], run) if ledger_findings else None,
         "checks": list(dict.fromkeys(finding.id for finding in ledger_findings))[:_CHECKS],
@@ -222,76 +227,80 @@ def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[s
     }
     try:
         replicas = replicas_of(ledger)
-        drawn = _worst(replicas)
-        stripes = stripes_of(ledger, drawn, COLUMNS, ROWS)
+        drawn_replicas = _worst_replicas(replicas)
+        stripes = stripes_of(ledger, drawn_replicas, COLUMNS, ROWS)
     except CoverageLimitError as limit:
-        return shown | {"fault": str(limit)}
+        return finding_view | {"fault": str(limit)}
     columns = max(len(stripes.edges) - 1, 0)
-    shown |= {
+    finding_view |= {
         "fault": None,
         "columns": columns,
         "column_width": column_width(stripes.edges[-1] - 1, columns) if columns else "",
         "last": stripes.edges[-1] - 1 if stripes.edges else -1,
-        "rows_left": len(replicas) - len(drawn),
-        "segments": _segments(ledger, stripes.edges),
+        "rows_left": len(replicas) - len(drawn_replicas),
+        "segments": _segment_path(ledger, stripes.edges),
     }
-    for replica, cells in zip(drawn, stripes.cells, strict=False):
-        shown["rows"].append(
-            {"bookie_id": replica.view.bookie_id, "paths": _paths(cells), "words": _words(ledger, replica)}
+    for replica, cells in zip(drawn_replicas, stripes.cells, strict=False):
+        finding_view["rows"].append(
+            {
+                "bookie_id": replica.view.bookie_id,
+                "paths": _cell_paths(cells),
+                "words": _replica_text(ledger, replica),
+            }
         )
-    return shown
+    return finding_view
 
 
-def _worst(replicas: Sequence[Replica]) -> list[Replica]:
+def _worst_replicas(replicas: Sequence[Replica]) -> list[Replica]:
     """Return the replicas to draw, in their order.
 
     If there are more than `ROWS`, those with missing entries take precedence, then those with surplus
     entries.
     """
 
-    def trouble(number: int) -> tuple[int, int]:
-        replica = replicas[number]
+    def trouble(position: int) -> tuple[int, int]:
+        replica = replicas[position]
         if len(replica.lacking):
-            return (0 if replica.view.known else 1), number
-        return (2 if len(replica.extra) else 3), number
+            return (0 if replica.view.known else 1), position
+        return (2 if len(replica.extra) else 3), position
 
-    return [replicas[number] for number in sorted(sorted(range(len(replicas)), key=trouble)[:ROWS])]
+    return [replicas[position] for position in sorted(sorted(range(len(replicas)), key=trouble)[:ROWS])]
 
 
-def _paths(cells: Sequence[Cell]) -> dict[str, str]:
+def _cell_paths(cells: Sequence[Cell]) -> dict[str, str]:
     """Return one SVG path for each kind of box in a row, in columns of width 1 and height 10.
 
     Boxes that are drawn over other boxes come last.
     """
-    is_single = len(cells) <= SINGLE
+    is_single = len(cells) <= MAX_SINGLE_COLUMNS
     parts: dict[str, list[str]] = {kind: [] for boxes in _BOXES.values() for kind, _, _ in boxes}
     column = 0
     for cell, run in groupby(cells):
         length = len(list(run))
         starts = range(column, column + length) if is_single else [column]
-        width = 1 - _GAP if is_single else length
+        width = 1 - _COLUMN_GAP if is_single else length
         for kind, top, height in _BOXES[cell]:
             parts[kind] += [f"M{start} {top:g}h{width:g}v{height:g}h-{width:g}z" for start in starts]
         column += length
     return {kind: "".join(paths) for kind, paths in parts.items() if paths}
 
 
-def _segments(ledger: LedgerView, edges: Sequence[int]) -> str:
+def _segment_path(ledger: LedgerView, column_edges: Sequence[int]) -> str:
     """Return an SVG path with a line at the start of each segment but the first.
 
     The path is empty if so many lines would hide the cells.
     """
     columns = {
-        bisect_right(edges, segment.first_entry_id) - 1
+        bisect_right(column_edges, segment.first_entry_id) - 1
         for segment in ledger.segments[1:]
-        if edges and 0 < segment.first_entry_id < edges[-1]
+        if column_edges and 0 < segment.first_entry_id < column_edges[-1]
     }
     if len(columns) > _SEGMENTS_MARKED:
         return ""
-    return "".join(f"M{column - _GAP / 2:g} 0v10" for column in sorted(columns))
+    return "".join(f"M{column - _COLUMN_GAP / 2:g} 0v10" for column in sorted(columns))
 
 
-def _words(ledger: LedgerView, replica: Replica) -> str:
+def _replica_text(ledger: LedgerView, replica: Replica) -> str:
     """Return a sentence that describes a row of the drawing."""
     parts = replica_words(ledger, replica, "its index ", shorten)
     if not len(replica.lacking) and len(replica.expected):

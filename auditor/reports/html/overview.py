@@ -20,18 +20,18 @@ from auditor.model.states import BookieRead, SpaceClass
 from auditor.reports.action_text import forbidden_sentence, object_command, unconfirmed_note
 from auditor.reports.blind_spots import blind_spots
 from auditor.reports.coverage import (
+    checked_extents,
     count_by_check,
     count_by_severity,
-    extents,
     reuse_sentence,
     verdict_clauses,
 )
-from auditor.reports.finding_text import cause_sentence, causes_of, follows
+from auditor.reports.finding_text import cause_sentence, causes_of, explained_findings_text
 from auditor.reports.plain_text import shorten
 from auditor.reports.space import free_words
 
-_LISTED = 20  # gaps, notes, positions, sources, unread bookies
-_TEXT = 300
+_MAX_ITEMS = 20  # gaps, notes, positions, sources, unread bookies
+_MAX_TEXT = 300
 _VERDICTS = {"healthy": "Healthy", "not-healthy": "Not healthy", "incomplete": "Incomplete"}
 
 
@@ -52,36 +52,40 @@ def overview(report: Report, notes: Sequence[str], run_name: str) -> dict[str, A
         "verdict_clauses": verdict_clauses(report),
         "cluster": {
             "instance_id": shorten(report.cluster.instance_id or "no instance id"),
-            "metadata_uri": shorten(report.cluster.metadata_uri, _TEXT),
+            "metadata_uri": shorten(report.cluster.metadata_uri, _MAX_TEXT),
             "layout": report.cluster.layout,
         },
         "actions": [
             {
-                "text": shorten(action["text"], _TEXT) + unconfirmed_note(action),
+                "text": shorten(action["text"], _MAX_TEXT) + unconfirmed_note(action),
                 "checks": action["checks"],
                 "severity": action["severity"],
                 "count": action["count"],
-                "command": shorten(object_command(action["checks"][0], action, run_name), _TEXT),
+                "command": shorten(object_command(action["checks"][0], action, run_name), _MAX_TEXT),
             }
             for action in run.actions or ()
         ],
         "forbidden": [
             {
-                "text": shorten(forbidden_sentence(refused), _TEXT),
-                "way_out": shorten(refused["way_out"], _TEXT),
+                "text": shorten(forbidden_sentence(refused), _MAX_TEXT),
+                "way_out": shorten(refused["way_out"], _MAX_TEXT),
             }
             for refused in run.forbidden or ()
         ],
         "causes": [
-            (cause["number"], shorten(cause_sentence(cause), _TEXT), shorten(follows(cause), _TEXT))
+            (
+                cause["number"],
+                shorten(cause_sentence(cause), _MAX_TEXT),
+                shorten(explained_findings_text(cause), _MAX_TEXT),
+            )
             for cause in causes_of(report)
         ],
         "run": run,
         "coverage": [
             (extent.name.capitalize(), extent.word, extent.covered_count, extent.total)
-            for extent in extents(report)
+            for extent in checked_extents(report)
         ],
-        "unread": _some(coverage.bookies.unread),
+        "unread": _first_items(coverage.bookies.unread),
         "severities": _severities(report),
         "checks": checks,
         "found": sum(check["count"] for check in checks),
@@ -89,23 +93,23 @@ def overview(report: Report, notes: Sequence[str], run_name: str) -> dict[str, A
         "pages": [BY_ID[id] for id in dict.fromkeys(ids) if id in BY_ID],
         "changes": run.changes,
         "suppressions": run.suppressions,
-        "gaps": _some(run.gaps),
+        "gaps": _first_items(run.gaps),
         "blind": blind_spots(Sight.of(report)),
         "constants": run.checks["constants"] if run.checks is not None else [],
-        "notes": _some([*map(sentence_of, run.remarks), *notes]),
-        "reused": shorten(reuse_sentence(run.reused), _TEXT) if run.reused else None,
-        "read_again": _some(run.reused["notes"] if run.reused else []),
-        "positions": _some(dict.fromkeys(run.positions)),
-        "sources": _some(run.bookie_sources),
+        "notes": _first_items([*map(sentence_of, run.remarks), *notes]),
+        "reused": shorten(reuse_sentence(run.reused), _MAX_TEXT) if run.reused else None,
+        "read_again": _first_items(run.reused["notes"] if run.reused else []),
+        "positions": _first_items(dict.fromkeys(run.positions)),
+        "sources": _first_items(run.bookie_sources),
         "operations": sorted(run.operations.items()),
     }
 
 
-def _some(texts: Any) -> dict[str, Any]:
-    listed = list(texts)
+def _first_items(texts: Any) -> dict[str, Any]:
+    shown_texts = list(texts)
     return {
-        "texts": [shorten(text, _TEXT) for text in listed[:_LISTED]],
-        "left": max(len(listed) - _LISTED, 0),
+        "texts": [shorten(text, _MAX_TEXT) for text in shown_texts[:_MAX_ITEMS]],
+        "left": max(len(shown_texts) - _MAX_ITEMS, 0),
     }
 
 
@@ -139,7 +143,7 @@ def _checks(report: Report) -> list[dict[str, Any]]:
 
 RUNS = 40
 _COLUMN_HEIGHT = 100
-_DRAWN = (Severity.CRITICAL, Severity.ERROR, Severity.WARNING)
+_DRAWN_SEVERITIES = (Severity.CRITICAL, Severity.ERROR, Severity.WARNING)
 
 
 def trend(history: Sequence[RunSummary]) -> dict[str, Any]:
@@ -148,14 +152,20 @@ def trend(history: Sequence[RunSummary]) -> dict[str, Any]:
     Findings of the severity note are not drawn.
     """
     runs = list(history)[-RUNS:]
-    most = max((sum(run.severities.get(severity, 0) for severity in _DRAWN) for run in runs), default=0) or 1
+    highest_count = (
+        max(
+            (sum(run.severities.get(severity, 0) for severity in _DRAWN_SEVERITIES) for run in runs),
+            default=0,
+        )
+        or 1
+    )
     columns = []
     for number, run in enumerate(runs):
         top = _COLUMN_HEIGHT
-        for severity in _DRAWN:
+        for severity in _DRAWN_SEVERITIES:
             count = run.severities.get(severity, 0)
             # What was found at all is seen.
-            height = max(count * _COLUMN_HEIGHT // most, 2) if count else 0
+            height = max(count * _COLUMN_HEIGHT // highest_count, 2) if count else 0
             top -= height
             columns.append({"x": number * 10, "y": top, "height": height, "severity": str(severity)})
     return {
@@ -163,14 +173,14 @@ def trend(history: Sequence[RunSummary]) -> dict[str, Any]:
         "history_left": len(history) - len(runs),
         "columns": [column for column in columns if column["height"]],
         "columns_wide": len(runs) * 10,
-        "columns_most": most,
+        "columns_most": highest_count,
     }
 
 
 ROWS = 100
 MAP_FROM = 20  # of fewer bookies the rows alone are a map
-_WIDE = 80  # squares in a row of the map
-_PITCH = 12
+_SQUARES_A_ROW = 80  # squares in a row of the map
+_SQUARE_PITCH = 12
 
 KINDS = {
     "missing": "lacking entries",
@@ -185,21 +195,21 @@ KINDS = {
 def bookies_shown(figures: Figures) -> dict[str, Any]:
     """Return the worst bookies as rows with bars in per mille, and all bookies as paths of a map."""
     rows = figures.bookies[:ROWS]
-    most = max((max(bookie.missing, bookie.too_much) for bookie in rows), default=0) or 1
+    highest_count = max((max(bookie.missing, bookie.too_much) for bookie in rows), default=0) or 1
     return {
         "bookies": [
             {
                 "figure": bookie,
                 "kind": kind_of(bookie),
-                "bar": _stack((bookie.whole, bookie.missing, bookie.unknown)),
-                "left": _scale(bookie.missing, most),
-                "right": _scale(bookie.too_much, most),
+                "bar": _stack_widths((bookie.whole, bookie.missing, bookie.unknown)),
+                "left": _scale(bookie.missing, highest_count),
+                "right": _scale(bookie.too_much, highest_count),
             }
             for bookie in rows
         ],
         "bookies_total": figures.bookies_total,
         "kinds": KINDS,
-        **(_map(figures) if len(figures.bookies) >= MAP_FROM else {"squares": {}}),
+        **(_bookie_map(figures) if len(figures.bookies) >= MAP_FROM else {"squares": {}}),
     }
 
 
@@ -218,37 +228,43 @@ def kind_of(bookie: BookieFigure) -> str:
     return "whole" if bookie.replicas else "idle"
 
 
-def _stack(parts: tuple[int, ...]) -> list[tuple[int, int]]:
+def _stack_widths(parts: tuple[int, ...]) -> list[tuple[int, int]]:
     """Return the parts of a bar as (start, width) in per mille. Every part above 0 has a visible width."""
     total = sum(parts)
     if not total:
         return [(0, 0)] * len(parts)
-    widths = [max(part * 1000 // total, 8) if part else 0 for part in parts]
-    widest = widths.index(max(widths))
-    widths[widest] += 1000 - sum(widths)
+    widths = [max(part_count * 1000 // total, 8) if part_count else 0 for part_count in parts]
+    widest_position = widths.index(max(widths))
+    widths[widest_position] += 1000 - sum(widths)
     return [(sum(widths[:number]), width) for number, width in enumerate(widths)]
 
 
-def _scale(number: int, most: int) -> int:
-    return max(number * 1000 // most, 12) if number else 0
+def _scale(number: int, highest_count: int) -> int:
+    return max(number * 1000 // highest_count, 12) if number else 0
 
 
-def _map(figures: Figures) -> dict[str, Any]:
+def _bookie_map(figures: Figures) -> dict[str, Any]:
     """Return the map of bookies: one SVG path for each kind, with squares in the order of bookie ids.
 
     A bookie stays at its place in later runs as long as no bookie is added before it.
     """
     by_kind: defaultdict[str, list[str]] = defaultdict(list)
-    ordered = sorted(figures.bookies, key=lambda figure: figure.bookie_id)
-    for number, bookie in enumerate(ordered):
-        x, y = number % _WIDE * _PITCH, number // _WIDE * _PITCH
+    ordered_figures = sorted(figures.bookies, key=lambda figure: figure.bookie_id)
+    for number, bookie in enumerate(ordered_figures):
+        x, y = number % _SQUARES_A_ROW * _SQUARE_PITCH, number // _SQUARES_A_ROW * _SQUARE_PITCH
         by_kind[kind_of(bookie)].append(f"M{x} {y}")
-    counts = Counter(kind_of(figure) for figure in ordered)
+    counts = Counter(kind_of(figure) for figure in ordered_figures)
     return {
-        "squares": {kind: "".join(f"{corner}{_SHAPES[kind]}" for corner in by_kind[kind]) for kind in KINDS},
+        "squares": {
+            kind: "".join(f"{square_corner}{_SHAPES[kind]}" for square_corner in by_kind[kind])
+            for kind in KINDS
+        },
         "square_counts": {kind: counts[kind] for kind in KINDS},
         "key": {kind: f"M0 0{shape}" for kind, shape in _SHAPES.items()},
-        "map_size": (min(len(ordered), _WIDE) * _PITCH, ((len(ordered) - 1) // _WIDE + 1) * _PITCH),
+        "map_size": (
+            min(len(ordered_figures), _SQUARES_A_ROW) * _SQUARE_PITCH,
+            ((len(ordered_figures) - 1) // _SQUARES_A_ROW + 1) * _SQUARE_PITCH,
+        ),
     }
 
 
@@ -288,24 +304,29 @@ def space_shown(totals: Sequence[SpaceTotal]) -> dict[str, Any]:
     >>> space_shown([SpaceTotal("bk1:3181", {"live": 30, "orphan": 10})])["space"][0]["parts"]
     [('live', 0, 750), ('orphan', 750, 250)]
     """
-    fullest = sorted(totals, key=lambda total: (-total.bytes, total.name))
-    most = max((total.bytes for total in fullest), default=0) or 1
-    used = [
-        space_class for space_class in SPACE_WORDS if any(total.classes.get(space_class) for total in fullest)
+    fullest_directories = sorted(totals, key=lambda total: (-total.bytes, total.name))
+    highest_count = max((total.bytes for total in fullest_directories), default=0) or 1
+    used_classes = [
+        space_class
+        for space_class in SPACE_WORDS
+        if any(total.classes.get(space_class) for total in fullest_directories)
     ]
     return {
-        "space": [{"total": total, "parts": _parts(total, most)} for total in fullest[:SPACE_ROWS]],
-        "space_left": len(fullest[SPACE_ROWS:]),
-        "space_words": {str(space_class): SPACE_WORDS[space_class] for space_class in used},
+        "space": [
+            {"total": total, "parts": _space_parts(total, highest_count)}
+            for total in fullest_directories[:SPACE_ROWS]
+        ],
+        "space_left": len(fullest_directories[SPACE_ROWS:]),
+        "space_words": {str(space_class): SPACE_WORDS[space_class] for space_class in used_classes},
     }
 
 
-def _parts(total: SpaceTotal, most: int) -> list[tuple[str, int, int]]:
+def _space_parts(total: SpaceTotal, highest_count: int) -> list[tuple[str, int, int]]:
     parts, left_edge = [], 0
     for space_class in SPACE_WORDS:
         if size := total.classes.get(space_class, 0):
             # What is there at all is seen.
-            width = max(size * _WIDTH // most, 2)
+            width = max(size * _WIDTH // highest_count, 2)
             parts.append((str(space_class), left_edge, width))
             left_edge += width
     return parts
@@ -322,5 +343,8 @@ def disks_shown(space: Sequence[SpaceTotal], disks: Sequence[DiskTotal]) -> dict
     'not seen'
     """
     sizes = {total.name: total.bytes for total in space}
-    ordered = sorted(disks, key=lambda disk: (-sizes.get(disk.name, 0), disk.name))
-    return {"disks": [(disk, free_words(disk)) for disk in ordered[:SPACE_ROWS]], "disk_words": DISK_WORDS}
+    ordered_figures = sorted(disks, key=lambda disk: (-sizes.get(disk.name, 0), disk.name))
+    return {
+        "disks": [(disk, free_words(disk)) for disk in ordered_figures[:SPACE_ROWS]],
+        "disk_words": DISK_WORDS,
+    }

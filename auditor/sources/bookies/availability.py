@@ -6,8 +6,8 @@ A stamp is a 64-bit number that shows whether a file changed since it was read. 
 size, modification time and change time (ns). Writing to a file, truncating it or replacing it changes at
 least one of these four. Nobody can set the change time back.
 
-A file that changed a moment before it was read gets no stamp. A second write within the same clock tick would
-not change the file's times. Git's index has the same rule.
+A file that changed a moment before it was read gets no stamp, because a second write within the same clock
+tick would not change the file's times. Git's index has the same rule.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ The value covers the coarsest clock of any file system and the clock skew of a f
 
 
 class Stamps(NamedTuple):
-    """The 64-bit stamps of files, one ``value`` each. A value is valid only where ``sure`` is true."""
+    """The 64-bit stamps of files: the array ``value``, and the mask ``sure`` of the stamps that are valid."""
 
     value: NDArray[np.int64]
     sure: NDArray[np.bool_]
@@ -104,8 +104,8 @@ def stamps(inodes: Numbers, sizes: Numbers, mtimes: Numbers, ctimes: Numbers, st
     value = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         value = splitmix(value ^ column.view(np.uint64))
-    limit = start_ns - RACY_NS
-    return Stamps(value.view(np.int64), (columns[2] < limit) & (columns[3] < limit))
+    newest_sure_ns = start_ns - RACY_NS
+    return Stamps(value.view(np.int64), (columns[2] < newest_sure_ns) & (columns[3] < newest_sure_ns))
 
 
 def _stamps_of(statuses: Sequence[os.stat_result], start_ns: int) -> Stamps:
@@ -124,15 +124,15 @@ def modification_times(
         start_ns: A time before the first ``fstat``, in ns.
 
     Returns:
-        One time and one stamp per state. Where the state is None, the time is -1 and the stamp is not sure.
+        One time and one stamp per state. If the state is None, the time is -1 and the stamp is not valid.
     """
     statuses = [state for state in states if state is not None]
     has_status = np.array([state is not None for state in states], np.bool_)
-    modified = np.array([status.st_mtime_ns for status in statuses], np.int64)
+    mtimes_ns = np.array([status.st_mtime_ns for status in statuses], np.int64)
     status_stamps = _stamps_of(statuses, start_ns)
     mtimes, value, sure = np.full(len(states), -1), np.zeros(len(states), np.int64), has_status.copy()
     mtimes[has_status], value[has_status], sure[has_status] = (
-        modified // 1_000_000,
+        mtimes_ns // 1_000_000,
         status_stamps.value,
         status_stamps.sure,
     )
@@ -147,25 +147,26 @@ def files_stamp(named_statuses: Iterable[tuple[str, os.stat_result]], start_ns: 
     >>> files_stamp([], start_ns=0) == files_stamp([], start_ns=1)
     True
     """
-    ordered = sorted(named_statuses)
-    file_stamps = _stamps_of([status for _, status in ordered], start_ns)
+    sorted_statuses = sorted(named_statuses)
+    file_stamps = _stamps_of([status for _, status in sorted_statuses], start_ns)
     if not file_stamps.sure.all():
         return None
-    mixed = np.zeros(1, np.uint64)
-    for (name, _), value in zip(ordered, file_stamps.value.view(np.uint64), strict=True):
-        for piece in (*_words(name), value):
-            mixed = splitmix(mixed ^ piece)
-    return int(mixed.view(np.int64)[0])
+    hashed = np.zeros(1, np.uint64)
+    for (name, _), value in zip(sorted_statuses, file_stamps.value.view(np.uint64), strict=True):
+        for piece in (*_name_words(name), value):
+            hashed = splitmix(hashed ^ piece)
+    return int(hashed.view(np.int64)[0])
 
 
-def _words(name: str) -> NDArray[np.uint64]:
+def _name_words(name: str) -> NDArray[np.uint64]:
     data = os.fsencode(name)
     return np.frombuffer(data.ljust(-(-len(data) // 8) * 8, b"\0"), "<u8").astype(np.uint64)
 
 
 def splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return splitmix64's finaliser (Steele, Lea, Flood 2014): one changed input bit flips about half of the
-    output.
+    """Return splitmix64's finaliser (Steele, Lea, Flood 2014).
+
+    One changed bit of the input changes about half of the output's bits.
     """
     value = value + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -187,7 +188,7 @@ class FileFault(NamedTuple):
     Attributes:
         state: ``cut`` (the last slot is not whole; the slots before it count) or ``unreadable`` (no groups).
         reason: A text for people.
-        offset: The byte of the file at fault. None if it is not known.
+        offset: Offset of the fault in the file, in bytes. None if it is not known.
     """
 
     state: str
@@ -197,13 +198,15 @@ class FileFault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexBatch:
-    """Index files and their contents. Each field has one item per file; in ``groups`` it is a set of groups.
+    """Index files and their contents.
+
+    Each field has one item per file; an item of ``groups`` is a set of groups.
 
     Attributes:
         faults: The faults by the file's number in this batch. A file without an item here has no fault.
         page_bytes: The length of each file after its header.
         mtimes: When each file last changed, in ms. -1 if its status could not be read.
-        stamps: The stamps of the files before they were read. They are sure only for files without a fault.
+        stamps: The stamps of the files before they were read. Only stamps of files without a fault are valid.
     """
 
     scope_ids: Longs

@@ -7,9 +7,9 @@ and no rows.
 
 A file is unchanged if its stamp is unchanged (`auditor.sources.bookies.availability`). Most directories need
 no new listing either, because creating, removing or renaming a file changes the directory's own time. A
-directory has the same files if two conditions hold: it changed last well before the earlier run listed it,
-and all its files are unchanged. Unchanged files also prove that the disk is the same. Every other directory
-is listed and read again.
+directory has the same files if its last change was well before the earlier run listed it, and if all its
+files are unchanged. Unchanged files also prove that the disk is the same. Every other directory is listed and
+read again.
 
 A reused row does not show damage that only reading shows: a sector that went bad under an unchanged file.
 """
@@ -82,10 +82,12 @@ class EarlierRows:
                 yield first + np.flatnonzero(is_of_bookie), batch.filter(pa.array(is_of_bookie))
 
     def narrow(self, columns: Sequence[str], matches: Callable[[pa.RecordBatch], NDArray[np.bool_]]) -> int:
-        """Drop the Parquet files without a row that ``matches``, and return the number of matching rows.
+        """Drop the Parquet files that have no row for which ``matches`` is true.
 
-        This renumbers the rows. It reads the rows and not the minima and maxima in a file's footer: pages
-        have checksums, the footer has none.
+        Return the number of such rows.
+
+        This method renumbers the rows. It reads the rows, not the minima and maxima in a file's footer,
+        because pages have checksums and the footer has none.
         """
         count, files = 0, []
         for name in self._earlier.files:
@@ -134,7 +136,9 @@ class EarlierRows:
 
 
 QUIET_MS = 3_600_000
-"""Least age of a directory's last change when the earlier run began, in ms, that spares a new listing.
+"""Smallest age of a directory's last change, in ms, that makes a new listing needless.
+
+The age counts to the start of the earlier run.
 
 The margin covers the difference between the clocks of the file system and of the run.
 """
@@ -185,7 +189,7 @@ class UnchangedFiles:
         }
 
     def skips(self, directory: bytes) -> bool:
-        """Return whether a directory needs no new listing. If it needs none, keep all of its rows."""
+        """Return whether a directory needs no new listing. If so, keep all rows of the directory."""
         if directory not in self._quiet:
             return False
         which = self._places[directory]
@@ -214,7 +218,7 @@ class UnchangedFiles:
 def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | SkippedPath]:
     """List the changed and new files of one part, as `list_part` does.
 
-    Mark the rows of unchanged files in ``rows`` instead.
+    Select the rows of unchanged files in ``rows`` (`EarlierRows.mark`).
     """
     for piece in groups(part, rows):
         unchanged_files = find_unchanged(piece, rows)
@@ -273,7 +277,7 @@ def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
 
 
 def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
-    """Return whether the RocksDB databases of an index directory are unchanged. If they are, mark their rows.
+    """Return whether an index directory's RocksDB databases are unchanged. If so, select their earlier rows.
 
     Args:
         directory: The index directory.
@@ -295,9 +299,9 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
 
 
 def _find_candidates(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Return which rows may lie below the first-level names in ``name_mask``.
+    """Return a mask of the rows that may be below the first-level names in ``name_mask``.
 
-    The result has every row that lies there, and a few more.
+    The mask has every row below these names, and a few more.
     """
     ledgers = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
     # Other scopes have trees of their own, and a misplaced file may lie anywhere.

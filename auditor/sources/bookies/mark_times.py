@@ -40,7 +40,9 @@ class DatedIndex(NamedTuple):
 
 
 def date_mark(mark: LastMark, marked_ms: int | None, journals: Iterable[JournalTime]) -> DatedIndex | None:
-    """Return the latest known time up to which the index has all entries. Later ones may be in the journal.
+    """Return the latest known time up to which the index has all entries.
+
+    Later entries may be in the journal.
 
     Args:
         mark: The position up to which the index has everything.
@@ -57,8 +59,11 @@ def date_mark(mark: LastMark, marked_ms: int | None, journals: Iterable[JournalT
     """
     if mark.file_id <= 0 or marked_ms is None:
         return None
-    older = max((file.modified for file in journals if file.file_id < mark.file_id), default=0)
-    bounds = [DatedIndex(older, TimeBasis.OLDER_JOURNAL), DatedIndex(mark.file_id, TimeBasis.FIRST_START)]
+    older_time = max((file.modified for file in journals if file.file_id < mark.file_id), default=0)
+    bounds = [
+        DatedIndex(older_time, TimeBasis.OLDER_JOURNAL),
+        DatedIndex(mark.file_id, TimeBasis.FIRST_START),
+    ]
     return max((bound for bound in bounds if 0 < bound.at <= marked_ms), default=None)
 
 
@@ -87,7 +92,7 @@ def bound_by_index(
     """
     if date is None or written_ms is None or marked_ms is None or written_ms >= marked_ms - INDEX_LOG_MS:
         return date
-    return min(date, DatedIndex(written_ms, TimeBasis.INDEX_LOG), key=lambda each: each.at)
+    return min(date, DatedIndex(written_ms, TimeBasis.INDEX_LOG), key=lambda dated_index: dated_index.at)
 
 
 def date_index(

@@ -39,12 +39,12 @@ class AttributedDirectory:
     ``layout``, ``journal_dirs``, ``ledger_dirs`` and ``index_dirs`` are the values in its VERSION.
 
     Attributes:
-        place: The bookie id of the place that holds it. None if the place has none.
+        place: The bookie id of the place that contains the directory. None if the place has no id.
         role: ``journal``, ``ledger``, ``index`` or ``unknown``.
-        owner: The bookie id that its data is attributed to. None if it belongs to no bookie.
+        owner: The bookie that the directory belongs to. None if it belongs to no bookie.
         index_time: A time in ms up to which the index has all entries, by its greatest lastMark. None if
             nothing dates the mark.
-        damage: The reason why its VERSION could not be read. None if it was read.
+        damage: The reason why the directory's VERSION could not be read. None if it was read.
         configured: The configured path that stands for this directory in its VERSION. None if that is not
             clear.
     """
@@ -99,7 +99,7 @@ class AttributedBookie:
 class Attribution:
     """All directories by path, and by id every bookie that has a place or a directory.
 
-    ``found`` has the state on disk of the same directories, and of those that belong to no bookie.
+    ``found`` has the state on disk of these directories, and of directories that belong to no bookie.
     """
 
     directories: tuple[AttributedDirectory, ...]
@@ -185,8 +185,8 @@ def _place_id(place: PlaceFound, known_ids: Set[str], cookies: Sequence[Cookie])
     if len(candidates) <= 1:
         return next(iter(candidates), None)
     # Two ids have the same written form: choose the one that most cookies here name.
-    most_common = Counter({name: cookie_counts[name] for name in candidates}).most_common(2)
-    return most_common[0][0] if most_common[0][1] > most_common[1][1] else None
+    most_frequent = Counter({name: cookie_counts[name] for name in candidates}).most_common(2)
+    return most_frequent[0][0] if most_frequent[0][1] > most_frequent[1][1] else None
 
 
 def _owner(place_id: str | None, cookie: Cookie | None, known_ids: Set[str]) -> str | None:
@@ -226,22 +226,22 @@ def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
     journals = [paths.found[path].found for path in paths.journal if path in paths.found]
     # With several journals it is not known into which one the greatest mark points.
     times = journals[0].journal_times if len(paths.journal) == 1 and journals else ()
-    greatest = max(mark for _, mark in directory.found.marks)
+    greatest_mark = max(mark for _, mark in directory.found.marks)
     marked_ms = directory.found.marked_ms
-    date = bound_by_index(date_mark(greatest, marked_ms, times), index_written(paths), marked_ms)
+    date = bound_by_index(date_mark(greatest_mark, marked_ms, times), index_written(paths), marked_ms)
     return None if date is None else date.at
 
 
 def _configured_path(cookie: Cookie, inside: Sequence[str]) -> str | None:
     """Return the path in a directory's own cookie that shares most parts with the directory's path.
 
-    Returns None if several paths share equally many.
+    Return None if several paths share the same number of parts.
     """
     paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
     lengths = {path: shared_parts(path_parts(path), inside) for path in paths}
-    longest = max(lengths.values(), default=0)
-    best_paths = [path for path, length in lengths.items() if length == longest]
-    return best_paths[0] if longest and len(best_paths) == 1 else None
+    longest_match = max(lengths.values(), default=0)
+    best_paths = [path for path, length in lengths.items() if length == longest_match]
+    return best_paths[0] if longest_match and len(best_paths) == 1 else None
 
 
 def _bookie(
@@ -251,7 +251,7 @@ def _bookie(
     gaps: list[str],
     instance_id: str | None,
 ) -> AttributedBookie:
-    readable, troubles, absent_paths = _index_directories(paths)
+    read_indexes, troubles, absent_paths = _index_directories(paths)
     if not directories:
         troubles.append("no directory with current/ was found in its place")
     elif not paths.index:
@@ -259,8 +259,8 @@ def _bookie(
     journals = journals_of(bookie_id, paths, instance_id)
     return AttributedBookie(
         bookie_id=bookie_id,
-        index_directories=tuple(readable),
-        read=BookieRead.READ if not troubles else BookieRead.PARTIAL if readable else BookieRead.UNREAD,
+        index_directories=tuple(read_indexes),
+        read=BookieRead.READ if not troubles else BookieRead.PARTIAL if read_indexes else BookieRead.UNREAD,
         reason="; ".join(troubles + gaps) if troubles else None,
         index_time=journals.index_time,
         suspect=any(_is_misplaced(bookie_id, directory, paths) for directory in directories),
@@ -275,36 +275,36 @@ def _bookie(
 
 def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[str], list[str]]:
     """Return a bookie's readable index directories, the faults of unreadable ones, and the absent paths."""
-    readable: list[IndexDirectory] = []
+    read_indexes: list[IndexDirectory] = []
     troubles: list[str] = []
     absent_paths: list[str] = []
-    in_rocksdb = any(paths.found[path].found.has_rocksdb for path in paths.index if path in paths.found)
+    has_rocksdb = any(paths.found[path].found.has_rocksdb for path in paths.index if path in paths.found)
     for position, path in enumerate(paths.index):
         directory = paths.found.get(path)
-        trouble = paths.reasons.get(path) if directory is None else _trouble(directory, in_rocksdb)
+        trouble = paths.reasons.get(path) if directory is None else _trouble(directory, has_rocksdb)
         if trouble is not None:
             troubles.append(f"index directory {path}: {trouble}")
             if trouble == NOT_FOUND or (directory is not None and directory.found.lacks_disk):
                 absent_paths.append(path)
         if directory is not None and directory.found.has_current:
-            found_directory, storage = directory.found, ROCKSDB if in_rocksdb else IDX
-            if found_directory.has_rocksdb or not in_rocksdb:
-                readable.append(
+            found_directory, storage = directory.found, ROCKSDB if has_rocksdb else IDX
+            if found_directory.has_rocksdb or not has_rocksdb:
+                read_indexes.append(
                     IndexDirectory.seen(
                         found_directory.path, found_directory.version, storage, position, len(paths.index)
                     )
                 )
-    return readable, troubles, absent_paths
+    return read_indexes, troubles, absent_paths
 
 
 def _is_foreign(directories: Sequence[OwnedDirectory], instance_id: str | None) -> bool:
-    """Return whether the cookies of a bookie name cluster instances, but none names this cluster's."""
+    """Return whether a bookie's cookies have instance ids, but none has the instance id of this cluster."""
     instances = {directory.cookie.instance_id for directory in directories if directory.cookie is not None}
     return instance_id is not None and bool(instances) and not instances & {None, instance_id}
 
 
-def _trouble(directory: OwnedDirectory, in_rocksdb: bool) -> str | None:
-    if in_rocksdb and not directory.found.has_rocksdb:
+def _trouble(directory: OwnedDirectory, has_rocksdb: bool) -> str | None:
+    if has_rocksdb and not directory.found.has_rocksdb:
         return f"{directory.found.path} has no DbLedgerStorage index, but others of this bookie have one"
     if directory.cookie is None:
         return f"{directory.found.path} has no VERSION that can be read: {directory.damage}"
@@ -315,5 +315,5 @@ def _is_misplaced(bookie_id: str, directory: OwnedDirectory, paths: BookiePaths)
     # A journal has no index, so its place affects no verdict.
     if paths.roles.get(directory.found.path) == "journal":
         return False
-    foreign = directory.cookie is not None and directory.cookie.bookie_id != bookie_id
-    return foreign or directory.place_id not in (None, bookie_id)
+    is_foreign_cookie = directory.cookie is not None and directory.cookie.bookie_id != bookie_id
+    return is_foreign_cookie or directory.place_id not in (None, bookie_id)

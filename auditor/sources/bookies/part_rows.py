@@ -186,7 +186,10 @@ def read_listed(part: IndexPart, listings: Iterable[IndexFiles | SkippedPath]) -
 def _take_rest(
     part: IndexPart, rows: RowBuilder, passed: list[SkippedPath], has_changed: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the last rows of a part. ``has_changed`` is whether a VERSION was another one at the start."""
+    """Yield the last rows of a part.
+
+    ``has_changed`` is True if a VERSION had already changed at the start.
+    """
     if not has_changed:
         # A disk that was unmounted during the reading would look like one with fewer ledgers.
         passed.extend(check_versions(part.directories))

@@ -19,12 +19,14 @@ from pathlib import Path
 
 from auditor.sources.regular_file import is_directory, visible_path
 
-_OWN_FILE = re.compile(
+_BOOKIE_FILE_NAME = re.compile(
     r"VERSION|BOOKIE_STATUS|DIRTY|lastMark(\.[0-9]+)?|lastId"
     r"|[0-9a-f]+\.(log|txn)|[0-9a-f]+\.log\.(compacting|[0-9a-f]+\.compacted)"
 )
 # The table service keeps RocksDB databases below ranges/, whose logs (000012.log) are no entry logs.
-_OWN_DIRECTORY = re.compile(r"(ledgers|locations|locations-scoped|metadata-cache)(\.(TEMP|PREV)-.*)?|ranges")
+_BOOKIE_DIRECTORY_NAME = re.compile(
+    r"(ledgers|locations|locations-scoped|metadata-cache)(\.(TEMP|PREV)-.*)?|ranges"
+)
 
 
 IDX, ROCKSDB = "idx", "rocksdb"
@@ -33,7 +35,7 @@ IDX, ROCKSDB = "idx", "rocksdb"
 
 @dataclass(frozen=True, slots=True)
 class IndexDirectory:
-    """An index directory and the SHA-256 of its VERSION file when it was found. None if it had no VERSION.
+    """An index directory, and the SHA-256 of its VERSION when it was found; None if it had no VERSION.
 
     ``position`` is the directory's number, from 0, among the bookie's ``of`` index directories in configured
     order. With DbLedgerStorage, ledger L is in directory number L mod ``of``.
@@ -62,7 +64,7 @@ class IndexDirectory:
 class IndexPart:
     """The work of one task: some first-level ``names`` in all index directories of one bookie.
 
-    With DbLedgerStorage it is one directory, without names.
+    With DbLedgerStorage, a part is one directory, without names.
 
     Attributes:
         directories: The index directories, in configured order.
@@ -100,7 +102,7 @@ def plan_parts(
         At least one part per bookie, in proportion to its first-level names. Each part has a contiguous range
         of names. Ledger ids are assigned in order, so names hold about equally many files.
     """
-    result = [
+    index_parts = [
         IndexPart(bookie_id, (directory,), ())
         for bookie_id, directories in bookies
         for directory in directories
@@ -112,15 +114,20 @@ def plan_parts(
     ]
     files = [(bookie_id, directories) for bookie_id, directories in files if directories]
     names = [_first_level(directories) for _, directories in files]
-    units = sum(len(level_names) for level_names in names)
-    for (bookie_id, directories), own in zip(files, names, strict=True):
-        count = max(1, min(len(own), round(part_count * len(own) / units))) if units else 1
-        edges = [len(own) * number // count for number in range(count + 1)]
-        hands = [tuple(own[start:end]) for start, end in pairwise(edges)]
-        elsewhere = tuple(sorted(name for hand in hands[1:] for name in hand))
-        result.append(IndexPart(bookie_id, tuple(directories), hands[0], elsewhere, threads))
-        result += [IndexPart(bookie_id, tuple(directories), hand, None, threads) for hand in hands[1:]]
-    return result
+    name_count = sum(len(level_names) for level_names in names)
+    for (bookie_id, directories), own_names in zip(files, names, strict=True):
+        count = (
+            max(1, min(len(own_names), round(part_count * len(own_names) / name_count))) if name_count else 1
+        )
+        part_edges = [len(own_names) * number // count for number in range(count + 1)]
+        names_by_part = [tuple(own_names[start:end]) for start, end in pairwise(part_edges)]
+        elsewhere = tuple(sorted(name for names_of_part in names_by_part[1:] for name in names_of_part))
+        index_parts.append(IndexPart(bookie_id, tuple(directories), names_by_part[0], elsewhere, threads))
+        index_parts += [
+            IndexPart(bookie_id, tuple(directories), names_of_part, None, threads)
+            for names_of_part in names_by_part[1:]
+        ]
+    return index_parts
 
 
 def _first_level(directories: Sequence[IndexDirectory]) -> list[str]:
@@ -140,14 +147,14 @@ def list_current(directory: str) -> tuple[list[str], list[str]]:
     The bookie's own files and its RocksDB directories are in neither list. Raises OSError.
     """
     with os.scandir(Path(directory, "current")) as entries:
-        directories, strays = [], []
+        directories, stray_names = [], []
         for entry in entries:
             if is_directory(entry) and visible_path(entry.name) == entry.name:
                 if not is_database(entry.name):
                     directories.append(entry.name)
-            elif not _OWN_FILE.fullmatch(entry.name):
-                strays.append(visible_path(entry.name))
-    return sorted(directories), sorted(strays)
+            elif not _BOOKIE_FILE_NAME.fullmatch(entry.name):
+                stray_names.append(visible_path(entry.name))
+    return sorted(directories), sorted(stray_names)
 
 
 def is_database(name: str) -> bool:
@@ -156,4 +163,4 @@ def is_database(name: str) -> bool:
     >>> is_database("locations"), is_database("ranges"), is_database("0")
     (True, True, False)
     """
-    return _OWN_DIRECTORY.fullmatch(name) is not None
+    return _BOOKIE_DIRECTORY_NAME.fullmatch(name) is not None

@@ -6,8 +6,8 @@ A bookie's VERSION files name its directories with the paths of the bookie's own
 parts with it, counted from the end. If two directories share equally many parts, or none shares any, the path
 stays unmatched with a reason. A guess could count another directory's entries as lost.
 
-If VERSION files disagree, the program asks for every directory that one of them names. To ask for a disk too
-many does no harm. To ask for a disk too few would report its entries as lost.
+If VERSION files disagree, the program asks for every directory that one of them names. To ask for one disk
+too many does no harm. To ask for one disk too few would report that disk's entries as lost.
 """
 
 from __future__ import annotations
@@ -77,26 +77,26 @@ def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> Pat
     reasons: dict[str, str] = {}
     for path in dict.fromkeys(paths):
         lengths = {key: shared_parts(path_parts(path), inside) for key, inside in directories.items()}
-        longest = max(lengths.values(), default=0)
-        longest_keys = [key for key, length in lengths.items() if length == longest]
-        if longest == 0:
+        longest_match = max(lengths.values(), default=0)
+        longest_keys = [key for key, length in lengths.items() if length == longest_match]
+        if longest_match == 0:
             reasons[path] = NOT_FOUND
         elif len(longest_keys) > 1:
             names = sorted("/".join(directories[key]) for key in longest_keys)
             reasons[path] = f"{names[0]} and {names[1]} could both be this directory"
         else:
-            best_match_by_path[path] = (longest, longest_keys[0])
+            best_match_by_path[path] = (longest_match, longest_keys[0])
     matches: dict[str, Key] = {}
     for path, (length, key) in best_match_by_path.items():
-        rivals = [
+        rival_paths = [
             rival_path
             for rival_path, (_, rival_key) in best_match_by_path.items()
             if rival_key == key and rival_path != path
         ]
-        if all(best_match_by_path[rival_path][0] < length for rival_path in rivals):
+        if all(best_match_by_path[rival_path][0] < length for rival_path in rival_paths):
             matches[path] = key
         else:
-            reasons[path] = f"{'/'.join(directories[key])} could as well be {rivals[0]}"
+            reasons[path] = f"{'/'.join(directories[key])} could as well be {rival_paths[0]}"
     return PathMatches(matches, reasons)
 
 
@@ -123,7 +123,7 @@ class OwnedDirectory:
 
     @property
     def relevant(self) -> bool:
-        """Whether the directory counts as a bookie's even if no cookie names it."""
+        """Whether the directory counts as one of a bookie, even if no cookie names the directory."""
         return self.found.has_current or bool(self.declared)
 
 
@@ -178,10 +178,10 @@ def paths_of(
     Args:
         bookie_id: The bookie. None for directories that belong to no bookie.
         owned: The directories attributed to the bookie.
-        store_cookie: Its cookie in the metadata store, used only if none of its VERSION files parses. None if
-            the store has none.
+        store_cookie: The bookie's cookie in the metadata store; None if the store has none. Used only if no
+            VERSION file of the bookie parses.
     """
-    cookies = _cookies_that_count(bookie_id, owned, store_cookie)
+    cookies = _decisive_cookies(bookie_id, owned, store_cookie)
     lists = {
         "journal": _distinct_paths(cookie.journal_paths for cookie in cookies),
         "ledger": _distinct_paths(cookie.ledger_dirs for cookie in cookies),
@@ -205,7 +205,7 @@ def paths_of(
     )  # fmt: skip
 
 
-def _cookies_that_count(
+def _decisive_cookies(
     bookie_id: str | None, owned: Sequence[OwnedDirectory], store_cookie: Cookie | None
 ) -> list[Cookie]:
     """Return the cookies whose paths count: the first of these lists that is not empty.
@@ -237,8 +237,8 @@ def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
 
 def _distinct_paths(lists: Iterable[Paths]) -> Paths:
     """Return every path of the lists once. Paths of the most frequent list come first."""
-    ranked = [paths for paths, _ in Counter(lists).most_common()]
-    return tuple(dict.fromkeys(path for paths in ranked for path in paths if path))
+    ranked_lists = [paths for paths, _ in Counter(lists).most_common()]
+    return tuple(dict.fromkeys(path for paths in ranked_lists for path in paths if path))
 
 
 def _match(
@@ -249,7 +249,7 @@ def _match(
     matches, reasons = matched.found, matched.reasons
     matched_ids = {id(directory) for directory in matches.values()}
     for path in tuple(reasons):
-        claims = [
+        candidate_paths = [
             directory
             for directory in owned
             if id(directory) not in matched_ids
@@ -259,7 +259,7 @@ def _match(
                 for declared_role in directory.declared
             )
         ]
-        if len(claims) == 1:
-            matches[path] = claims[0]
+        if len(candidate_paths) == 1:
+            matches[path] = candidate_paths[0]
             del reasons[path]
     return matches, reasons

@@ -47,7 +47,7 @@ ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRole:
-    """The role of a directory in an inventory, and its position among the ``of`` directories of that role."""
+    """A directory's role in an inventory, and its position among all ``of`` directories of that role."""
 
     path: str
     role: str
@@ -59,20 +59,20 @@ def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
     """Read an inventory: the directories of each bookie. Relative paths start at the file's directory.
 
     Raises:
-        UsageError: the file is not an inventory; the text names the entry at fault.
+        UsageError: the file is not an inventory; the message names the faulty entry.
     """
     try:
-        content = read_toml(file)
+        inventory = read_toml(file)
     except UsageError as error:
         reason = str(error).removeprefix(f"{file}: ")
         raise UsageError(f"--bookies {file}: not a readable inventory: {reason}") from error
-    bookies = content.get("bookies")
+    bookies = inventory.get("bookies")
     if not isinstance(bookies, dict) or not bookies:
         raise UsageError(f'--bookies {file}: no [bookies."ID"] table in this inventory')
-    return {bookie_id: _declared(file, bookie_id, lists) for bookie_id, lists in bookies.items()}
+    return {bookie_id: _read_roles(file, bookie_id, lists) for bookie_id, lists in bookies.items()}
 
 
-def _declared(file: Path, bookie_id: str, lists: Any) -> list[DeclaredRole]:
+def _read_roles(file: Path, bookie_id: str, lists: Any) -> list[DeclaredRole]:
     option = f'--bookies {file}: [bookies."{bookie_id}"]'
     if not is_accepted(bookie_id):
         raise UsageError(
@@ -89,8 +89,8 @@ def _declared(file: Path, bookie_id: str, lists: Any) -> list[DeclaredRole]:
         paths = lists.get(key, [])
         if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
             raise UsageError(f"{option}: {key} must be a list of paths")
-        whole = [str(file.parent.absolute() / path) for path in paths]
-        declared += [DeclaredRole(path, role, position, len(paths)) for position, path in enumerate(whole)]
+        full = [str(file.parent.absolute() / path) for path in paths]
+        declared += [DeclaredRole(path, role, position, len(paths)) for position, path in enumerate(full)]
     return declared
 
 
@@ -162,10 +162,10 @@ class DirectoryFound:
         inside: The parts of its path, beginning with the name of the place.
         version: The bytes of ``current/VERSION``. None if they could not be read.
         version_error: Why VERSION could not be read. None if it was read.
-        marked_ms: When the newest lastMark file was written, in ms. None without one.
+        marked_ms: When the newest lastMark file was written, in ms. None if there is none.
         declared: Its role in an inventory. None without an inventory.
         version_absent: Whether it certainly has no VERSION. False if that could not be checked.
-        empty: Without VERSION, whether ``current`` is empty. None if it is not known.
+        empty: Whether ``current`` is empty, if there is no VERSION. None if it is not known.
         old_data: Whether it has no ``current`` and itself holds files of a layout before 3.
         marks: Its lastMark files by name.
         unclean: Whether it has a file DIRTY. A bookie from 4.15 on creates DIRTY when it starts and removes
@@ -202,8 +202,8 @@ class DirectoryFound:
     @property
     def lacks_disk(self) -> bool:
         """Whether the directory is empty, or an inventory names it and it does not exist."""
-        not_found = self.version_error == os.strerror(errno.ENOENT)
-        is_absent = not_found and not (self.has_current or self.version_absent)
+        has_no_version = self.version_error == os.strerror(errno.ENOENT)
+        is_absent = has_no_version and not (self.has_current or self.version_absent)
         return is_absent or (bool(self.empty) and not self.old_data)
 
 
@@ -238,15 +238,15 @@ def find_places(sources: Sequence[str]) -> list[PlaceFound]:
     ...
     auditor.errors.UsageError: --bookies /no/such/place: no such directory or file
     """
-    return [place for source in sources for place in _places(source)]
+    return [place for source in sources for place in _places_of_source(source)]
 
 
-def _places(source: str) -> Iterator[PlaceFound]:
+def _places_of_source(source: str) -> Iterator[PlaceFound]:
     path = Path(source).absolute()  # tasks may run in another working directory
     if path.is_dir():
         yield from _directory_of_bookies(path)
     elif path.is_file():
-        yield from _inventory(path)
+        yield from _places_of_inventory(path)
     else:
         raise UsageError(f"--bookies {source}: no such directory or file")
 
@@ -266,17 +266,17 @@ def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:
         if (visible := visible_path(name)) != name:
             yield PlaceFound(visible, f"{source}/{visible}", False, (), ((f"{source}/{visible}", _NOT_UTF8),))
             continue
-        directories, gaps = _walk(source / name)
+        directories, gaps = _walk_place(source / name)
         yield PlaceFound(name, str(source / name), False, tuple(directories), tuple(gaps))
 
 
-def _inventory(source: Path) -> Iterator[PlaceFound]:
+def _places_of_inventory(source: Path) -> Iterator[PlaceFound]:
     for bookie_id, declared in read_inventory(source).items():
         directories = tuple(_inspect(role.path, Path(role.path).parts[1:], role) for role in declared)
         yield PlaceFound(bookie_id, str(source), True, directories, ())
 
 
-def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
+def _walk_place(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
     """Return the directories below a place, and the gaps. Do not descend into ``current``."""
     directories: list[DirectoryFound] = []
     gaps: list[tuple[str, str]] = []
@@ -312,11 +312,11 @@ def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
 
 def _inspect(path: str, inside: tuple[str, ...], declared: DeclaredRole | None) -> DirectoryFound:
     current = Path(path, "current")
-    version, error, absent = _version(current / "VERSION")
+    version, error, is_absent_version = _read_version(current / "VERSION")
     has_current = current.is_dir()
     marked_ms = _marked_ms(current)
     has_rocksdb = (current / "locations").is_dir() or (current / "ledgers").is_dir()
-    journal_times, has_log = _logs(current)
+    journal_times, has_log = _list_logs(current)
     return DirectoryFound(
         path=path,
         inside=inside,
@@ -326,9 +326,9 @@ def _inspect(path: str, inside: tuple[str, ...], declared: DeclaredRole | None) 
         marked_ms=marked_ms,
         has_rocksdb=has_rocksdb,
         declared=declared,
-        version_absent=absent,
-        empty=_is_empty(current) if absent and has_current else absent or None,
-        old_data=absent and not has_current and _old_data(path),
+        version_absent=is_absent_version,
+        empty=_is_empty(current) if is_absent_version and has_current else is_absent_version or None,
+        old_data=is_absent_version and not has_current and _has_old_data(path),
         marks=tuple(read_marks(path).items()) if has_current else (),
         unclean=(current / "DIRTY").exists() if has_current else None,
         index_alone=version is not None and marked_ms is None and not (has_rocksdb or has_log),
@@ -337,16 +337,16 @@ def _inspect(path: str, inside: tuple[str, ...], declared: DeclaredRole | None) 
     )
 
 
-def _logs(current: Path) -> tuple[tuple[JournalTime, ...], bool]:
+def _list_logs(current: Path) -> tuple[tuple[JournalTime, ...], bool]:
     """Return the journal files in a directory, and whether it may have a journal or an entry log."""
     journals, has_log = [], False
     try:
         with os.scandir(current) as entries:
             for entry in entries:
-                stem, _, suffix = entry.name.partition(".")
+                file_stem, _, suffix = entry.name.partition(".")
                 has_log |= suffix in ("txn", "log", "log.compacted", "compacting")
-                if suffix == "txn" and stem and set(stem) <= _HEX_DIGITS:
-                    journals.append(JournalTime(int(stem, 16), entry.stat().st_mtime_ns // 1_000_000))
+                if suffix == "txn" and file_stem and set(file_stem) <= _HEX_DIGITS:
+                    journals.append(JournalTime(int(file_stem, 16), entry.stat().st_mtime_ns // 1_000_000))
     except OSError:
         return (), True  # a file vanished meanwhile: do not date a mark by the other files
     return tuple(sorted(journals)), has_log
@@ -360,7 +360,7 @@ def _is_empty(current: Path) -> bool | None:
         return None  # unknown; the bookie would not refuse to start for it
 
 
-def _old_data(path: str) -> bool:
+def _has_old_data(path: str) -> bool:
     """Return whether files of a layout before 3 lie beside ``current`` (Java: checkDirectoryStructure)."""
     try:
         with os.scandir(path) as entries:
@@ -371,15 +371,15 @@ def _old_data(path: str) -> bool:
         return False  # a directory that cannot be listed is reported as a gap
 
 
-def _version(file: Path) -> tuple[bytes | None, str | None, bool]:
-    """Return the bytes of a VERSION or why they cannot be read, and whether the file is absent."""
+def _read_version(file: Path) -> tuple[bytes | None, str | None, bool]:
+    """Return the bytes of a VERSION, the reason why they cannot be read, and whether the file is absent."""
     try:
         with open_regular(file) as stream:
             data = stream.read(MAX_VERSION_BYTES + 1)
     except OSError as error:
         # VERSION is absent only if its directory exists; otherwise the directory was not found.
-        absent = isinstance(error, FileNotFoundError) and file.parent.parent.is_dir()
-        return None, error.strerror or str(error), absent
+        is_absent_version = isinstance(error, FileNotFoundError) and file.parent.parent.is_dir()
+        return None, error.strerror or str(error), is_absent_version
     if len(data) > MAX_VERSION_BYTES:
         return None, f"larger than {MAX_VERSION_BYTES} bytes", False
     return data, None, False
@@ -392,7 +392,7 @@ def _marked_ms(current: Path) -> int | None:
 
 
 def _newest_ms(directory: Path, *patterns: str) -> int | None:
-    """Return when the newest of some files was written, in ms. None without files, or if one vanished."""
+    """Return when the newest of some files was written, in ms; None if there is no file, or one vanished."""
     try:
         files = (file for pattern in patterns for file in directory.glob(pattern))
         return max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=None)

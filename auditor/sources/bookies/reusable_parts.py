@@ -53,7 +53,7 @@ def read_reusable_part(reusable: ReusablePart) -> Iterator[pa.RecordBatch]:
 def _read_if_changed(
     part: IndexPart, directory: IndexDirectory, rows: EarlierRows
 ) -> Iterator[pa.RecordBatch]:
-    """Read the databases of an index directory. If they are unchanged, mark their rows in ``rows`` instead.
+    """Read the databases of an index directory. If they are unchanged, select their rows in ``rows`` instead.
 
     Strays beside unchanged databases have no stamp, so they become rows again.
     """

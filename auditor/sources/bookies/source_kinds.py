@@ -26,9 +26,9 @@ from auditor.sources.bookies.collections.collection import MANIFEST
 from auditor.sources.file_systems import run_files
 from auditor.sources.regular_file import is_directory, visible_path
 
-RPC = "rpc:"
+RPC_PREFIX = "rpc:"
 _GLOB = frozenset("*?[")
-_UNFINISHED_MARK = "places/part-00000.parquet"
+_FIRST_FILE = "places/part-00000.parquet"
 """The first file that `bkaudit collect` writes. A directory with it and no manifest is unfinished."""
 
 
@@ -64,8 +64,8 @@ def split_sources(sources: Sequence[str]) -> BookieSources:
     directories: list[str] = []
     collections: list[str] = []
     for source in sources:
-        if source.startswith(RPC):
-            if source != RPC:
+        if source.startswith(RPC_PREFIX):
+            if source != RPC_PREFIX:
                 raise UsageError(
                     f"--bookies {source}: nothing may follow rpc: (it asks all registered bookies)"
                 )
@@ -74,36 +74,36 @@ def split_sources(sources: Sequence[str]) -> BookieSources:
             source_collections = _collections(source)
         except OSError as error:
             # str(error) of pyarrow would name a file inside the source.
-            words = os.strerror(error.errno) if error.errno else str(error)
-            raise path_error(error, f"--bookies {source}: {words}") from error
+            error_text = os.strerror(error.errno) if error.errno else str(error)
+            raise path_error(error, f"--bookies {source}: {error_text}") from error
         except pa.ArrowException as error:
             raise UsageError(f"--bookies {source}: {error}") from error
         if source_collections is None:
             directories.append(source)
         else:
             collections += source_collections
-    return BookieSources(tuple(directories), tuple(dict.fromkeys(collections)), RPC in sources)
+    return BookieSources(tuple(directories), tuple(dict.fromkeys(collections)), RPC_PREFIX in sources)
 
 
 def _collections(source: str) -> list[str] | None:
     """Return the collections that a source stands for. None if it is a local path of another kind."""
-    local = "://" not in source
-    where = str(Path(source).absolute()) if local else source.rstrip("/")
-    files, base, type_ = _classify(where)
-    if type_ == fs.FileType.NotFound and _GLOB & set(where):
-        collection_paths = [path for path in _expand(where) if _are_collections([path])]
+    is_local = "://" not in source
+    location = str(Path(source).absolute()) if is_local else source.rstrip("/")
+    files, base, file_type = _classify(location)
+    if file_type == fs.FileType.NotFound and _GLOB & set(location):
+        collection_paths = [path for path in _expand(location) if _are_collections([path])]
         if not collection_paths:
             raise UsageError(f"--bookies {source}: no collection matches")
         return collection_paths
-    if type_ == fs.FileType.NotFound:
+    if file_type == fs.FileType.NotFound:
         raise UsageError(f"--bookies {source}: no such directory or file")
-    if type_ == fs.FileType.Directory:
-        if _are_collections([where]):
-            return [where]
+    if file_type == fs.FileType.Directory:
+        if _are_collections([location]):
+            return [location]
         below = _directories(files, base)
-        if collection_paths := _collections_below([f"{where}/{name}" for name in below]):
+        if collection_paths := _collections_below([f"{location}/{name}" for name in below]):
             return collection_paths
-    if not local:
+    if not is_local:
         raise UsageError(
             f"--bookies {source}: neither a collection nor a directory of collections. "
             "Pass bookies' own directories as a local path"
@@ -111,11 +111,11 @@ def _collections(source: str) -> list[str] | None:
     return None
 
 
-def _classify(where: str) -> tuple[Any, str, fs.FileType]:
-    if _GLOB & set(where) and "://" in where:
+def _classify(location: str) -> tuple[Any, str, fs.FileType]:
+    if _GLOB & set(location) and "://" in location:
         # `_expand` resolves a glob level by level. Parsed as a URI it could fail.
         return None, "", fs.FileType.NotFound
-    files, base = run_files(where)
+    files, base = run_files(location)
     return files, base, files.get_file_info(base).type
 
 
@@ -124,16 +124,20 @@ def _are_collections(paths: list[str]) -> list[str]:
     if not paths:
         return []
     files, _ = run_files(paths[0])
-    marks = [f"{run_files(path)[1]}/{name}" for path in paths for name in (MANIFEST, _UNFINISHED_MARK)]
-    has_mark = [info.type == fs.FileType.File for info in files.get_file_info(marks)]
-    return [path for path, *is_one in zip(paths, has_mark[::2], has_mark[1::2], strict=True) if any(is_one)]
+    marks = [f"{run_files(path)[1]}/{name}" for path in paths for name in (MANIFEST, _FIRST_FILE)]
+    has_mark = [file_info.type == fs.FileType.File for file_info in files.get_file_info(marks)]
+    return [
+        path
+        for path, *collection_marks in zip(paths, has_mark[::2], has_mark[1::2], strict=True)
+        if any(collection_marks)
+    ]
 
 
 def _collections_below(paths: list[str]) -> list[str]:
     """Return which of some directories are collections.
 
-    If a directory cannot be listed and no other is a collection, it counts as no collection. It may be a
-    bookie's, which is then unread.
+    If a directory cannot be listed and no other directory is a collection, it does not count as a collection.
+    It may be a bookie's directory, which is then unread.
 
     Raises:
         OSError: a directory cannot be listed, and another one is a collection.
@@ -158,24 +162,24 @@ def _directories(files: Any, base: str) -> list[str]:
         with os.scandir(base) as entries:
             names = [entry.name for entry in entries if is_directory(entry)]
         return sorted(name for name in names if visible_path(name) == name)
-    infos = files.get_file_info(fs.FileSelector(base))
-    return sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
+    file_infos = files.get_file_info(fs.FileSelector(base))
+    return sorted(file_info.base_name for file_info in file_infos if file_info.type == fs.FileType.Directory)
 
 
 def _expand(pattern: str) -> list[str]:
     """Return the directories that match a glob pattern, in order. Each path part follows shell rules."""
     parts = pattern.split("/")
-    first = next(number for number, part in enumerate(parts) if _GLOB & set(part))
-    prefixes = ["/".join(parts[:first])]
-    for part in parts[first:]:
+    first_glob_part = next(number for number, part in enumerate(parts) if _GLOB & set(part))
+    prefixes = ["/".join(parts[:first_glob_part])]
+    for part in parts[first_glob_part:]:
         if not _GLOB & set(part):
             prefixes = [f"{parent}/{part}" for parent in prefixes]
             continue
-        matched = []
+        matching_paths = []
         for prefix in prefixes:
             files, base = run_files(prefix or "/")
             if files.get_file_info(base).type == fs.FileType.Directory:
                 names = fnmatch.filter(_directories(files, base), part)
-                matched += [f"{prefix}/{name}" for name in names if not name.startswith(".")]
-        prefixes = matched
+                matching_paths += [f"{prefix}/{name}" for name in names if not name.startswith(".")]
+        prefixes = matching_paths
     return prefixes

@@ -34,11 +34,11 @@ from auditor.sources.metadata.stores import open_store
 
 FORMAT = "bookkeeper_indexes"
 OPTIONS = ("bookies", "metadata", "credentials", "tasks")
-TASKS = 8
+DEFAULT_TASKS = 8
 """Default number of tasks that read the files of all bookies."""
 
 
-class Unread(NamedTuple):
+class UnreadPath(NamedTuple):
     """A path that could not be read completely. ``bookie_id`` is None if the path's bookie is not known."""
 
     bookie_id: str | None
@@ -50,7 +50,7 @@ class NamedSources(NamedTuple):
     """The parts to read, and the unread paths, for given values of `OPTIONS`."""
 
     parts: list[IndexPart]
-    unread: list[Unread]
+    unread: list[UnreadPath]
 
 
 def find_indexes(options: Mapping[str, str]) -> NamedSources:
@@ -76,21 +76,21 @@ def find_indexes(options: Mapping[str, str]) -> NamedSources:
     # A cookie that cannot be read names no bookie; its directory's row has the reason.
     cookies = [directory.cookie[0] for place in places for directory in place.directories]
     cookie_ids = {cookie.bookie_id for cookie in cookies if cookie is not None}
-    store = _Store()
+    store = _StoreNames()
     if uri := options.get("metadata"):
-        store = _store_at(uri, StoreOptions(credentials=credentials_file(options.get("credentials"))))
+        store = _read_store_names(uri, StoreOptions(credentials=credentials_file(options.get("credentials"))))
     attribution = attribute(places, cookie_ids | store.ids, store.cookies, store.instance_id)
     indexes = [(name, bookie.index_directories) for name, bookie in attribution.bookies.items()]
     return NamedSources(plan_parts(indexes, _tasks(options)), _unread(places, attribution))
 
 
-def gaps_of(unread: Sequence[Unread]) -> pa.RecordBatch:
+def gaps_of(unread: Sequence[UnreadPath]) -> pa.RecordBatch:
     """Return the unread paths as rows of ``availability``."""
     rows = [{"state": IndexState.GAP, **gap._asdict()} for gap in unread]
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
-class _Store(NamedTuple):
+class _StoreNames(NamedTuple):
     """The bookie ids, cookies and instance id of a metadata store."""
 
     ids: frozenset[str] = frozenset()
@@ -98,38 +98,38 @@ class _Store(NamedTuple):
     instance_id: str | None = None
 
 
-def _store_at(uri: str, options: StoreOptions) -> _Store:
+def _read_store_names(uri: str, options: StoreOptions) -> _StoreNames:
     with closing(open_store(uri, options)) as store:
         nodes = store.cluster().nodes
     names_below: dict[str, list[str]] = {}
-    for below in nodes:
-        parent, _, name = below.rpartition("/")
+    for path in nodes:
+        parent, _, name = path.rpartition("/")
         names_below.setdefault(parent, []).append(name)
     cookies = {
         name: cookie_codec.read(nodes[f"cookies/{name}"].data)[0] for name in names_below.get("cookies", [])
     }
-    registered = {*names_below.get("available", []), *names_below.get("available/readonly", [])} - {
+    registered_ids = {*names_below.get("available", []), *names_below.get("available/readonly", [])} - {
         "readonly"
     }
     instance = nodes.get("INSTANCEID")
-    return _Store(
-        frozenset(registered | set(cookies)),
+    return _StoreNames(
+        frozenset(registered_ids | set(cookies)),
         {name: cookie for name, cookie in cookies.items() if cookie is not None},
         instance.data.decode("utf-8", "replace") if instance else None,
     )
 
 
-def _unread(places: Sequence[PlaceFound], attribution: Attribution) -> list[Unread]:
+def _unread(places: Sequence[PlaceFound], attribution: Attribution) -> list[UnreadPath]:
     owned: dict[str | None, list[str]] = {}
     for directory in attribution.directories:
         owned.setdefault(directory.owner, []).append(directory.path)
     unread = [
-        Unread(name, min(owned.get(name, [""])), bookie.reason or bookie.read)
+        UnreadPath(name, min(owned.get(name, [""])), bookie.reason or bookie.read)
         for name, bookie in attribution.bookies.items()
         if bookie.read != BookieRead.READ
     ]
     unread += [
-        Unread(None, row.path, row.damage or "the bookie of this directory is not known")
+        UnreadPath(None, row.path, row.damage or "the bookie of this directory is not known")
         for row in attribution.directories
         if row.owner is None
     ]
@@ -139,7 +139,7 @@ def _unread(places: Sequence[PlaceFound], attribution: Attribution) -> list[Unre
         if place.name not in names and owned_paths.isdisjoint(
             place_directory.path for place_directory in place.directories
         ):
-            unread += [Unread(None, path, reason) for path, reason in place.gaps]
+            unread += [UnreadPath(None, path, reason) for path, reason in place.gaps]
     return unread
 
 
@@ -168,7 +168,7 @@ def _directories(text: str) -> tuple[str, ...]:
 
 
 def _tasks(options: Mapping[str, str]) -> int:
-    text = options.get("tasks", str(TASKS))
+    text = options.get("tasks", str(DEFAULT_TASKS))
     if not text.isdecimal() or int(text) < 1:
         raise UsageError(f"{FORMAT}: tasks: {text!r} is not a number of 1 or more")
     return int(text)
@@ -206,13 +206,13 @@ class IndexPartition(InputPartition):
 class UnreadPartition(InputPartition):
     """The unread paths, which one task reports as rows."""
 
-    unread: tuple[Unread, ...]
+    unread: tuple[UnreadPath, ...]
 
 
 class IndexSourceReader(DataSourceReader):
     """The reader that Spark sends to its workers. It holds only values, never open files."""
 
-    def __init__(self, parts: Sequence[IndexPart], unread: Sequence[Unread]) -> None:
+    def __init__(self, parts: Sequence[IndexPart], unread: Sequence[UnreadPath]) -> None:
         self._parts = parts
         self._unread = tuple(unread)
 
@@ -225,7 +225,7 @@ class IndexSourceReader(DataSourceReader):
     def read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition.
 
-        It is a static method: with the reader each task would receive all parts.
+        This is a static method. Otherwise, each task would receive the reader with all parts.
         """
         # Without parts, Spark passes an empty partition of its own.
         if isinstance(partition, IndexPartition):

@@ -41,10 +41,10 @@
     [ledgers]                           # the ledger password of the applications, for HMAC digests
     password_env = "LEDGER_PASSWORD"
 
-Every key that holds text may be written ``<key>_env`` instead, naming an environment variable. Each
-task reads the secrets that it uses. No repr shows them, no error repeats them, and they cannot be
-pickled. A file that contains a secret and that others may read is an error, like a private key for
-ssh. A file of root may be readable by its group, as mounted secrets are.
+Every key that holds text may be written ``<key>_env`` instead, naming an environment variable. Each task
+reads the secrets that it uses. No repr shows a secret, no error repeats one, and secrets cannot be pickled.
+It is an error if other users can read a file that contains a secret (ssh has the same rule for private keys).
+The group may read a file that root owns, because mounted secrets are such files.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ MECHANISMS = ("DIGEST-MD5", "GSSAPI")
 
 
 class _NotPickled:
-    """Base class of secrets, which cannot be pickled. Each process reads them from the file."""
+    """Base class of secrets, which cannot be pickled.
+
+    Each process reads its secrets from the credentials file.
+    """
 
     __slots__ = ()
 
@@ -110,7 +113,10 @@ class Tls(_NotPickled):
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperCredentials(_NotPickled):
-    """Credentials for ZooKeeper: any combination of digest, SASL and TLS. None: not configured."""
+    """Credentials for ZooKeeper: any combination of digest, SASL and TLS.
+
+    An attribute is None if it is not configured.
+    """
 
     digest: Login | None = None
     sasl: Sasl | None = None
@@ -150,7 +156,7 @@ class LedgerCredentials(_NotPickled):
 
 @dataclass(frozen=True, slots=True)
 class Credentials(_NotPickled):
-    """The content of a credentials file; all defaults without a file."""
+    """The content of a credentials file; all defaults if there is no file."""
 
     zookeeper: ZooKeeperCredentials = field(default_factory=ZooKeeperCredentials)
     etcd: EtcdCredentials = field(default_factory=EtcdCredentials)
@@ -162,7 +168,8 @@ class Credentials(_NotPickled):
 def credentials_file(path: str | None) -> str | None:
     """Return the absolute path of the credentials file; None if there is none.
 
-    ``path`` is the option's value. Without it, BKAUDIT_CREDENTIALS decides.
+    ``path`` is the value of the command-line option. If it is None, the environment variable
+    BKAUDIT_CREDENTIALS names the file.
     """
     chosen_path = path or os.environ.get(VARIABLE)
     return str(Path(chosen_path).absolute()) if chosen_path else None
@@ -171,7 +178,7 @@ def credentials_file(path: str | None) -> str | None:
 def read_credentials(path: str | None) -> Credentials:
     """Read the file at ``path``, or the one that BKAUDIT_CREDENTIALS names if ``path`` is None.
 
-    If there is neither, return defaults.
+    If that variable is not set either, return the defaults.
 
     >>> Login("auditor", "a secret")
     Login(user='auditor')
@@ -201,7 +208,7 @@ def read_credentials(path: str | None) -> Credentials:
 def _zookeeper(section: Section) -> ZooKeeperCredentials:
     digest, sasl, tls = section.section("digest"), section.section("sasl"), section.section("tls")
     return ZooKeeperCredentials(
-        digest=_login(digest, colon=False) if digest else None,
+        digest=_login(digest, separator=False) if digest else None,
         sasl=_sasl(sasl, "zookeeper") if sasl else None,
         tls=_tls(tls, has_own_checks=True) if tls else None,
     )
@@ -230,9 +237,9 @@ def _oxia(section: Section) -> OxiaCredentials:
     return OxiaCredentials(token, _tls(tls, has_own_checks=False) if tls else None)
 
 
-def _login(section: Section, colon: bool = True) -> Login:
+def _login(section: Section, separator: bool = True) -> Login:
     login = Login(section.require("user"), section.require("password", secret=True))
-    if not colon and ":" in login.user:
+    if not separator and ":" in login.user:
         section.wrong("user", "must not contain a colon: ZooKeeper reads user:password")
     return login
 

@@ -1,13 +1,13 @@
 """Ledger rows of an earlier run on a running etcd, for a run that reads only what changed since then.
 
-The rows are in Parquet files of the earlier run's table ``ledgers``. They are in the order of their
-keys, also from file to file. A part of the new scan is a few neighbouring files. Its range of keys ends
-at the first key of the next part. A part is read in pieces; each piece has some rows, and a range of
-keys. Together the pieces cover every key once, also keys without a row.
+The rows are in Parquet files of the earlier run's table ``ledgers``. The rows are in the order of their keys,
+also from file to file. A part of the new scan has a few neighbouring files. A part's range of keys ends at
+the first key of the next part. A part is read in pieces; each piece has some rows, and a range of keys.
+Together the pieces cover every key once, also keys without a row.
 
-Only rows of ledgers at their own paths are reused. For other rows (stray keys, values that no message
-held) it is uncertain under which key they were. If a table has such rows, its pieces may lack keys. A
-store that reports changes since an earlier run is a `ComparableStore`.
+A row is reused only if its path is the path that belongs to its ledger id. Other rows are of stray keys, or
+of values too large for a message, and their keys are uncertain. If a table has such rows, its pieces may lack
+keys. A store that reports changes since an earlier run is a `ComparableStore`.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ BATCH_ROWS = 4 * PIECE_ROWS
 """Largest number of rows to hold in memory."""
 
 PIECE_BYTES = 8 << 20
-"""Largest size of a piece's rows, in bytes. The server holds the piece's values during its answer."""
+"""Largest size of a piece's rows, in bytes. The server keeps a piece's values in memory while it answers."""
 
-_FILES_AT_ONCE = 16
+_MAX_OPEN_FILES = 16
 
-_FIRST_ROWS = 1_024
+_FIRST_LEDGER_BATCH_ROWS = 1_024
 """Number of rows to read at a time to find the first ledger of a file."""
 
 
 class LedgerFile(NamedTuple):
-    """A file of the earlier table, and the path of the first ledger in it."""
+    """A file of the earlier run's table ``ledgers``, and the path of the first ledger in the file."""
 
     name: str
     first: str
@@ -57,9 +57,9 @@ class LedgerFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EarlierLedgers:
-    """The files of the earlier table ``table`` that contain ledgers, in the order of their keys.
+    """The files with ledgers in the earlier run's table ``table``, in the order of the ledgers' keys.
 
-    ``whole`` is True if all rows of these files are ledgers at their own paths.
+    ``whole`` is True if the path of every row is the path that belongs to its ledger id.
     """
 
     table: str
@@ -88,9 +88,10 @@ class EarlierLedgers:
         The ranges together cover all keys from ``start`` on and before ``end``.
         """
         count = max(1, min(part_count, len(self.files)))
-        edges = [len(self.files) * number // count for number in range(count + 1)]
+        file_edges = [len(self.files) * part_number // count for part_number in range(count + 1)]
         groups = [
-            EarlierLedgers(self.table, self.files[begin:stop], self.whole) for begin, stop in pairwise(edges)
+            EarlierLedgers(self.table, self.files[first_file:end_file], self.whole)
+            for first_file, end_file in pairwise(file_edges)
         ]
         keys = [start, *(key_bytes(group.files[0].first) for group in groups[1:]), end]
         return [(group, *ends) for group, ends in zip(groups, pairwise(keys), strict=True)]
@@ -107,12 +108,12 @@ class EarlierPiece(NamedTuple):
 def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
     """Find the files of the table ``table`` that contain ledgers, and the first ledger of each.
 
-    ``names`` are the names of all its files.
+    ``names`` are the names of all files of the table.
 
     Raises:
         RunError: a file cannot be read, or the files are not in the order of their keys.
     """
-    with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_MAX_OPEN_FILES) as pool:
         reusable_files = list(pool.map(lambda name: _reusable_file(table, name), sorted(names)))
     files = tuple(file for file, _ in reusable_files if file is not None)
     if any(file.first >= next_file.first for file, next_file in pairwise(files)):
@@ -141,42 +142,48 @@ def pieces(
             yield EarlierPiece(start, first, pending_rows)
             start = first
         pending_rows, minimum_key = rows, last + b"\0"
-    no_rows = pa.RecordBatch.from_pylist([], columns)
-    yield EarlierPiece(start, end, pending_rows if pending_rows is not None else no_rows)
+    empty_batch = pa.RecordBatch.from_pylist([], columns)
+    yield EarlierPiece(start, end, pending_rows if pending_rows is not None else empty_batch)
 
 
 def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield rows of ledgers at their own paths, in batches. No batch is empty or larger than a piece."""
+    """Yield the reusable rows in batches: those at the path that belongs to their ledger id.
+
+    No batch is empty or larger than a piece.
+    """
     for name, _ in earlier.files:
         with open_earlier_file(earlier.table, name, LEDGERS) as file:
             groups = range(file.num_row_groups)
             # One limit for the file, because a batch can span several small row groups.
-            bounds = [whole_batch_rows(file.metadata, group, BATCH_ROWS) for group in groups]
-            most = min(bounds, default=BATCH_ROWS)
-            for batch in file.iter_batches(most, columns=list(columns), use_threads=False):
-                listed = _is_listed(batch)
-                rows = batch if pc.all(listed).as_py() else batch.filter(listed)
+            batch_row_bounds = [whole_batch_rows(file.metadata, group, BATCH_ROWS) for group in groups]
+            max_batch_rows = min(batch_row_bounds, default=BATCH_ROWS)
+            for batch in file.iter_batches(max_batch_rows, columns=list(columns), use_threads=False):
+                is_listed = _ledger_row_mask(batch)
+                rows = batch if pc.all(is_listed).as_py() else batch.filter(is_listed)
                 rows_per_part = min(PIECE_ROWS, max(1, rows.num_rows // (1 + rows.nbytes // PIECE_BYTES)))
                 for start in range(0, rows.num_rows, rows_per_part):
                     yield rows.slice(start, rows_per_part)
 
 
 def _reusable_file(table: str, name: str) -> tuple[LedgerFile | None, bool]:
-    """Return the file with its first ledger, and whether all its rows are ledgers at their own paths.
+    """Return the file with its first ledger, and whether all its rows can be reused.
 
-    The file is None if it has no such ledger. This reads the columns, not the statistics in the footer,
-    because Arrow ends the process if a footer is damaged.
+    A row can be reused if its path is the path that belongs to its ledger id. The file is None if it has no
+    such row. This function reads the columns, not the statistics in the footer, because Arrow ends the
+    process if a footer is damaged.
     """
     with open_earlier_file(table, name, LEDGERS) as file:
         statuses = file.iter_batches(columns=["status"], use_threads=False)
-        is_whole = all(pc.all(_is_listed(batch), min_count=0).as_py() for batch in statuses)
-        for batch in file.iter_batches(_FIRST_ROWS, columns=["path", "status"], use_threads=False):
-            for path in batch["path"].filter(_is_listed(batch))[:1]:
+        is_whole = all(pc.all(_ledger_row_mask(batch), min_count=0).as_py() for batch in statuses)
+        for batch in file.iter_batches(
+            _FIRST_LEDGER_BATCH_ROWS, columns=["path", "status"], use_threads=False
+        ):
+            for path in batch["path"].filter(_ledger_row_mask(batch))[:1]:
                 return LedgerFile(name, path.as_py()), is_whole
     return None, is_whole
 
 
-def _is_listed(ledgers: pa.RecordBatch) -> pa.BooleanArray:
+def _ledger_row_mask(ledgers: pa.RecordBatch) -> pa.BooleanArray:
     return pc.is_in(ledgers["status"], pa.array(LISTED))
 
 
@@ -188,7 +195,10 @@ class ComparableStore(Protocol):
         """Return the identity of the store's history. Call `MetadataStore.cluster` first."""
 
     def parts_since(self, earlier: EarlierLedgers, part_count: int) -> list[Part]:
-        """Cut the ledgers into parts like `MetadataStore.parts`, at first keys of an earlier run's files."""
+        """Cut the ledgers into parts, as `MetadataStore.parts` does.
+
+        Each part begins at the first key of a file of the earlier run.
+        """
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Return the current rows of a part from `parts_since`. Unchanged rows come from the earlier run."""

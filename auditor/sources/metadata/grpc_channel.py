@@ -12,7 +12,7 @@ from auditor.sources.regular_file import read_regular
 
 
 def open_channel(address: str, tls: Tls | None, message_limit: int) -> Any:
-    """Open a channel to a server. It connects at its first call.
+    """Open a channel to a server. The channel connects at its first call.
 
     Args:
         address: HOST:PORT of the server.

@@ -1,8 +1,8 @@
 """Rows of the table ledgers from znodes: decoded metadata, and the entries that each bookie should hold.
 
-This module computes the expected entries, because their numbers are in arrays here, and stores them in
-the row of the ledger. A later stage only unfolds them. Every ledger znode becomes a row, even a damaged
-one; then the column ``damage`` has the reason.
+This module computes the expected entries, because it has the numbers in arrays, and puts them in the row of
+the ledger. A later stage only unfolds them. Every ledger znode becomes a row, even a damaged one; then the
+column ``damage`` has the reason.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from auditor.sources.metadata.ledger_replicas import REPLICA, replicas
 from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ZnodeBatch
 
 SEGMENT = pa.struct([("first_entry_id", pa.int64()), ("ensemble", pa.list_(pa.string()))])
-RULE = pa.struct([("rule", pa.string()), ("reason", pa.string())])
+BROKEN_RULE_TYPE = pa.struct([("rule", pa.string()), ("reason", pa.string())])
 
-_NUMBERS = ("format", "ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "length")
+_NUMBER_COLUMNS = ("format", "ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "length")
 
 
 def metadata_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
@@ -42,7 +42,7 @@ def metadata_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
     return {
         "rules": _rules(columns),
         **damage_arrays(columns),
-        **{name: pa.array(getattr(columns, name), mask=is_unread) for name in _NUMBERS},
+        **{name: pa.array(getattr(columns, name), mask=is_unread) for name in _NUMBER_COLUMNS},
         "state": name_column(STATE_NAMES, columns.state),
         "digest_type": name_column(DIGEST_NAMES, columns.digest_type),
         "metadata_ctime": pa.array(columns.ctime, mask=~columns.has_ctime),
@@ -60,10 +60,10 @@ def damage_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
     rows = len(columns.format)
     if not columns.damage:
         return {"damage": pa.nulls(rows, pa.string()), "damage_offset": pa.nulls(rows, pa.int64())}
-    damages = [columns.damage.get(row, (None, None)) for row in range(rows)]
+    damage_pairs = [columns.damage.get(row, (None, None)) for row in range(rows)]
     return {
-        "damage": pa.array([reason for reason, _ in damages], pa.string()),
-        "damage_offset": pa.array([offset for _, offset in damages], pa.int64()),
+        "damage": pa.array([reason for reason, _ in damage_pairs], pa.string()),
+        "damage_offset": pa.array([offset for _, offset in damage_pairs], pa.int64()),
     }
 
 
@@ -81,7 +81,7 @@ def _rules(columns: LedgerColumns) -> pa.Array:
     for row, rules in columns.rules.items():
         counts[row] = len(rules)
     broken_rules = [rule for _, rules in sorted(columns.rules.items()) for rule in rules]
-    values = pa.array([{"rule": rule.rule, "reason": rule.reason} for rule in broken_rules], RULE)
+    values = pa.array([{"rule": rule.rule, "reason": rule.reason} for rule in broken_rules], BROKEN_RULE_TYPE)
     return pa.ListArray.from_arrays(_offsets(counts), values)
 
 
@@ -120,7 +120,7 @@ LEDGERS = schema_of(
     ),
     ("low", pa.int64(), "for misplaced and gap: least ledger id that may exist there; null: none"),
     ("high", pa.int64(), "for misplaced and gap: greatest ledger id that may exist there"),
-    ("rules", pa.list_(RULE), "rules that the metadata breaks"),
+    ("rules", pa.list_(BROKEN_RULE_TYPE), "rules that the metadata breaks"),
     ("undecidable", pa.bool_(), "whether the metadata fails to show which bookie should hold which entries"),
     (
         "damage",
@@ -157,7 +157,7 @@ LEDGERS = schema_of(
         "--since; in the second scan, of the first scan)",
     ),
 )
-_AGAIN_COLUMNS = (
+_SECOND_SCAN_COLUMNS = (
     "scope_id",
     "ledger_id",
     "path",
@@ -169,15 +169,15 @@ _AGAIN_COLUMNS = (
     "damage",
     "reused",
 )
-LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _AGAIN_COLUMNS])
+LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _SECOND_SCAN_COLUMNS])
 """Columns of `LEDGERS` that a second scan reads: enough to find the ledgers that did not change."""
 
-_VALUES = (
+_VALUE_COLUMNS = (
     *("scope_id", "ledger_id", "path", "version", "status", "low", "high", "damage", "format", "state"),
     *("ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "length", "digest_type"),
     *("metadata_ctime", "custom_metadata", "segments"),
 )
-LEDGER_VALUES = pa.schema([*(LEDGERS.field(name) for name in _VALUES), pa.field("value", pa.binary())])
+LEDGER_VALUES = pa.schema([*(LEDGERS.field(name) for name in _VALUE_COLUMNS), pa.field("value", pa.binary())])
 """Columns for a comparison of two stores: the decoded metadata, and its stored bytes."""
 
 PATH_OF_LAYOUT = "a path of layout "
@@ -189,20 +189,20 @@ The name of that layout follows.
 MAX_ENTRY = 1 << 50
 """Largest entry id to accept: a million entries per second for thirty years.
 
-The computation of expected entries refuses ids from eight times this number on.
+The computation of expected entries refuses ids of eight times this number or more.
 """
 
 # With these broken rules it is still clear which bookies should hold which entries.
 _HARMLESS_RULES = {"segment-gap"}
 
-_OK, _BROKEN, _UNREADABLE = range(3)
+_STATUS_OK, _STATUS_RULE_BROKEN, _STATUS_UNREADABLE = range(3)
 _STATUS = LISTED
 
 
 def ledger_rows(
     batch: ZnodeBatch, root: str, layout: LayoutKind, schema: pa.Schema = LEDGERS
 ) -> pa.RecordBatch:
-    """Turn a batch of the ledger tree into rows of ``schema``.
+    """Turn a batch of znodes of the ledger tree into rows of ``schema``.
 
     Directories give no row. Damaged, misplaced and unreadable znodes give a row. With `LEDGERS_AGAIN`, the
     rows cost less than half as much.
@@ -238,9 +238,9 @@ def _decode_rows(
 ) -> dict[str, Any]:
     columns = decode_batch(ByteColumn.of(batch.data).taken(positions))
     _refuse_endless(columns)
-    status = np.full(len(positions), _OK)
-    status[list(columns.rules)] = _BROKEN
-    status[list(columns.damage)] = _UNREADABLE
+    status = np.full(len(positions), _STATUS_OK)
+    status[list(columns.rules)] = _STATUS_RULE_BROKEN
+    status[list(columns.damage)] = _STATUS_UNREADABLE
     arrays: dict[str, Any] = {
         "scope_id": scopes[positions],
         "ledger_id": ids[positions],
@@ -257,7 +257,7 @@ def _decode_rows(
         }
     if "replicas" not in schema.names:
         return arrays
-    is_undecidable = status == _UNREADABLE
+    is_undecidable = status == _STATUS_UNREADABLE
     for row, rules in columns.rules.items():
         is_undecidable[row] |= any(rule.rule not in _HARMLESS_RULES for rule in rules)
     return arrays | {
@@ -268,7 +268,7 @@ def _decode_rows(
 
 
 def _refuse_endless(columns: LedgerColumns) -> None:
-    """Mark each ledger that extends beyond `MAX_ENTRY` as damaged. No writer ever wrote that much.
+    """Mark each ledger that extends beyond `MAX_ENTRY` as damaged. No writer ever wrote that many entries.
 
     The entries of one such ledger would need more int32 pieces than a batch may have.
     """
@@ -311,7 +311,7 @@ def _misplaced_rows(
 
 
 def _scope_of(place: Place) -> int | None:
-    """Return the scope of a place's ids; None if the place stands for no ids."""
+    """Return the scope of the ledger ids at a place in the tree; None if no ledger id belongs there."""
     return None if place.low is None and place.ledger_id is None else place.scope_id
 
 

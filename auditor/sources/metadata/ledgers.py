@@ -24,16 +24,16 @@ from auditor.sources.metadata.store import (
 )
 from auditor.sources.metadata.stores import check_reachable, choose_layout, open_store
 
-_PARTS = 1  # read one after the other, in this process
+_PART_COUNT = 1  # read one after the other, in this process
 # Trees of ZooKeeper's layouts. Legacy hierarchical is the short tree of hierarchical.
-_TREES = (LayoutKind.FLAT, LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)
+_TREE_LAYOUTS = (LayoutKind.FLAT, LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLedger:
     """A ledger's record. If it cannot be decoded, ``metadata`` is None and ``damage`` has the reason.
 
-    ``ctime`` and ``mtime`` are the store's, in ms; None in etcd, which keeps no times.
+    ``ctime`` and ``mtime`` are the times in the store, in ms; None in etcd, which keeps no times.
     """
 
     ledger: LedgerId
@@ -64,13 +64,13 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
                 f"{uri} has no ledger {ledger.id}: layout {layout.value} has no place for ids below 0"
             )
         path = f"{store.root}/{path_of(layout, ledger)}"
-        other_places = _paths_of_other_layouts(store.root, layout, ledger)
+        layout_of_other_path = _paths_of_other_layouts(store.root, layout, ledger)
         misplaced_note, gaps = "", list[tuple[str, str]]()
-        for part in _parts(store, layout, Tree.LEDGERS, [path, *other_places]):
+        for part in _parts(store, layout, Tree.LEDGERS, [path, *layout_of_other_path]):
             for batch in store.read(part):
                 gaps += batch.gaps
-                for other_path in sorted(other_places.keys() & set(batch.paths)):
-                    kind = other_places[other_path].value
+                for other_path in sorted(layout_of_other_path.keys() & set(batch.paths)):
+                    kind = layout_of_other_path[other_path].value
                     misplaced_note += (
                         f"; {other_path} exists, its path in layout {kind} (see metadata-misplaced)"
                     )
@@ -80,9 +80,9 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
     path_reasons = [reason for gap, reason in gaps if path == gap or path.startswith(f"{gap.rstrip('/')}/")]
     if path_reasons:
         raise StoreError(f"{path} could not be read: {path_reasons[0]}")
-    scoped = f" in scope {ledger.scope}" if ledger.scope else ""
+    scope_note = f" in scope {ledger.scope}" if ledger.scope else ""
     node_word = "key" if layout is LayoutKind.ETCD else "znode"
-    raise UsageError(f"{uri} has no ledger {ledger.id}{scoped} (no {node_word} {path}){misplaced_note}")
+    raise UsageError(f"{uri} has no ledger {ledger.id}{scope_note} (no {node_word} {path}){misplaced_note}")
 
 
 def list_ledgers(
@@ -103,7 +103,7 @@ def list_ledgers(
         name_offset = len(store.root) + 1
         root_gaps = _root_gaps(store, nodes)
         yield from root_gaps
-        for part in store.parts(Tree.LEDGERS, layout, _PARTS):
+        for part in store.parts(Tree.LEDGERS, layout, _PART_COUNT):
             for batch in store.read(part):
                 for row, path in enumerate(batch.paths):
                     place = classify(layout, path[name_offset:])
@@ -153,8 +153,8 @@ def read_paths(
 
 def _root_gaps(store: MetadataStore, nodes: ClusterNodes) -> list[tuple[str, str]]:
     """Return gaps that may hide any znode, such as the missing end of a dump that was cut off."""
-    cut_gaps = [(store.root, nodes.cut)] if nodes.cut is not None else []
-    return [*cut_gaps, *(gap for gap in nodes.gaps if gap[0] == store.root)]
+    truncation_gaps = [(store.root, nodes.cut)] if nodes.cut is not None else []
+    return [*truncation_gaps, *(gap for gap in nodes.gaps if gap[0] == store.root)]
 
 
 def path_of(layout: LayoutKind, ledger: LedgerId) -> str:
@@ -171,10 +171,12 @@ def _paths_of_other_layouts(root: str, layout: LayoutKind, ledger: LedgerId) -> 
     """
     if ledger.scope or layout is LayoutKind.ETCD:
         return {}
-    own_path = to_path(layout, ledger.id)
-    places = {to_path(kind, ledger.id): kind for kind in _TREES}
+    expected_path = to_path(layout, ledger.id)
+    layout_of_relative_path = {to_path(kind, ledger.id): kind for kind in _TREE_LAYOUTS}
     return {
-        f"{root}/{relative_path}": kind for relative_path, kind in places.items() if relative_path != own_path
+        f"{root}/{relative_path}": kind
+        for relative_path, kind in layout_of_relative_path.items()
+        if relative_path != expected_path
     }
 
 
@@ -186,10 +188,10 @@ def _may_be_in_scope(place: Place, scope_id: int) -> bool:
 def _parts(store: MetadataStore, layout: LayoutKind, tree: Tree, paths: list[str]) -> list[Part]:
     """Return parts that contain these paths of a tree. For a running store, they contain nothing else."""
     if isinstance(store, WatchableStore):
-        return store.parts_of(paths, _PARTS)
+        return store.parts_of(paths, _PART_COUNT)
     if isinstance(store, OnePathStore):
         return [store.part_of(path) for path in paths]
-    return store.parts(tree, layout, _PARTS)
+    return store.parts(tree, layout, _PART_COUNT)
 
 
 def _stored_ledger(store: MetadataStore, batch: ZnodeBatch, row: int, ledger: LedgerId) -> StoredLedger:

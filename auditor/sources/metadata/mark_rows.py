@@ -41,7 +41,7 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
     """Turn a batch of the tree of marks into rows of `MARKS`. Damaged znodes give a row too.
 
     A directory gives a row only if it has no children. If the store does not report the number of children,
-    the directory gives a row if this batch has none of its children. Another batch may have some.
+    the directory gives a row if this batch has none of its children. Another batch may have some of them.
     """
     start = len(root) + 1 if root != "/" else 1
     rows: list[dict[str, Any]] = []
@@ -60,10 +60,14 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
         row = {"path": path, "version": version, "mtime": mtime, "misplaced": False}
         if relative_path.startswith(ledger_path.LOCKS + "/"):
             rows.append({**row, **_lock(relative_path, data), "ctime": ctime})
-        elif (place := ledger_path.classify_mark(relative_path)).kind in ("mark", "misplaced", "malformed"):
-            rows.append({**row, **_mark(place, data)})
+        elif (classified_path := ledger_path.classify_mark(relative_path)).kind in (
+            "mark",
+            "misplaced",
+            "malformed",
+        ):
+            rows.append({**row, **_mark(classified_path, data)})
         elif (
-            place.kind == "inner"
+            classified_path.kind == "inner"
             and relative_path != ledger_path.MARKS
             and child_count <= 0
             and path not in parent_paths
@@ -73,18 +77,18 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=MARKS)
 
 
-def _nullable_times(values: NDArray[np.int64]) -> list[int | None]:
+def _nullable_times(times_ms: NDArray[np.int64]) -> list[int | None]:
     """Return times in ms; None for a time that the store does not keep (etcd)."""
-    return [None if value == NO_TIME else value for value in values.tolist()]
+    return [None if time_ms == NO_TIME else time_ms for time_ms in times_ms.tolist()]
 
 
-def _mark(place: ledger_path.MarkPlace, data: bytes) -> dict[str, Any]:
+def _mark(classified_path: ledger_path.MarkPlace, data: bytes) -> dict[str, Any]:
     row: dict[str, Any] = {
         "kind": MarkRow.MARK,
-        "ledger_id": place.ledger_id,
-        "misplaced": place.kind == "misplaced",
+        "ledger_id": classified_path.ledger_id,
+        "misplaced": classified_path.kind == "misplaced",
     }
-    if place.kind == "malformed":
+    if classified_path.kind == "malformed":
         return {**row, "damage": "the name of a mark has no ledger id"}
     try:
         mark = underreplication.decode_mark(data)

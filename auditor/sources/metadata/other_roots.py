@@ -6,9 +6,9 @@ from urllib.parse import quote
 from auditor.model.amounts import first_names
 
 MAX_ROOTS = 20
-"""Largest number of roots to look for; a message names the first `ROOTS_NAMED`."""
+"""Largest number of roots to look for; a message names the first `MAX_ROOTS_IN_MESSAGE`."""
 
-ROOTS_NAMED = 3
+MAX_ROOTS_IN_MESSAGE = 3
 
 OWN_MARKERS = ("layout", "instanceid")
 """Keys that every cluster has below its scope in etcd, with BookKeeper's own driver."""
@@ -47,7 +47,9 @@ def other_roots_sentence(store: str, roots: Iterable[str], parameter: str) -> st
     uris = list(_uris(store, roots, parameter))
     if not uris:
         return None
-    return f"it has {'a cluster' if len(uris) == 1 else 'clusters'} at {first_names(uris, ROOTS_NAMED)}"
+    return (
+        f"it has {'a cluster' if len(uris) == 1 else 'clusters'} at {first_names(uris, MAX_ROOTS_IN_MESSAGE)}"
+    )
 
 
 def _uris(store: str, roots: Iterable[str], parameter: str) -> Iterator[str]:

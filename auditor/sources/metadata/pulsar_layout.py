@@ -15,7 +15,7 @@ from auditor.sources.metadata.uri import METADATA_STORE
 PULSAR_TREE = "managed-ledgers"
 """Name of the tree of topics, beside BookKeeper's root. Every store that a broker has used has this tree."""
 
-_REGISTRATION_PLACES = ("available", "cookies")
+_REGISTRATION_NAMES = ("available", "cookies")
 """Names below which bookies register. In etcd these names have no key of their own; the keys are below them.
 """
 
@@ -33,8 +33,8 @@ def has_pulsar_layout(store: MetadataStore, cluster: ClusterNodes) -> bool:
         return False  # BookKeeper's etcd driver has its own layout, and an existing LAYOUT decides
     if store.uri.layout not in (None, LayoutKind.HIERARCHICAL):
         return False
-    tops = {path.partition("/")[0] for path in cluster.nodes}
-    return not tops.isdisjoint(_REGISTRATION_PLACES) and _belongs_to_pulsar(store)
+    top_names = {path.partition("/")[0] for path in cluster.nodes}
+    return not top_names.isdisjoint(_REGISTRATION_NAMES) and _belongs_to_pulsar(store)
 
 
 def _belongs_to_pulsar(store: MetadataStore) -> bool:

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 GZIP, ZSTD = "gzip", "zstd"
 
-PIECE = 1 << 16
+READ_BYTES = 1 << 16
 """Number of bytes to unpack at a time. It is the same for every pass, so damage appears at the same offset.
 """
 
-UNPACKED_TIMES, UNPACKED_FREE = 250, 64 << 20
-"""Limit for unpacked files: this multiple of the packed size, plus this number of bytes (`most_unpacked`).
+UNPACKED_FACTOR, UNPACKED_FREE_BYTES = 250, 64 << 20
+"""Limit for unpacked files (`max_unpacked_bytes`): this multiple of the packed size, plus these bytes.
 
 A file that unpacks to more is not metadata.
 """
@@ -66,17 +66,20 @@ def packing_of(path: Path) -> str | None:
         return packing(file.read(4))
 
 
-def most_unpacked(packed_bytes: int) -> int:
+def max_unpacked_bytes(packed_bytes: int) -> int:
     """Return the largest number of bytes to which a file of ``packed_bytes`` packed bytes may unpack.
 
-    >>> most_unpacked(1000)
+    >>> max_unpacked_bytes(1000)
     67358864
     """
-    return UNPACKED_FREE + UNPACKED_TIMES * packed_bytes
+    return UNPACKED_FREE_BYTES + UNPACKED_FACTOR * packed_bytes
 
 
-class _StepFile(io.RawIOBase):
-    """A packed file, read in small steps: a decoder that finds damage loses its output of that step."""
+class _SmallStepReader(io.RawIOBase):
+    """A packed file, read in small steps.
+
+    A decoder that finds damage loses the output of the current step.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -99,7 +102,7 @@ class _StepFile(io.RawIOBase):
 
 
 class UnpackedFile(io.RawIOBase):
-    """The unpacked content of a file that is packed with ``kind``. If the file is damaged, it ends there."""
+    """The unpacked content of a file that is packed with ``kind``. The content ends at any damage."""
 
     def __init__(self, path: Path, kind: str) -> None:
         super().__init__()
@@ -108,7 +111,7 @@ class UnpackedFile(io.RawIOBase):
         self.kind = kind
         self._stream = _open_stream(path, kind)
         self._pieces = 0
-        self._most = most_unpacked(path.stat().st_size)
+        self._most = max_unpacked_bytes(path.stat().st_size)
         self._pending_bytes = b""
 
     def readable(self) -> bool:
@@ -120,9 +123,9 @@ class UnpackedFile(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         if not self._pending_bytes and self.damage is None:
             try:
-                self._pending_bytes = self._stream.read(PIECE)
+                self._pending_bytes = self._stream.read(READ_BYTES)
                 self._pieces += 1
-                if self._pieces * PIECE > self._most:
+                if self._pieces * READ_BYTES > self._most:
                     self.damage = f"the {self.kind} stream holds more than {self._most:,} bytes"
             except OSError as error:
                 self.damage = f"the {self.kind} stream is cut or damaged ({error})"
@@ -134,16 +137,16 @@ class UnpackedFile(io.RawIOBase):
 
     def _read_bytewise(self) -> bytes:
         """Return the bytes from the last whole piece to the damage, which are read one by one."""
-        octets = bytearray()
+        unpacked_bytes = bytearray()
         with _open_stream(self._path, self.kind) as stream:
             for _ in range(self._pieces):
-                stream.read(PIECE)
+                stream.read(READ_BYTES)
             try:
                 while byte := stream.read(1):
-                    octets += byte
+                    unpacked_bytes += byte
             except OSError:
                 pass  # the same damage again
-        return bytes(octets)
+        return bytes(unpacked_bytes)
 
     def close(self) -> None:
         """Close the file."""
@@ -154,7 +157,7 @@ class UnpackedFile(io.RawIOBase):
 def _open_stream(path: Path, kind: str) -> NativeFile:
     import pyarrow as pa
 
-    return pa.CompressedInputStream(pa.PythonFile(_StepFile(path), "r"), kind)
+    return pa.CompressedInputStream(pa.PythonFile(_SmallStepReader(path), "r"), kind)
 
 
 @contextmanager
@@ -171,8 +174,8 @@ def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader
             yield file, None
         return
     unpacked = UnpackedFile(path, kind)
-    with io.BufferedReader(unpacked, PIECE) as reader:
-        while offset and (read_length := len(reader.read(min(offset, PIECE)))):
+    with io.BufferedReader(unpacked, READ_BYTES) as reader:
+        while offset and (read_length := len(reader.read(min(offset, READ_BYTES)))):
             offset -= read_length
         yield reader, unpacked
 
@@ -186,12 +189,12 @@ def held_bytes(path: Path) -> int:
         return path.stat().st_size
     size = 0
     with open_packed(path) as (file, unpacked):
-        while read_length := len(file.read(PIECE)):
+        while read_length := len(file.read(READ_BYTES)):
             size += read_length
     return size + (unpacked is not None and unpacked.damage is not None)
 
 
-HEAD = 4096
+HEAD_BYTES = 4096
 """Number of bytes at the beginning of a file that decide its kind."""
 
 
@@ -206,7 +209,7 @@ class FileKind(NamedTuple):
 
 
 _DIRECTORY = "zk-snapshot:///DIRECTORY?root=/ledgers reads its directory"
-_UNPACK = "unpack it first"
+_UNPACK_ADVICE = "unpack it first"
 BBOLT = FileKind("a bbolt database, the format of etcd", "etcd-snapshot:///FILE?scope=/ledgers reads it")
 _KINDS_BY_MAGIC: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, b"ZKSN", FileKind("a ZooKeeper snapshot", _DIRECTORY)),
@@ -215,12 +218,12 @@ _KINDS_BY_MAGIC: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, b"PAR1", FileKind("a Parquet file")),
     (0, b"SQLite format 3\0", FileKind("an SQLite database")),
     (0, b"\x89PNG", FileKind("a PNG picture")),
-    (0, b"PK\x03\x04", FileKind("a zip archive", _UNPACK)),
-    (0, b"\xfd7zXZ\0", FileKind("an xz archive", _UNPACK)),
-    (0, b"BZh", FileKind("a bzip2 archive", _UNPACK)),
-    (257, b"ustar", FileKind("a tar archive", _UNPACK)),
+    (0, b"PK\x03\x04", FileKind("a zip archive", _UNPACK_ADVICE)),
+    (0, b"\xfd7zXZ\0", FileKind("an xz archive", _UNPACK_ADVICE)),
+    (0, b"BZh", FileKind("a bzip2 archive", _UNPACK_ADVICE)),
+    (257, b"ustar", FileKind("a tar archive", _UNPACK_ADVICE)),
 )
-_KNOWN_BINARY = frozenset(kind for _, _, kind in _KINDS_BY_MAGIC)
+_BINARY_KINDS = frozenset(kind for _, _, kind in _KINDS_BY_MAGIC)
 _DUMP = FileKind("a dump", "dump:///FILE?root=/ledgers reads it")
 
 
@@ -248,13 +251,13 @@ def kind_of_bytes(head: bytes) -> FileKind:
 
 def is_binary(kind: FileKind) -> bool:
     """Return whether a kind was recognised by the first bytes of a known binary format."""
-    return kind in _KNOWN_BINARY
+    return kind in _BINARY_KINDS
 
 
 def file_kind(path: Path) -> FileKind:
     """Return the apparent kind of the file at ``path``. Raises OSError.
 
-    For a packed file, it is the kind of the content.
+    For a packed file, return the kind of its content.
     """
     if path.is_dir():
         version_directory = path / "version-2"
@@ -265,7 +268,7 @@ def file_kind(path: Path) -> FileKind:
         return FileKind("a directory")
     try:
         with open_packed(path) as (file, unpacked):
-            kind = kind_of_bytes(file.read(HEAD))
+            kind = kind_of_bytes(file.read(HEAD_BYTES))
     except NotRegularError as error:
         return FileKind(error.strerror)
     if unpacked is None:
@@ -275,20 +278,20 @@ def file_kind(path: Path) -> FileKind:
     return kind._replace(words=f"{kind.words}, packed with {unpacked.kind}")
 
 
-def not_a(what: str, path: Path, instead: str) -> str:
-    """Return the message for a file that is not ``what``, with advice for the apparent kind of the file.
+def not_a(expected_kind: str, path: Path, default_advice: str) -> str:
+    """Return the message for a file that is not ``expected_kind``, with advice for its apparent kind.
 
-    ``instead`` is the advice if there is none for its kind.
+    ``default_advice`` is the advice if there is none for its kind.
     """
     try:
         kind = file_kind(path)
     except OSError as error:
         return f"cannot read {path}: {error.strerror or error}"
-    return f"{path} is not {what}: it seems to be {kind.words}; {kind.way_out or instead}"
+    return f"{path} is not {expected_kind}: it seems to be {kind.words}; {kind.way_out or default_advice}"
 
 
 Content = TypeVar("Content")
-"""Type of the data from its files that a store keeps in memory, on the driver."""
+"""Type of the data that a store reads from its files and keeps in memory, on the driver."""
 
 
 class SavedStore(ABC, Generic[Content]):

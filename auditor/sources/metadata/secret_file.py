@@ -58,7 +58,7 @@ class SecretFile:
 
 
 class Section:
-    """One table of the file. Callers read its keys. `end` refuses the keys that nobody read."""
+    """One table of the file. Callers read its keys. `end` refuses the keys that no caller read."""
 
     def __init__(self, file: SecretFile, name: str, values: Mapping[str, Any]) -> None:
         self._file = file
@@ -78,8 +78,8 @@ class Section:
         if values is None:
             return None
         if not isinstance(values, dict):
-            self.wrong(key, f"must be a section, as in [{self._place(key)}]")
-        return Section(self._file, self._place(key), values)
+            self.wrong(key, f"must be a section, as in [{self._full_key(key)}]")
+        return Section(self._file, self._full_key(key), values)
 
     def text(self, key: str, secret: bool = False) -> str | None:
         """Return the value of a key, or of the environment variable that ``<key>_env`` names.
@@ -136,9 +136,9 @@ class Section:
                 shown_keys = [name for name in self._known_keys if not name.endswith("_env")]
                 self.wrong(key, f"no such key; there are {', '.join(shown_keys)}")
 
-    def wrong(self, key: str, why: str) -> NoReturn:
+    def wrong(self, key: str, problem: str) -> NoReturn:
         """Raise the error for a key with an invalid value. The message does not repeat the value."""
-        raise UsageError(f"{self._file.path}: {self._place(key)}: {why}")
+        raise UsageError(f"{self._file.path}: {self._full_key(key)}: {problem}")
 
-    def _place(self, key: str) -> str:
+    def _full_key(self, key: str) -> str:
         return f"{self._name}.{key}" if self._name else key

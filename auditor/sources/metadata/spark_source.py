@@ -68,7 +68,9 @@ def reading_options(source: str, settings: Mapping[str, str], names: Sequence[st
         if option not in option_names:
             raise UsageError(f"{source}: {option}: no such option; there are {', '.join(option_names)}")
     numbers = {
-        option: _number(source, option, settings[option]) for option in _NUMBER_OPTIONS if option in settings
+        option: _parse_number(source, option, settings[option])
+        for option in _NUMBER_OPTIONS
+        if option in settings
     }
     parts = int(numbers.pop("parts", 8))
     at_once = int(numbers.pop("at_once")) if "at_once" in numbers else None
@@ -129,16 +131,16 @@ class StoreSource(NamedSource):
         return StoreReader(uri, chosen_layout, self.tree, self.columns, reading, earlier)
 
 
-def _number(source: str, option: str, text: str) -> int | float:
-    kind, minimum = _NUMBER_OPTIONS[option]
+def _parse_number(source: str, option: str, text: str) -> int | float:
+    number_type, min_value = _NUMBER_OPTIONS[option]
     try:
-        value = kind(text)
+        value = number_type(text)
     except ValueError:
-        number_kind = "whole number" if kind is int else "number"
-        raise UsageError(f"{source}: {option}: {text!r} is not a {number_kind}") from None
+        number_type_text = "whole number" if number_type is int else "number"
+        raise UsageError(f"{source}: {option}: {text!r} is not a {number_type_text}") from None
     # Not `value < least`, so that NaN is refused too.
-    if not value >= minimum:
-        raise UsageError(f"{source}: {option}: {text} is below {minimum:g}")
+    if not value >= min_value:
+        raise UsageError(f"{source}: {option}: {text} is below {min_value:g}")
     return value
 
 

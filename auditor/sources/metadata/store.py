@@ -73,7 +73,8 @@ class Znode(NamedTuple):
         ephemeral_owner: session that owns the znode, or lease in etcd; 0 if persistent. For Oxia, whose
             session ids begin at 0, see `owner_of_session`. `OWNER_UNKNOWN` if a dump omits it.
         made: number of children ever created below the znode; in etcd the number of writes of the key. The
-            next id of an id generator follows from it. It may be too high. `UNCOUNTED` if unknown.
+            next id of an id generator follows from this number, which may be too high. `UNCOUNTED` if
+            unknown.
         children: number of children when the znode was read; `UNCOUNTED` if unknown.
         modifications: number of changes, in a store that counts them apart from versions (Oxia); else
             `UNCOUNTED`.
@@ -276,7 +277,7 @@ class MetadataStore(Protocol):
         """
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Cut a tree into about ``part_count`` parts. Together they cover it exactly once."""
+        """Cut a tree into about ``part_count`` parts. Together the parts cover the tree exactly once."""
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part. Any process may call this."""
@@ -355,7 +356,7 @@ class WatchableStore(Protocol):
         """Record from now on which ledgers change. Call this before the ledgers are read."""
 
     def ledgers_moved(self) -> LedgerMoves:
-        """End the watch, and return the paths that changed since `watch_ledgers`, at least up to now."""
+        """End the watch. Return the paths that changed since `watch_ledgers`, at least up to this call."""
 
     def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
         """Return parts with exactly these paths, and nothing below them."""

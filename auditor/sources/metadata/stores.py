@@ -64,13 +64,13 @@ STORES = {
 }
 """Kinds of stores, by the scheme of `MetadataUri`."""
 
-KNOCK_S = 1.0
+CONNECT_PROBE_SECONDS = 1.0
 """Seconds that `check_reachable` waits for a connection.
 
 A server that does not refuse within this time counts as reachable. The client waits longer for it.
 """
 
-PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
 """Environment variables of gRPC proxies. A proxy may resolve hosts that this machine cannot resolve."""
 
 
@@ -119,8 +119,8 @@ def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None)
     """Raise at once if no server of a running store can be reached: no host resolves, or all refuse.
 
     Commands call this first. A client would retry for the whole time-out, because the server may be
-    restarting; that is right only during a scan. If a server accepts or is slow, this returns, and the
-    client waits for the server.
+    restarting; that is right only during a scan. If a server accepts or is slow, this function returns, and
+    the client waits for the server.
 
     Raises:
         UsageError: the URI or the credentials file is invalid.
@@ -130,13 +130,15 @@ def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None)
     if not parsed.hosts:
         return
     read_credentials(options.credentials if options else None)  # report wrong credentials before wrong hosts
-    if parsed.scheme != "zk" and any(map(os.environ.get, PROXIES)):
+    if parsed.scheme != "zk" and any(map(os.environ.get, PROXY_VARIABLES)):
         return
     problems = []
     for host in parsed.hosts:
         name, _, port = host.rpartition(":")
         try:
-            socket.create_connection((name.strip("[]"), int(port)), KNOCK_S, all_errors=True).close()
+            socket.create_connection(
+                (name.strip("[]"), int(port)), CONNECT_PROBE_SECONDS, all_errors=True
+            ).close()
             return
         except (socket.gaierror, UnicodeError) as error:
             problems.append(f"{host} does not resolve ({getattr(error, 'strerror', None) or error})")
@@ -162,8 +164,8 @@ def count_ledgers(uri: str | MetadataUri, layout: LayoutKind, options: StoreOpti
     counter = STORES[parsed.scheme].counter
     if counter is None:
         raise UsageError(f"{parsed.text}: ledgers can be counted only in a running store")
-    count: LedgerCount = _load(counter)(parsed, layout, options)
-    return count
+    ledger_count: LedgerCount = _load(counter)(parsed, layout, options)
+    return ledger_count
 
 
 def probe_servers(uri: str | MetadataUri, options: StoreOptions) -> list[Server]:
@@ -211,7 +213,7 @@ def source_options(
     spark: SparkSession,
     options: AuditOptions,
     named_options: Mapping[str, Any],
-    moment: ClusterNodes | None = None,
+    pinned_nodes: ClusterNodes | None = None,
 ) -> dict[str, str]:
     """Return the options of a Spark source that reads a store within the audit's limits.
 
@@ -222,7 +224,8 @@ def source_options(
         spark: the session that will read.
         options: the audit's options.
         named_options: further options of the source; those that are None are omitted.
-        moment: result of `MetadataStore.cluster`, to read etcd at the same revision; None for the newest.
+        pinned_nodes: result of `MetadataStore.cluster`, to read etcd at the same revision; None for the
+            newest.
     """
     slot_count = most_slots(spark)
     # The executors of a new session may not have started yet.
@@ -234,8 +237,8 @@ def source_options(
         "at_once": slot_count,
         **named_options,
     }
-    if moment is not None and moment.revision is not None:
-        settings |= {"revision": moment.revision, "revision_time": moment.scan_time}
+    if pinned_nodes is not None and pinned_nodes.revision is not None:
+        settings |= {"revision": pinned_nodes.revision, "revision_time": pinned_nodes.scan_time}
     return {key: str(value) for key, value in settings.items() if value is not None}
 
 
@@ -247,8 +250,8 @@ def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKi
 
     Raises:
         UsageError: the URI names another layout than the LAYOUT znode; the message names both.
-        StoreError: the LAYOUT znode cannot be read or understood, so that no path has a meaning; or it names
-            the ledger manager of another kind of store.
+        StoreError: the LAYOUT znode cannot be read or understood, so that no path has a meaning; or the znode
+            names the ledger manager of another kind of store.
     """
     if store.keeps_marks:  # the store has ZooKeeper's paths
         return _layout_of_paths(store, cluster)

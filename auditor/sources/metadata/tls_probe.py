@@ -2,7 +2,7 @@
 
 gRPC only reports that a connection failed. So this module opens a connection by itself, and sends
 nothing but the handshake. A TLS 1.3 server refuses a client after the handshake, with an alert in the
-place of its first HTTP/2 frame. A TLS 1.2 server refuses it during the handshake.
+place of its first HTTP/2 frame. A TLS 1.2 server refuses the client during the handshake.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from auditor.sources.metadata.credentials import Tls
 from auditor.sources.tls_alerts import certificate_problem
 
 _PROBE_SECONDS = 3.0
-_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING")
+_NOT_TLS_REASONS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING")
 
 
 def tls_problem(address: str, tls: Tls | None, section: str) -> str | None:
@@ -27,37 +27,37 @@ def tls_problem(address: str, tls: Tls | None, section: str) -> str | None:
         tls: the TLS files for the server in the credentials file; None for a plain connection.
         section: name of the section with these files, such as etcd.tls.
     """
-    place = f"[{section}] of the credentials file"
+    section_text = f"[{section}] of the credentials file"
     host, _, port = address.rpartition(":")
     try:
-        context = _context(tls)
+        context = _ssl_context(tls)
         with (
             socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_SECONDS) as plain_socket,
             context.wrap_socket(plain_socket, server_hostname=host.strip("[]")) as tls_socket,
         ):
-            answers = bool(tls_socket.recv(1))
+            has_answered = bool(tls_socket.recv(1))
     except ssl.SSLCertVerificationError as error:
         return (
             f"the certificate of the server is not accepted ({error.verify_message}); "
-            f"name its authority as ca in {place}"
+            f"name its authority as ca in {section_text}"
         )
     except ssl.SSLError as error:
-        return _alert_problem(error.reason or "", tls, place)
+        return _alert_problem(error.reason or "", tls, section_text)
     except (OSError, ValueError):
         return None
-    if tls is None and answers:
-        return f"the server requires TLS; add ca to {place}"
+    if tls is None and has_answered:
+        return f"the server requires TLS; add ca to {section_text}"
     return None
 
 
-def _alert_problem(reason: str, tls: Tls | None, place: str) -> str | None:
-    if any(word in reason for word in _NO_TLS):
-        return None if tls is None else f"the server does not use TLS; remove {place}"
+def _alert_problem(reason: str, tls: Tls | None, section_text: str) -> str | None:
+    if any(not_tls_reason in reason for not_tls_reason in _NOT_TLS_REASONS):
+        return None if tls is None else f"the server does not use TLS; remove {section_text}"
     certificate = None if tls is None else tls.certificate
-    return certificate_problem(reason, certificate, place, has_section=tls is not None)
+    return certificate_problem(reason, certificate, section_text, has_section=tls is not None)
 
 
-def _context(tls: Tls | None) -> ssl.SSLContext:
+def _ssl_context(tls: Tls | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=None if tls is None else tls.ca)
     if tls is None:
         # This only tests whether the server uses TLS. No data is exchanged, so no verification is needed.

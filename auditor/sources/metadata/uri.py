@@ -15,8 +15,8 @@ Hosts are separated by ``;`` (BookKeeper's way) or ``,`` (ZooKeeper's). The form
 those of BookKeeper's ``metadataServiceUri`` (``ZKMetadataDriverBase``, ``EtcdMetadataDriverBase``).
 The layout of old clusters, legacy hierarchical, has no suffix; only the LAYOUT node reveals it. etcd
 has one layout and no suffix. A scope is used as it is written, as BookKeeper does: a slash at its end
-is part of every key. URIs take no users and passwords, because logs and reports repeat URIs. A
-credentials file holds them.
+is part of every key. URIs take no users and passwords, because logs and reports repeat URIs. Users and
+passwords are in a credentials file.
 """
 
 from __future__ import annotations
@@ -144,7 +144,10 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
 
 
 def require_utf8(uri: str) -> None:
-    """Raise `UsageError` if a URI is not UTF-8. Python represents its other bytes as lone surrogates."""
+    """Raise `UsageError` if a URI is not UTF-8.
+
+    Python represents bytes that are not UTF-8 as lone surrogates.
+    """
     if re.search("[\ud800-\udfff]", uri):
         raise UsageError(f"{redact(uri)!r} is not text in UTF-8")
 
@@ -201,7 +204,7 @@ def _metadata_store(uri: str) -> MetadataUri:
 def _oxia(uri: str, location: str) -> MetadataUri:
     """Parse a URI of Oxia in the form of bookies' settings.
 
-    For owners, this program adds the query parameter ``root``.
+    This program adds the query parameter ``root``, for reading the owners of ledgers below another root.
     """
     location, _, query = location.removeprefix("//").partition("?")
     authority, _, path = location.partition("/")

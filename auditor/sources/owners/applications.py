@@ -77,12 +77,12 @@ class Reference(NamedTuple):
 
     Attributes:
         kind: purpose of the ledger.
-        ledger_id: the ledger; None for an owner without one.
+        ledger_id: the ledger; None for an owner without a ledger.
         place: position in the owner's list of ``list_size`` ledgers, from 0.
         entries: number of entries of a closed ledger, according to the owner.
         size: size of a closed ledger in bytes, according to the owner.
         timestamp: time when the ledger was closed, in ms, according to the owner.
-        offload: state of the ledger's copy in an object store; None without one.
+        offload: state of the ledger's copy in an object store; None if there is no copy.
         borrowed: True if the ledger belongs to another owner, as the ledgers of a shadow topic do.
         stale: True if a newer reference may exist in a place that is not read.
         detail: version of a schema, or name of a bucket.
@@ -252,9 +252,9 @@ NOBODY = "none"
 
 
 def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
-    """Return the stores that ``--owners`` names, each once.
+    """Return the stores in the option ``--owners``, each once.
 
-    The result is empty for `NOBODY`, and None if the option was not given.
+    The result is empty if the option is `NOBODY`, and None if the option was not given.
 
     Raises:
         UsageError: a value names no application, its URI is invalid, or a store is named beside `NOBODY`.
@@ -270,7 +270,7 @@ def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
 
 
 def declared_stores(options: AuditOptions) -> tuple[str, ...]:
-    """Return the stores that ``--owners-complete`` names, as `OwnersUri.text`.
+    """Return the stores in the option ``--owners-complete``, in the form of `OwnersUri.text`.
 
     Raises:
         UsageError: a value names no application, or its URI is invalid.
@@ -355,30 +355,46 @@ def owner_rows(batch: ZnodeBatch, owners: OwnersUri, reader: Reader) -> pa.Recor
 def _rows(batch: ZnodeBatch, source: tuple[str, str], reader: Reader, start: int) -> Iterator[Row]:
     numbers = zip(batch.mzxid.tolist(), batch.ctime.tolist(), batch.mtime.tolist(), strict=True)
     for path, data, (mzxid, ctime, mtime) in zip(batch.paths, batch.data, numbers, strict=True):
-        row_end = (mzxid, _time(ctime), _time(mtime))
+        last_columns = (mzxid, _known_time(ctime), _known_time(mtime))
         try:
             owner = reader(path[start:], bytes(data))
         except DecodeError as error:
-            yield _row(
-                source, "unreadable", path, _NO_OWNER, _NO_REFERENCE, (*row_end, str(error), error.offset)
+            yield _owner_row(
+                source,
+                "unreadable",
+                path,
+                _NO_OWNER,
+                _NO_REFERENCE,
+                (*last_columns, str(error), error.offset),
             )
         except ValueError as error:
             if data:  # an unknown znode without a value refers to nothing
-                yield _row(source, "misplaced", path, _NO_OWNER, _NO_REFERENCE, (*row_end, str(error), None))
+                yield _owner_row(
+                    source, "misplaced", path, _NO_OWNER, _NO_REFERENCE, (*last_columns, str(error), None)
+                )
         else:
             if owner is not None:
                 for reference in owner.references:
-                    yield _row(source, "ok", path, owner, reference, (*row_end, None, None))
+                    yield _owner_row(source, "ok", path, owner, reference, (*last_columns, None, None))
     for path, reason in batch.gaps:
-        yield _row(source, "gap", path, _NO_OWNER, _NO_REFERENCE, (None, None, None, reason, None))
+        yield _owner_row(source, "gap", path, _NO_OWNER, _NO_REFERENCE, (None, None, None, reason, None))
 
 
-def _row(
-    source: tuple[str, str], status: str, path: str, owner: Owner, reference: Reference, row_end: Row
+def _owner_row(
+    source: tuple[str, str], status: str, path: str, owner: Owner, reference: Reference, last_columns: Row
 ) -> Row:
-    position = owner.mark_delete or (None, None)
-    return (*source, status, path, *owner.names, *reference, *position, owner.compression, *row_end)
+    mark_delete_position = owner.mark_delete or (None, None)
+    return (
+        *source,
+        status,
+        path,
+        *owner.names,
+        *reference,
+        *mark_delete_position,
+        owner.compression,
+        *last_columns,
+    )
 
 
-def _time(value: int) -> int | None:
+def _known_time(value: int) -> int | None:
     return None if value == NO_TIME else value

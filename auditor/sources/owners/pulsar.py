@@ -42,21 +42,21 @@ def read_owner(path: str, data: bytes) -> Owner | None:
         raise ValueError("not the path of a topic, subscription or schema")
     owner = OwnerNames(names.tenant, names.namespace, names.topic, names.cursor)
     if names.kind is NodeKind.TOPIC:
-        return _topic(owner, data)
+        return _decode_topic(owner, data)
     if names.kind is NodeKind.CURSOR:
-        return _cursor(owner, names, data)
+        return _decode_cursor(owner, names, data)
     if names.kind is NodeKind.SCHEMA:
-        return _schema(owner, data)
+        return _decode_schema(owner, data)
     if names.kind is NodeKind.LOG_SEGMENT:
         return Owner(owner, (Reference(OwnerKind.LOG_SEGMENT, log_segment.decode(data).ledger_id),))
     return Owner(owner, (Reference(OwnerKind.LOG_ALLOCATION, log_segment.decode_allocation(data)),))
 
 
-def _topic(owner: OwnerNames, data: bytes) -> Owner:
+def _decode_topic(owner: OwnerNames, data: bytes) -> Owner:
     topic = managed_ledger.decode(data)
-    is_borrowed, count = topic.shadow_source is not None, len(topic.ledgers)
+    is_borrowed, ledger_count = topic.shadow_source is not None, len(topic.ledgers)
     listed_references = tuple(
-        _reference(ledger, place, count, is_borrowed=is_borrowed)
+        _reference(ledger, place, ledger_count, is_borrowed=is_borrowed)
         for place, ledger in enumerate(topic.ledgers)
     )
     return Owner(owner, listed_references or (Reference(OwnerKind.DATA, None),), None, topic.compression)
@@ -72,21 +72,21 @@ def _reference(ledger: ListedLedger, place: int, ledger_count: int, *, is_borrow
         ledger.entries,
         ledger.size,
         ledger.timestamp,
-        _state(offload) if offload else None,
+        _offload_state(offload) if offload else None,
         offload.uid if offload else None,
         offload.timestamp if offload else None,
         is_borrowed,
     )
 
 
-def _state(offload: Offload) -> OffloadState | None:
+def _offload_state(offload: Offload) -> OffloadState | None:
     if offload.complete:
         return OffloadState.DELETED if offload.bookkeeper_deleted else OffloadState.COMPLETE
     # Segments of a streaming offload alone do not count: no broker deletes a ledger because of them.
     return OffloadState.INCOMPLETE if offload.uid else None
 
 
-def _cursor(owner: OwnerNames, names: Names, data: bytes) -> Owner:
+def _decode_cursor(owner: OwnerNames, names: Names, data: bytes) -> Owner:
     cursor = managed_cursor.decode(data)
     references = [Reference(OwnerKind.CURSOR, cursor.ledger_id)]
     references += [
@@ -99,7 +99,7 @@ def _cursor(owner: OwnerNames, names: Names, data: bytes) -> Owner:
     return Owner(owner, tuple(references), cursor.mark_delete, cursor.compression)
 
 
-def _schema(owner: OwnerNames, data: bytes) -> Owner:
+def _decode_schema(owner: OwnerNames, data: bytes) -> Owner:
     locator = schema_locator.decode(data)
     versions = {version.version: version for version in (*locator.versions, locator.newest)}
     references = tuple(

@@ -36,7 +36,7 @@ class OwnerSource(NamedSource):
 
     format_name = "bookkeeper_owners"
     columns = OWNERS
-    decoded = True
+    decodes_values = True
 
     def reader(self, schema: StructType) -> OwnerReader:
         """Return a reader for the options.
@@ -48,15 +48,15 @@ class OwnerSource(NamedSource):
         reading = reading_options(self.name(), settings, ("owners",))
         if not settings.get("owners"):
             raise UsageError(f"{self.name()}: give the option owners, such as pulsar:zk://host:2181")
-        return OwnerReader(parse_owners_uris(settings["owners"]), reading, self.decoded)
+        return OwnerReader(parse_owners_uris(settings["owners"]), reading, self.decodes_values)
 
 
 @dataclass(frozen=True)
 class OwnerPartition(InputPartition):
     """The part of one tree that one task reads. ``owners`` is the store that has the tree.
 
-    ``uri`` is the metadata URI of the tree. ``bounds`` are the limits of the task. They are its share of
-    the reader's limits.
+    ``uri`` is the metadata URI of the tree. ``bounds`` are the limits of the task: its share of the reader's
+    limits.
     """
 
     owners: OwnersUri
@@ -69,12 +69,12 @@ class OwnerPartition(InputPartition):
 class OwnerReader(DataSourceReader):
     """A reader of owners. Spark pickles it, so it holds plain values. Tasks open the connections.
 
-    It yields rows of `OWNERS`, or of `OWNER_VALUES` if ``decoded`` is False.
+    It yields rows of `OWNERS`, or of `OWNER_VALUES` if ``decodes_values`` is False.
     """
 
     owners: tuple[OwnersUri, ...]
     reading: ReadingOptions
-    decoded: bool = True
+    decodes_values: bool = True
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition for each part of each tree that exists.
@@ -94,7 +94,7 @@ class OwnerReader(DataSourceReader):
         reader = APPLICATIONS[owners.application].load()
         with closing(open_store(partition.uri, partition.bounds)) as store:
             for batch in store.read(partition.part):
-                yield owner_rows(batch, owners, reader) if self.decoded else value_rows(batch, owners)
+                yield owner_rows(batch, owners, reader) if self.decodes_values else value_rows(batch, owners)
 
     def _store_partitions(self, owners: OwnersUri) -> list[OwnerPartition]:
         first_tree, *later_trees = APPLICATIONS[owners.application].trees
@@ -133,7 +133,7 @@ class OwnerValueSource(OwnerSource):
 
     format_name = "bookkeeper_owner_values"
     columns = OWNER_VALUES
-    decoded = False
+    decodes_values = False
 
 
 def value_rows(batch: ZnodeBatch, owners: OwnersUri) -> pa.RecordBatch:

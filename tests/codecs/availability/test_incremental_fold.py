@@ -51,8 +51,8 @@ def test_a_chain_that_falls_in_step_late_is_followed_as_far_as_it_goes() -> None
 def test_a_run_longer_than_a_group_can_say_is_cut_where_it_would_be_if_it_came_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(maximal, "LONGEST", 10)
-    monkeypatch.setattr("auditor.codecs.availability.fold.LONGEST", 10)
+    monkeypatch.setattr(maximal, "MAX_RUN_ENTRIES", 10)
+    monkeypatch.setattr("auditor.codecs.availability.fold.MAX_RUN_ENTRIES", 10)
     pieces = IncrementalFold()
     for start in range(0, 47, 7):
         pieces.add(fold_runs(np.array([start]), np.array([7]), np.array([0, 1])))

@@ -20,7 +20,7 @@ STRIPED = [entry for entry in range(3_000) if entry % 3 != 1]
 def folded(sets: list[list[int]], block: int) -> list[bytes]:
     entries = np.array([entry for one in sets for entry in one], np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", block)
+        patch.setattr(module, "BLOCK_ENTRIES", block)
         return fold_entries(entries, offsets_of(np.array([len(one) for one in sets], np.int64))).values()
 
 

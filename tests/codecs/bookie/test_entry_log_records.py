@@ -153,7 +153,7 @@ def test_payloads_that_are_larger_than_a_block_are_not_read() -> None:
 
     records = EntryLogRecords(read_at, len(data))
     assert [entries.ledger_ids.tolist() for entries in records.entries()] == [[1], [2], [1]]
-    assert sum(asked) < 2 * length_prefixed.BLOCK
+    assert sum(asked) < 2 * length_prefixed.BLOCK_BYTES
 
 
 def test_a_log_that_becomes_shorter_while_it_is_read_ends_where_it_ends() -> None:
@@ -183,7 +183,7 @@ def test_any_log_is_read_as_the_server_reads_it_in_blocks_of_any_size(
     data = header() + b"".join(parts)
     data = data[: max(1024, len(data) - cut)] if cut else data + bytes(zeros)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(length_prefixed, "BLOCK", block)
+        patch.setattr(length_prefixed, "BLOCK_BYTES", block)
         found, records = read(data)
     assert found == one_by_one(data)
     assert whole(data, found, records)

@@ -233,7 +233,7 @@ def test_long_payloads_are_not_read() -> None:
 
     found = Journal.open(read_at, len(data))
     assert sum(len(records.offsets) for records in found.records()) == 9
-    assert sum(asked) < 2 * length_prefixed.BLOCK
+    assert sum(asked) < 2 * length_prefixed.BLOCK_BYTES
 
 
 def test_a_file_that_became_shorter_ends_where_it_ends_now() -> None:
@@ -258,7 +258,7 @@ def test_every_journal_that_is_written_is_read_back_whatever_the_block(
         for pair, length in zip(pairs, payloads, strict=False)
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(length_prefixed, "BLOCK", block)
+        patch.setattr(length_prefixed, "BLOCK_BYTES", block)
         assert read(data + bytes(64)) == (pairs, len(data), False)
 
 

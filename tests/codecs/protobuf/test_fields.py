@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.protobuf.fields import FEW, Fields, read_fields, varints
+from auditor.codecs.protobuf.fields import FEW_FIELDS, Fields, read_fields, varints
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from tests.codecs.ledger_strategies import messages, mutations
 
@@ -27,7 +27,7 @@ def read(bodies: list[bytes], few: int) -> Fields:
     return read_fields(data, starts, ends, list(NAMES), [PASSWORD, SEGMENT], few)
 
 
-fews = st.sampled_from([1, 2, FEW])
+fews = st.sampled_from([1, 2, FEW_FIELDS])
 """Steps to the end, a walk over the last or longest, and walks alone."""
 
 tails = st.lists(
@@ -77,7 +77,7 @@ def test_what_the_library_refuses_or_reads_otherwise_is_odd(given_: list[bytes],
 
 @given(st.lists(st.one_of(bodies, bodies.flatmap(mutations)), max_size=5))
 def test_walks_and_steps_name_the_same_messages_odd_and_read_the_others_alike(given_: list[bytes]) -> None:
-    walked, stepped = read(given_, FEW), read(given_, 1)
+    walked, stepped = read(given_, FEW_FIELDS), read(given_, 1)
     fine = ~stepped.odd
     assert walked.odd.tolist() == stepped.odd.tolist()
     for number in NAMES:
@@ -91,7 +91,7 @@ def test_walks_and_steps_name_the_same_messages_odd_and_read_the_others_alike(gi
         assert ours.ends[mine].tolist() == theirs.ends[others].tolist()
 
 
-@pytest.mark.parametrize("few", [1, FEW])
+@pytest.mark.parametrize("few", [1, FEW_FIELDS])
 @pytest.mark.parametrize(
     ("broken", "odd"),
     [
@@ -107,8 +107,8 @@ def test_walks_and_steps_name_the_same_messages_odd_and_read_the_others_alike(gi
     ],
 )
 def test_a_message_of_very_many_fields_is_as_odd_as_its_last(few: int, broken: str, odd: bool) -> None:
-    segments = 3 * FEW
-    many = bytes.fromhex("3200" * segments + "1803" + "7801" * FEW + broken)
+    segments = 3 * FEW_FIELDS
+    many = bytes.fromhex("3200" * segments + "1803" + "7801" * FEW_FIELDS + broken)
     found = read([golden, many, golden], few)
     assert found.odd.tolist() == [False, odd, False]
     assert np.count_nonzero(found.blobs[SEGMENT].owners == 1) == segments

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from auditor.codecs.availability.groups import GROUP
-from auditor.model.finding import Confidence, Finding, Missing, Severity, Standing, Standings
+from auditor.model.finding import ChangeStatus, Confidence, Finding, Missing, Severity, StatusLookup
 from auditor.model.history import RunSummary
 from auditor.model.ledger_metadata import Segment
 from auditor.model.report import BookiesRead, Report
@@ -118,9 +118,9 @@ def finding(number: int) -> Finding:
     )
 
 
-def pairs(of: Report, standings: Standings) -> list[tuple[Finding, Standing | None]]:
+def pairs(of: Report, statuses: StatusLookup) -> list[tuple[Finding, ChangeStatus | None]]:
     """The findings of a report, as if they were all."""
-    return [(each, standings(each.fingerprint)) for each in of.findings]
+    return [(each, statuses(each.fingerprint)) for each in of.findings]
 
 
 @cache
@@ -138,10 +138,10 @@ def small() -> str:
         replicas=(*LEDGER.replicas, ReplicaView(MARKUP, True, b"", b"", False, LOUD, LOUD)),
     )
     drawn = replace(LEDGER, ledger_id=7)
-    standing = Standing("worse", of.run.finished - DAY, LOUD)
+    change_status = ChangeStatus("worse", of.run.finished - DAY, LOUD)
 
-    def standings(fingerprint: str) -> Standing | None:
-        return standing if fingerprint == LOST.fingerprint else None
+    def statuses(fingerprint: str) -> ChangeStatus | None:
+        return change_status if fingerprint == LOST.fingerprint else None
 
     return "".join(
         render(
@@ -149,10 +149,10 @@ def small() -> str:
             FIGURES,
             [hostile, drawn],
             history(of, 5),
-            standings,
+            statuses,
             "/runs/last",
             [LOUD],
-            pairs(of, standings),
+            pairs(of, statuses),
         )
     )
 
@@ -178,7 +178,7 @@ def giant() -> str:
         gaps=[long * 10] * 1_000,
         notes=[long * 10] * 1_000,
     )
-    standing = Standing("worse", 0, long * 10)
+    change_status = ChangeStatus("worse", 0, long * 10)
     ledgers = [_long_ledger(number, long) for number in range(20)]
     histograms = tuple(Histogram(long, "ledgers", bars, long) for _ in range(5))
     figures = Figures(bookies, 9_000, histograms, owners=_many_owners(long))
@@ -187,10 +187,10 @@ def giant() -> str:
         figures,
         ledgers,
         history(of, 2_000),
-        lambda _: standing,
+        lambda _: change_status,
         long * 10,
         [long * 10] * 1_000,
-        pairs(of, lambda _: standing),
+        pairs(of, lambda _: change_status),
     )
     return "".join(parts)
 

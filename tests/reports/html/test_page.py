@@ -14,11 +14,11 @@ import pytest
 from auditor.checks import ALL
 from auditor.codecs.availability import coverage as coverage_arithmetic
 from auditor.errors import CoverageLimitError
-from auditor.model.finding import Severity, no_standing
+from auditor.model.finding import Severity, no_change_status
 from auditor.model.report_source import BookieFigure, Figures
 from auditor.model.space import SpaceTotal
 from auditor.reports import html
-from auditor.reports.html import LIMIT, findings
+from auditor.reports.html import MAX_PAGE_BYTES, findings
 from auditor.reports.html.findings import FindingShown, rows_that_fit
 from tests.reports.html.pages import FIGURES, LOUD, MARKUP, giant, history, small
 from tests.reports.samples import coverage, report, tally
@@ -54,8 +54,8 @@ class Elements(HTMLParser):
 def test_no_cluster_makes_a_page_of_two_megabytes() -> None:
     page = giant()
     packed = sum(map(len, re.findall(r'<script type="text/plain".*</script>\n', page)))
-    assert len(page.encode()) - packed < LIMIT
-    assert packed < LIMIT
+    assert len(page.encode()) - packed < MAX_PAGE_BYTES
+    assert packed < MAX_PAGE_BYTES
     shown = Elements(page)
     at = FindingShown._fields.index("check")
     checks = {line.split("\t")[at] for line in unpacked(page, "findings").splitlines()}
@@ -137,7 +137,7 @@ def test_more_findings_than_a_page_holds_are_said(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(findings, "FINDINGS_PACKED", 2)
     monkeypatch.setattr(html, "FINDINGS_PACKED", 2)
     of = report()
-    page = render(of, Figures(), (), (), no_standing, "RUN", (), [(each, None) for each in of.findings])
+    page = render(of, Figures(), (), (), no_change_status, "RUN", (), [(each, None) for each in of.findings])
     assert unpacked(page, "findings").count("\n") == 1
     found = sum(of.counts.values())
     assert f"This page has the first 2 of {found:,}: " in Elements(page).text

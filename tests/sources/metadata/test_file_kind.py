@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import StoreError
-from auditor.sources.metadata.saved_files import HEAD, kind_of_bytes
+from auditor.sources.metadata.saved_files import HEAD_BYTES, kind_of_bytes
 from auditor.sources.metadata.stores import open_store, recognise
 
 DATA = Path(__file__).parents[2] / "data"
@@ -54,7 +54,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], str]] = {
         "packed with gzip, and cut or damaged before its first byte",
     ),
     "empty": (lambda p: written(p, b""), "empty"),
-    "text": (lambda p: written(p, "Grüße\n".encode() * HEAD), "text, but no dump"),
+    "text": (lambda p: written(p, "Grüße\n".encode() * HEAD_BYTES), "text, but no dump"),
     "JSON": (lambda p: written(p, b'[{"path": "/a"}]\n'), "text, but no dump"),
     "PNG": (lambda p: written(p, b"\x89PNG\r\n\x1a\n\0\0"), "a PNG picture"),
     "SQLite": (database, "an SQLite database"),
@@ -111,7 +111,9 @@ def test_a_directory_of_snapshots_is_no_dump_and_one_of_noise_no_snapshots(tmp_p
 
 def test_what_is_read_is_recognised(tmp_path: Path) -> None:
     recognise(f"dump://{written(tmp_path / 'a', DUMP)}")
-    recognise(f"dump://{written(tmp_path / 'b', b'?' * HEAD + NOISE + b'{}' + chr(10).encode() + DUMP)}")
+    recognise(
+        f"dump://{written(tmp_path / 'b', b'?' * HEAD_BYTES + NOISE + b'{}' + chr(10).encode() + DUMP)}"
+    )
     recognise(f"dump://{written(tmp_path / 'c', gzip.compress(DUMP))}")
     recognise(f"etcd-snapshot://{written(tmp_path / 'd', ETCD)}?scope=/bk")
     recognise("zk://127.0.0.1:1/ledgers")  # a running store is asked when it is read
@@ -120,5 +122,5 @@ def test_what_is_read_is_recognised(tmp_path: Path) -> None:
 def test_a_kind_with_a_known_beginning_and_one_without() -> None:
     assert kind_of_bytes(NOISE).way_out is None
     assert kind_of_bytes(b"PK\3\4").way_out == "unpack it first"
-    cut_in_a_character = ("a" * (HEAD - 1) + "ü").encode()[:HEAD]
+    cut_in_a_character = ("a" * (HEAD_BYTES - 1) + "ü").encode()[:HEAD_BYTES]
     assert kind_of_bytes(cut_in_a_character).words == "text, but no dump"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from auditor.sources.metadata.saved_files import GZIP, PIECE, ZSTD, held_bytes, open_packed, packing
+from auditor.sources.metadata.saved_files import GZIP, READ_BYTES, ZSTD, held_bytes, open_packed, packing
 from tests.examples import examples
 
 TEXT = b"".join(b"line %d of some\n" % number for number in range(3_000))
@@ -56,7 +56,7 @@ def test_several_members_are_one_file_and_a_plain_one_stays_as_it_is(tmp_path: P
 
 @pytest.mark.parametrize("kind", [GZIP, ZSTD])
 def test_wherever_a_packed_file_is_cut_what_comes_before_is_read(kind: str, tmp_path: Path) -> None:
-    noise = os.urandom(3 * PIECE) + TEXT
+    noise = os.urandom(3 * READ_BYTES) + TEXT
     whole = packed(kind, noise)
     for length in (len(whole) - 1, len(whole) - 5, len(whole) - 9, len(whole) // 2, 5):
         file = tmp_path / "cut"
@@ -68,7 +68,7 @@ def test_wherever_a_packed_file_is_cut_what_comes_before_is_read(kind: str, tmp_
         assert held_bytes(file) == len(held) + 1
         assert read(file, len(held)) == (b"", damage)
     file.write_bytes(whole[:-1])
-    assert len(read(file)[0]) > len(noise) - 2 * PIECE
+    assert len(read(file)[0]) > len(noise) - 2 * READ_BYTES
 
 
 @pytest.mark.parametrize("flipped", [-6, -1])  # its CRC, its length

@@ -13,7 +13,7 @@ import pytest
 
 from auditor.errors import StoreError
 from auditor.sources.metadata.store import Server, StoreOptions
-from auditor.sources.metadata.stores import PROXIES, check_reachable, probe_servers
+from auditor.sources.metadata.stores import PROXY_VARIABLES, check_reachable, probe_servers
 from tests.servers.zookeeper import free_ports
 
 
@@ -84,7 +84,7 @@ def test_a_host_that_is_unknown_is_not_reached() -> None:
 def test_hosts_that_do_not_resolve_and_ports_that_refuse_are_told_at_once(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in PROXIES:
+    for name in PROXY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     (port,) = free_ports(1)
     begun = time.monotonic()

@@ -44,12 +44,12 @@ from auditor.sources.file_systems import require_file, run_files
 MANIFEST = "collection.json"
 SCHEMA = "bookkeeper-auditor/collection/1"
 TABLES = ("places", "directories", "cookies", "availability", "entry_logs")
-LATER_TABLES = ("journal_tails", "locations", "disks")
+OPTIONAL_TABLES = ("journal_tails", "locations", "disks")
 """Tables that older collections lack, or that the user did not ask for."""
 
 
 MAX_MANIFEST_BYTES = 64 << 20
-MOST_GROUP_ROWS, MOST_ROWS = 1 << 23, 500_000
+MAX_GROUP_ROWS, MAX_DIRECTORY_ROWS = 1 << 23, 500_000
 """Largest numbers of rows in a row group, and in a table that is kept in memory.
 
 A few bytes of Parquet can stand for billions of rows.
@@ -116,7 +116,7 @@ class Collection:
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise UnreadError(self.path, f"{MANIFEST}: {error}") from error
         try:
-            return _manifest(parse_json(text))
+            return _parse_manifest(parse_json(text))
         except (ValueError, KeyError, TypeError) as error:
             raise UnreadError(self.path, f"{MANIFEST} is damaged: {error or type(error).__name__}") from error
 
@@ -138,12 +138,12 @@ class Collection:
             UnreadError: a file is missing or truncated. The error names the first such file.
         """
         listed_files = [file for files in manifest.tables.values() for file in files]
-        infos = self.files.get_file_info([f"{self.base}/{file.path}" for file in listed_files])
-        for file, info in zip(listed_files, infos, strict=True):
-            if info.type != fs.FileType.File:
+        file_infos = self.files.get_file_info([f"{self.base}/{file.path}" for file in listed_files])
+        for file, file_info in zip(listed_files, file_infos, strict=True):
+            if file_info.type != fs.FileType.File:
                 raise UnreadError(self.path, f"{file.path} is missing")
-            if info.size != file.bytes:
-                raise UnreadError(self.path, f"{file.path} has {info.size} of {file.bytes} bytes")
+            if file_info.size != file.bytes:
+                raise UnreadError(self.path, f"{file.path} has {file_info.size} of {file.bytes} bytes")
         with ThreadPoolExecutor(_READERS) as pool:
             for file, rows in zip(listed_files, pool.map(self.rows_of, listed_files), strict=True):
                 if rows != file.rows:
@@ -155,11 +155,11 @@ class Collection:
             require_file(self.files, f"{self.base}/{file.path}")
             with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
                 footer = pq.read_metadata(stream)
-                groups = range(footer.num_row_groups)
-                max_rows = max((footer.row_group(number).num_rows for number in groups), default=0)
-                if max_rows > MOST_GROUP_ROWS:
+                row_groups = range(footer.num_row_groups)
+                max_rows = max((footer.row_group(number).num_rows for number in row_groups), default=0)
+                if max_rows > MAX_GROUP_ROWS:
                     raise OSError(
-                        f"a row group has {max_rows:,} rows; at most {MOST_GROUP_ROWS:,} can be read"
+                        f"a row group has {max_rows:,} rows; at most {MAX_GROUP_ROWS:,} can be read"
                     )
                 return int(footer.num_rows)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
@@ -168,9 +168,9 @@ class Collection:
     def manifest_files(self, table: str) -> tuple[CollectedFile, ...]:
         """Return the Parquet files of a table that exist, with their rows and bytes, for a new manifest."""
         parquet_files = [
-            CollectedFile(f"{table}/{info.base_name}", 0, info.size)
-            for info in self.files.get_file_info(fs.FileSelector(f"{self.base}/{table}"))
-            if info.base_name.endswith(".parquet")
+            CollectedFile(f"{table}/{file_info.base_name}", 0, file_info.size)
+            for file_info in self.files.get_file_info(fs.FileSelector(f"{self.base}/{table}"))
+            if file_info.base_name.endswith(".parquet")
         ]
         return tuple(
             CollectedFile(file.path, self.rows_of(file), file.bytes)
@@ -178,17 +178,18 @@ class Collection:
         )
 
     def read_rows(self, table: str, manifest: CollectionManifest | None) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a small table. Without a manifest (an unfinished collection) read the files that
-        exist.
+        """Yield the rows of a small table.
+
+        If there is no manifest (an unfinished collection), read all files.
 
         Raises `UnreadError`.
         """
-        remaining_rows = MOST_ROWS
+        remaining_rows = MAX_DIRECTORY_ROWS
         try:
             for file in self.manifest_files(table) if manifest is None else manifest.tables[table]:
                 remaining_rows -= self.rows_of(file)
                 if remaining_rows < 0:
-                    raise UnreadError(self.path, f"{table} has more than {MOST_ROWS:,} rows")
+                    raise UnreadError(self.path, f"{table} has more than {MAX_DIRECTORY_ROWS:,} rows")
                 require_file(self.files, f"{self.base}/{file.path}")
                 with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
                     for batch in pq.ParquetFile(stream).iter_batches(_BATCH_ROWS):
@@ -197,7 +198,7 @@ class Collection:
             raise UnreadError(self.path, f"{table} cannot be read: {error}") from error
 
 
-def _manifest(value: Any) -> CollectionManifest:
+def _parse_manifest(value: Any) -> CollectionManifest:
     """Parse collection.json.
 
     Raises:
@@ -206,24 +207,24 @@ def _manifest(value: Any) -> CollectionManifest:
     schema = value["schema"]
     if schema != SCHEMA:
         raise ValueError(f"schema {schema!r}; this version reads {SCHEMA!r}")
-    table_names = [*TABLES, *(name for name in LATER_TABLES if name in value["tables"])]
-    tables = {name: _files(name, value["tables"][name]) for name in table_names}
+    table_names = [*TABLES, *(name for name in OPTIONAL_TABLES if name in value["tables"])]
+    tables = {name: _parse_files(name, value["tables"][name]) for name in table_names}
     texts = (value["id"], value["version"], *value["sources"])
     if not all(isinstance(text, str) for text in texts) or not value["id"]:
         raise ValueError("id, version and sources must be text")
     return CollectionManifest(
         value["id"],
         value["version"],
-        _count(value["made"]),
-        _count(value["finished"]),
+        _parse_count(value["made"]),
+        _parse_count(value["finished"]),
         tuple(value["sources"]),
         tables,
     )
 
 
-def _files(name: str, table: Any) -> tuple[CollectedFile, ...]:
+def _parse_files(name: str, table: Any) -> tuple[CollectedFile, ...]:
     files = tuple(
-        CollectedFile(entry["path"], _count(entry["rows"]), _count(entry["bytes"]))
+        CollectedFile(entry["path"], _parse_count(entry["rows"]), _parse_count(entry["bytes"]))
         for entry in table["files"]
     )
     for file in files:
@@ -235,7 +236,7 @@ def _files(name: str, table: Any) -> tuple[CollectedFile, ...]:
     return files
 
 
-def _count(value: Any) -> int:
+def _parse_count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is not a count or time")
     return value
@@ -290,7 +291,7 @@ DIRECTORIES = schema_of(
 )
 _REQUIRED_FIELDS = ("path", "has_current", "version", "version_error", "marked_ms", "has_rocksdb")
 # Older collections lack these fields; the values here mean unknown.
-_LATER_DEFAULTS: dict[str, Any] = {
+_OPTIONAL_DEFAULTS: dict[str, Any] = {
     "version_absent": False,
     "empty": None,
     "old_data": False,
@@ -298,7 +299,7 @@ _LATER_DEFAULTS: dict[str, Any] = {
     "index_alone": False,
     "index_written_ms": None,
 }
-_DIRECTORY_FIELDS = (*_REQUIRED_FIELDS, *_LATER_DEFAULTS)
+_DIRECTORY_FIELDS = (*_REQUIRED_FIELDS, *_OPTIONAL_DEFAULTS)
 
 
 def place_rows(places: Sequence[PlaceFound]) -> list[dict[str, Any]]:
@@ -348,17 +349,17 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
     """Return the places from rows of `place_rows` and `directory_rows`.
 
     Raises:
-        KeyError, TypeError: these functions did not make the rows.
+        KeyError, TypeError: the rows are not from `place_rows` and `directory_rows`.
     """
     directories_by_place: dict[int, list[DirectoryFound]] = {}
     for row in directories:
         directories_by_place.setdefault(row["place"], []).append(
             DirectoryFound(
                 **{name: row[name] for name in _REQUIRED_FIELDS},
-                **{name: row.get(name, unknown) for name, unknown in _LATER_DEFAULTS.items()},
+                **{name: row.get(name, default_value) for name, default_value in _OPTIONAL_DEFAULTS.items()},
                 inside=tuple(row["inside"]),
                 declared=DeclaredRole(**row["declared"]) if row["declared"] else None,
-                marks=_marks(row),
+                marks=_parse_marks(row),
                 journal_times=tuple(JournalTime(**file) for file in row.get("journal_times") or ()),
             )
         )
@@ -374,7 +375,7 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
     ]
 
 
-def _marks(row: dict[str, Any]) -> tuple[tuple[str, LastMark], ...]:
+def _parse_marks(row: dict[str, Any]) -> tuple[tuple[str, LastMark], ...]:
     """Return the marks of a directory.
 
     Older collections have only the greatest mark of a directory. It gets the name ``lastMark``, as with one

@@ -31,7 +31,7 @@ _SHARE_BYTES = 64 << 20
 
 
 class Share(NamedTuple):
-    """Every ``share_count``-th row group of a file on a file system, from row group ``number`` on."""
+    """A share of a file: every ``share_count``-th row group, from row group ``number`` on."""
 
     system: fs.FileSystem
     path: str
@@ -49,31 +49,31 @@ def shares(
     owner_of_piece: Mapping[str, PieceOwner],
     group_count: int,
 ) -> list[tuple[Share, ...]]:
-    """Divide the files of collections into about ``group_count`` groups of equal bytes.
+    """Divide the files of collections into about ``group_count`` groups of equal size in bytes.
 
     Files of a collection without any owned piece are left out. A large file is divided into several shares.
     """
     owned_collections = {piece.rpartition(":")[0] for piece in owner_of_piece}
-    sized_shares = []
+    shares_with_size = []
     for collection, manifest in collections:
         for file in manifest.tables["availability"] if manifest.id in owned_collections else ():
             share_count = max(1, -(-file.bytes // _SHARE_BYTES))
-            sized_shares += [
+            shares_with_size += [
                 (
                     Share(collection.files, f"{collection.base}/{file.path}", number, share_count),
                     file.bytes / share_count,
                 )
                 for number in range(share_count)
             ]
-    bytes_per_group = sum(size for _, size in sized_shares) / max(1, group_count)
+    bytes_per_group = sum(size for _, size in shares_with_size) / max(1, group_count)
     groups: list[tuple[Share, ...]] = []
-    group, full = [], 0.0
-    for share, size in sized_shares:
+    group, filled_part = [], 0.0
+    for share, size in shares_with_size:
         group.append(share)
-        full += size
-        if full >= bytes_per_group:
+        filled_part += size
+        if filled_part >= bytes_per_group:
             groups.append(tuple(group))
-            group, full = [], 0.0
+            group, filled_part = [], 0.0
     return [*groups, tuple(group)] if group else groups
 
 
@@ -93,25 +93,27 @@ class CopiedRows:
             require_file(share.system, share.path)
             names = pq.read_schema(share.path, filesystem=share.system).names
             column_names = [name for name in (*SCHEMA.names, "piece") if name in names]
-            own_groups = slice(share.number, None, share.share_count)
+            row_groups = slice(share.number, None, share.share_count)
             for rows in read_bounded(
-                partial(_open, share), own_groups, column_names, _DICTIONARY_COLUMNS, ROWS
+                partial(_open, share), row_groups, column_names, _DICTIONARY_COLUMNS, ROWS
             ):
                 for batch in rows.unify_dictionaries().combine_chunks().to_batches():
-                    yield self._of_owners(batch)
+                    yield self._with_owner(batch)
 
-    def _of_owners(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _with_owner(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         piece = batch.column("piece")
         owners = [self.owner_of_piece.get(piece_id) for piece_id in piece.dictionary.to_pylist()]
-        codes = piece.indices.fill_null(len(owners)).to_numpy()
+        owner_codes = piece.indices.fill_null(len(owners)).to_numpy()
         is_owned = np.zeros(batch.num_rows, bool)
-        for code in np.unique(codes).tolist():
-            owner = owners[code] if code < len(owners) else None
+        for owner_code in np.unique(owner_codes).tolist():
+            owner = owners[owner_code] if owner_code < len(owners) else None
             if owner is not None:
-                is_owned |= (codes == code) & _is_below_roots(batch.column("path"), owner.roots)
+                is_owned |= (owner_codes == owner_code) & _is_below_roots(batch.column("path"), owner.roots)
         names = pa.array([owner.bookie_id if owner else None for owner in owners], pa.string())
         columns = {name: batch.column(name) for name in batch.schema.names} | {
-            "bookie_id": pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32(), mask=~is_owned), names),
+            "bookie_id": pa.DictionaryArray.from_arrays(
+                pa.array(owner_codes, pa.int32(), mask=~is_owned), names
+            ),
             # A stamp is valid only on the host of its file.
             "stamp": pa.nulls(batch.num_rows, pa.int64()),
             "reused": pa.repeat(False, batch.num_rows),
@@ -135,7 +137,7 @@ def _open(share: Share, dictionary_columns: Sequence[str]) -> pq.ParquetFile:
 
 
 def _is_below_roots(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which paths are one of the directories ``roots``, or below one of them."""
+    """Return a mask of the paths that are one of the directories ``roots``, or below one of them."""
     is_below = np.zeros(len(paths), bool)
     for root in roots:
         matches = pc.or_(pc.starts_with(paths, f"{root}/"), pc.equal(paths, root))

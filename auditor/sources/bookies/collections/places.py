@@ -6,7 +6,7 @@ complete collection replaces an incomplete one. This holds even if the newer col
 the older one has: a disk that was lost in the meantime must not count as read.
 
 A bookie was collected again if both collections have a directory with the same id, instance and path in its
-VERSION. If a bookie's disks were collected one by one, no path is in both, and their contents are united.
+VERSION. If a bookie's disks were collected one by one, no path is in two collections, and all of them count.
 A directory whose VERSION cannot be read was collected again if its place was collected again.
 """
 
@@ -41,8 +41,7 @@ class NewestCollection:
                 self._directories.setdefault(key, collection)
 
     def take_from(self, place: PlaceFound, newer_collections: dict[str, str]) -> PlaceFound | None:
-        """Remove from an older place the bookies that a newer collection has. Returns None if nothing is
-        left.
+        """Return an older place without the bookies that a newer collection has; None if no bookie is left.
 
         ``newer_collections`` receives each removed bookie id, with the newer collection that has it.
         """
@@ -92,7 +91,7 @@ class CollectedDirectory:
     """A directory in a collection.
 
     Attributes:
-        path: Its path on the host that collected it.
+        path: The directory's path on the host that collected it.
         piece: The id of the piece with its index. None if no index of it was read.
         trouble: Why the collection cannot be used. None if the collection can be used.
     """
@@ -183,8 +182,8 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
         remaining_places = [newest.take_from(place, newer_collections) for place in collection.places]
         newest.add(collection.path, collection.places)
         notes += [
-            f"{collection.path}: bookie {bookie} is read from the newer collection {newer}"
-            for bookie, newer in sorted(newer_collections.items())
+            f"{collection.path}: bookie {bookie} is read from the newer collection {newer_collection}"
+            for bookie, newer_collection in sorted(newer_collections.items())
         ]
         for number, place in enumerate(remaining_places):
             if place is None:
@@ -192,7 +191,7 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
             places.append(_with_own_paths(collection.path, place))
             for directory in place.directories:
                 directories.setdefault(
-                    _name(collection.path, directory.path),
+                    _name_in_collection(collection.path, directory.path),
                     CollectedDirectory(
                         collection.path,
                         directory.path,
@@ -230,7 +229,9 @@ def without_collections(collected: CollectedPlaces, reasons: Mapping[str, str]) 
             name: replace(directory, trouble=reasons.get(directory.collection, directory.trouble))
             for name, directory in collected.directories.items()
         },
-        whole=tuple(pair for pair in collected.whole if pair[0].path not in reasons),
+        whole=tuple(
+            collection_pair for collection_pair in collected.whole if collection_pair[0].path not in reasons
+        ),
         broken=tuple(sorted({**dict(collected.broken), **reasons}.items())),
     )
 
@@ -306,18 +307,25 @@ def _open_collection(path: str) -> _OpenCollection:
     )
 
 
-def _name(collection: str, path: str) -> str:
+def _name_in_collection(collection: str, path: str) -> str:
     return f"{collection}{IN_COLLECTION}{path}"
 
 
 def _with_own_paths(collection: str, place: PlaceFound) -> PlaceFound:
-    """Prefix all paths of a place with its collection. Paths are matched by their ends, which stay."""
+    """Prefix all paths of a place with its collection.
+
+    The ends of the paths, which are matched, do not change.
+    """
     return replace(
         place,
-        path=_name(collection, place.path),
+        path=_name_in_collection(collection, place.path),
         directories=tuple(
-            replace(directory, path=_name(collection, directory.path), inside=(collection, *directory.inside))
+            replace(
+                directory,
+                path=_name_in_collection(collection, directory.path),
+                inside=(collection, *directory.inside),
+            )
             for directory in place.directories
         ),
-        gaps=tuple((_name(collection, path), reason) for path, reason in place.gaps),
+        gaps=tuple((_name_in_collection(collection, path), reason) for path, reason in place.gaps),
     )

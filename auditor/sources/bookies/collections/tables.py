@@ -6,8 +6,8 @@ directories of one place that name one id have the same owner: they form a piece
 whose VERSION cannot be read form a piece of their own. A task reads the index directories of a piece
 together, in configured order, as an audit of a bookie's disks does.
 
-In a collection a row has its directory's path on the host, and the collection's id. In an audit the path is
-``<collection>#<path>``, as for the directory itself.
+In a collection, a row has the path of its directory on the host, and the collection's id. In an audit the
+path is ``<collection>#<path>``, as for the directory itself.
 """
 
 from __future__ import annotations
@@ -77,15 +77,22 @@ def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
     pieces: list[Piece] = []
     assigned_paths: set[str] = set()
     for number, place in enumerate(places):
-        for group in _by_id(place):
+        for place_of_bookie in _group_by_id(place):
             own_directories = tuple(
-                directory for directory in group.directories if directory.path not in assigned_paths
+                directory for directory in place_of_bookie.directories if directory.path not in assigned_paths
             )
             assigned_paths.update(directory.path for directory in own_directories)
             if own_directories:
                 name = f"{collection_id}:{len(pieces)}"
                 pieces.append(
-                    Piece(name, number, group.bookie_id, own_directories, group.journals, group.homes)
+                    Piece(
+                        name,
+                        number,
+                        place_of_bookie.bookie_id,
+                        own_directories,
+                        place_of_bookie.journals,
+                        place_of_bookie.homes,
+                    )
                 )
     return pieces
 
@@ -99,13 +106,13 @@ class _PlaceOfBookie(NamedTuple):
     homes: tuple[str, ...] = ()
 
 
-def _by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
+def _group_by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
     attribution = attribute([place], frozenset(), {}, None)
     cookie_ids = {row.path: row.cookie_bookie_id for row in attribution.directories}
     id_counts = Counter(sorted(bookie_id for bookie_id in cookie_ids.values() if bookie_id is not None))
     ids = [bookie_id for bookie_id, _ in id_counts.most_common()]
-    matching_ids = [candidate for candidate in ids if place.name in (candidate, candidate.replace(":", "_"))]
-    groups: list[_PlaceOfBookie] = []
+    matching_ids = [known_id for known_id in ids if place.name in (known_id, known_id.replace(":", "_"))]
+    places_of_bookies: list[_PlaceOfBookie] = []
     for bookie_id in ids:
         place_attribution = attribute(
             [replace(place, name=bookie_id, names_bookie=True)], frozenset(ids), {}, None
@@ -118,14 +125,14 @@ def _by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
             directory for directory in directories if cookie_ids.get(directory.path) == bookie_id
         ]
         homes = tuple(place_attribution.ledger_directories(bookie_id))
-        groups.append(_PlaceOfBookie(bookie_id, own_directories, journals, homes))
+        places_of_bookies.append(_PlaceOfBookie(bookie_id, own_directories, journals, homes))
         if bookie_id == (matching_ids or ids)[0]:
-            groups.append(
+            places_of_bookies.append(
                 _PlaceOfBookie(
                     None, [directory for directory in directories if cookie_ids.get(directory.path) is None]
                 )
             )
-    return groups
+    return places_of_bookies
 
 
 COMPRESSION = "zstd"
@@ -135,15 +142,15 @@ PIECE = column(
     "number of a piece of the collection: the directories of one place with one id in VERSION",
 )
 AVAILABILITY = pa.schema([*INDEX_ROWS, PIECE])
-"""The table ``availability`` of a collection; ``bookie_id`` is the id in VERSION, null without one."""
+"""The table ``availability`` of a collection; ``bookie_id`` is the id in VERSION, null if there is none."""
 
 TAILS = pa.schema([*JOURNAL_TAILS, PIECE])
-"""The table ``journal_tails`` of a collection; ``bookie_id`` is the id in VERSION, null without one."""
+"""The table ``journal_tails`` of a collection; ``bookie_id`` is the id in VERSION, null if there is none."""
 
 LOCATIONS = pa.schema([*LOCATION_ROWS, PIECE])
-"""The table ``locations`` of a collection; ``bookie_id`` is the id in VERSION, null without one."""
+"""The table ``locations`` of a collection; ``bookie_id`` is the id in VERSION, null if there is none."""
 
-_ROWS = 65_536
+_BATCH_ROWS = 65_536
 
 
 def write_table(
@@ -162,10 +169,10 @@ def write_table(
             for batch in batches:
                 writer.write_batch(batch)
                 rows += batch.num_rows
-        info = collection.files.get_file_info(f"{collection.base}/{path}")
+        file_info = collection.files.get_file_info(f"{collection.base}/{path}")
     except OSError as error:
         raise path_error(error, f"--out {collection.path}: cannot be written: {error}") from error
-    return (CollectedFile(path, rows, info.size),)
+    return (CollectedFile(path, rows, file_info.size),)
 
 
 def batches_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -175,7 +182,7 @@ def batches_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa
     [2]
     """
     row_iterator = iter(rows)
-    while chunk := list(islice(row_iterator, _ROWS)):
+    while chunk := list(islice(row_iterator, _BATCH_ROWS)):
         yield pa.RecordBatch.from_pylist(chunk, schema=schema)
 
 
@@ -197,7 +204,7 @@ def collected_rows(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame | None:
-    """Return a table's rows from collections, with ``bookie_id`` and `ROOTS` added.
+    """Return a table's rows from collections, and add the columns ``bookie_id`` and `ROOTS`.
 
     Only files that a manifest lists are read. A page that changed since it was written fails the job by its
     checksum.

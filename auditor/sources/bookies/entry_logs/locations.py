@@ -1,17 +1,16 @@
-"""The locations of entries in a bookie's index, added up by ledger and entry log, and reads of single
-entries.
+"""Sums of a bookie's index by ledger and entry log, and reads of single entries at their locations.
 
     RocksDB locations   ledger id, entry id: i64, i64, big-endian -> location: i64
     .idx file           slot e, at byte 1024 + 8 e: location: i64
     location            entry log's id << 32 | offset of the entry; its size, i32, is before it
     entry               header of 32 bytes (`auditor.codecs.bookie.entry`), digest, body
 
-A log may still hold an entry for which the index has a newer location. No reader uses that old copy. So a
-ledger needs a log only if the index has a location of the ledger in it.
+A log may still have an old copy of an entry for which the index has a newer location. No reader uses the old
+copy. So a ledger needs a log only if the index has a location of the ledger in that log.
 
 The program can look up one entry per ledger and log, and check that the entry lies where the index says
-(`probe`). Each lookup costs one small read. So the program looks up about `PROBES` entries per batch of rows,
-evenly spread. It checks every row for a missing or truncated log, which needs no lookup.
+(`probe`). Each lookup costs one small read. So the program looks up about `MAX_PROBES` entries per batch of
+rows, evenly spread. It checks every row for a missing or truncated log, which needs no lookup.
 
 The program reads bodies only of entries that applications keep for their own bookkeeping (`read_body`), and
 never of user data. It does not check an HMAC, which needs a password.
@@ -39,13 +38,13 @@ from auditor.model.states import Probe
 from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.entry_logs.log_files import LogSizes
 from auditor.sources.bookies.index_files.listing import list_part
-from auditor.sources.bookies.index_files.reader import CHUNK_BYTES, SLOT, next_data
+from auditor.sources.bookies.index_files.reader import CHUNK_BYTES, SLOT_BYTES, next_data
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.ledgers import KEY_BYTES, VALUE_BYTES
 from auditor.sources.bookies.rocksdb.scan import Rows, open_rocksdb, scan
 from auditor.sources.regular_file import open_regular
 
-PROBES = 256
+MAX_PROBES = 256
 """Largest number of entries that are looked up in their logs, per batch: one per ledger and log."""
 
 LOCATIONS = schema_of(
@@ -80,7 +79,7 @@ LOCATIONS = schema_of(
 )
 """The columns of the table ``locations``. Several rows of one ledger and log add up."""
 
-_BATCH = 65_536
+_BATCH_ROWS = 65_536
 _OFFSET_BITS = 32
 
 
@@ -110,7 +109,7 @@ def read_locations(
         logs = LogSizes(home_directories)
         for located in located_batches(part):
             # A running bookie may have created logs since the last listing.
-            logs.list_unknown(located.locations >> _OFFSET_BITS)
+            logs.list_again_if_unknown(located.locations >> _OFFSET_BITS)
             yield _sum_per_log(part.bookie_id, logger, located, logs)
     except (OSError, UnreadError) as error:
         reason = error.reason if isinstance(error, UnreadError) else error.strerror or str(error)
@@ -150,11 +149,14 @@ def _rocksdb(part: IndexPart) -> Iterator[EntryLocations]:
 def _sound_rows(rows: Rows) -> EntryLocations:
     """Return the valid rows. The table ``availability`` reports the invalid ones."""
     row_numbers = np.flatnonzero(rows.of_lengths(KEY_BYTES, VALUE_BYTES))
-    pairs = rows.keys.octets(row_numbers, KEY_BYTES).view(">i8").astype(np.int64)
+    key_pairs = rows.keys.octets(row_numbers, KEY_BYTES).view(">i8").astype(np.int64)
     locations = rows.values.octets(row_numbers, VALUE_BYTES).view(">i8").ravel().astype(np.int64)
-    is_valid = (pairs[:, 0] >= 0) & (pairs[:, 1] >= 0) & (locations > 0)
+    is_valid = (key_pairs[:, 0] >= 0) & (key_pairs[:, 1] >= 0) & (locations > 0)
     return EntryLocations(
-        np.zeros(int(is_valid.sum()), np.int64), pairs[is_valid, 0], pairs[is_valid, 1], locations[is_valid]
+        np.zeros(int(is_valid.sum()), np.int64),
+        key_pairs[is_valid, 0],
+        key_pairs[is_valid, 1],
+        locations[is_valid],
     )
 
 
@@ -167,15 +169,15 @@ def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
             continue  # the table availability reports it
         for ledger_id, path in zip(files.ledger_ids.tolist(), files.paths, strict=True):
             try:
-                for first, slots in _slots(path):
-                    entries = np.flatnonzero(slots)
-                    locations = slots[entries].astype(np.int64)
+                for first, slot_array in _slots(path):
+                    entries = np.flatnonzero(slot_array)
+                    locations = slot_array[entries].astype(np.int64)
                     scopes, ledgers = (
                         np.full(len(entries), identifier) for identifier in (files.scope_id, ledger_id)
                     )
                     pending_batches.append(EntryLocations(scopes, ledgers, entries + first, locations))
                     count += len(entries)
-                    if count >= _BATCH:
+                    if count >= _BATCH_ROWS:
                         yield _concatenate(pending_batches)
                         pending_batches, count = [], 0
             except OSError:
@@ -185,7 +187,7 @@ def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
 
 
 def _slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield runs of slots outside the holes of an index file, each with the entry id of its first slot.
+    """Yield the slots outside the holes of an index file, run by run, with the entry id of the first slot.
 
     Yields nothing if the file ends before its first slot. Raises OSError.
     """
@@ -195,11 +197,11 @@ def _slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
             data = os.pread(
                 file.fileno(), min(CHUNK_BYTES, max(0, os.fstat(file.fileno()).st_size - offset)), offset
             )
-            slots = np.frombuffer(data, ">i8", len(data) // SLOT)
-            if not len(slots):
+            slot_array = np.frombuffer(data, ">i8", len(data) // SLOT_BYTES)
+            if not len(slot_array):
                 return
-            yield (offset - HEADER_BYTES) // SLOT, slots
-            offset += slots.nbytes
+            yield (offset - HEADER_BYTES) // SLOT_BYTES, slot_array
+            offset += slot_array.nbytes
 
 
 def _concatenate(batches: Sequence[EntryLocations]) -> EntryLocations:
@@ -215,38 +217,38 @@ def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: Log
     if not len(order):
         return pa.RecordBatch.from_pylist([], schema=LOCATIONS)
     is_new_pair = (scopes[1:] != scopes[:-1]) | (ledgers[1:] != ledgers[:-1]) | (log_ids[1:] != log_ids[:-1])
-    firsts = np.flatnonzero(np.concatenate(([True], is_new_pair)))
-    ends = np.append(firsts[1:], len(order))
+    first_rows = np.flatnonzero(np.concatenate(([True], is_new_pair)))
+    ends = np.append(first_rows[1:], len(order))
     columns = {
-        "log_id": log_ids[firsts],
-        "scope_id": scopes[firsts],
-        "ledger_id": ledgers[firsts],
-        "entries": ends - firsts,
-        "first_offset": offsets[firsts],
+        "log_id": log_ids[first_rows],
+        "scope_id": scopes[first_rows],
+        "ledger_id": ledgers[first_rows],
+        "entries": ends - first_rows,
+        "first_offset": offsets[first_rows],
         "last_offset": offsets[ends - 1],
     }
     owner_columns = {"bookie_id": bookie_id, "logger": logger}
-    probed = _probe_logs(columns, entries[firsts], entries[ends - 1], logs)
+    probe_columns = _probe_logs(columns, entries[first_rows], entries[ends - 1], logs)
     if logs.has_directories and len(logs.ids):
         is_gone = np.logical_or(*logs.lacking(log_ids, offsets))
         if is_gone.any():
-            probed["gone"] = _gone_groups(entries, is_gone, firsts, ends)
-    return rows_of_columns(LOCATIONS, len(firsts), owner_columns | columns | probed)
+            probe_columns["gone"] = _gone_groups(entries, is_gone, first_rows, ends)
+    return rows_of_columns(LOCATIONS, len(first_rows), owner_columns | columns | probe_columns)
 
 
 def _gone_groups(
-    entries: Longs, is_gone: NDArray[np.bool_], firsts: Longs, ends: Longs
+    entries: Longs, is_gone: NDArray[np.bool_], first_rows: Longs, ends: Longs
 ) -> list[bytes | None]:
-    """Return for each row the entries whose bytes are gone, as groups. None for a row without any."""
-    sets: list[bytes | None] = [None] * len(firsts)
-    for row in np.flatnonzero(np.add.reduceat(is_gone, firsts)).tolist():
-        part = slice(int(firsts[row]), int(ends[row]))
-        sets[row] = groups_of_entries(entries[part][is_gone[part]]).tobytes()
-    return sets
+    """Return for each row the entries whose bytes no longer exist, as groups; None if a row has none."""
+    gone_groups: list[bytes | None] = [None] * len(first_rows)
+    for row in np.flatnonzero(np.add.reduceat(is_gone, first_rows)).tolist():
+        part = slice(int(first_rows[row]), int(ends[row]))
+        gone_groups[row] = groups_of_entries(entries[part][is_gone[part]]).tobytes()
+    return gone_groups
 
 
 def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: LogSizes) -> dict[str, Any]:
-    """Compare every row of the index with the sizes of the logs, and look up the entries of some rows."""
+    """Compare every row of the index with the sizes of the logs. For some rows, look up the entries too."""
     if not logs.has_directories:
         return {}
     log_ids, ledgers, scopes, lowest_offsets, highest_offsets = (
@@ -262,17 +264,20 @@ def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: L
         probes[row] = Probe.MISSING
         decimal_id = logs.decimal_name(int(log_ids[row]))
         if decimal_id is not None and scopes[row] == 0:
-            expected = int(ledgers[row]), int(first[row])
-            if _probe(logs, decimal_id, int(lowest_offsets[row]), 1 << _OFFSET_BITS, expected)[0] == Probe.OK:
+            expected_ids = int(ledgers[row]), int(first[row])
+            if (
+                _probe(logs, decimal_id, int(lowest_offsets[row]), 1 << _OFFSET_BITS, expected_ids)[0]
+                == Probe.OK
+            ):
                 probes[row] = Probe.MISNAMED
     for row in np.flatnonzero(is_beyond_end).tolist():
         probes[row], entries[row], offsets[row] = Probe.PAST_END, last[row], highest_offsets[row]
     probed_rows = np.flatnonzero(~is_absent & ~is_beyond_end & (scopes == 0))
-    step = max(1, -(-len(probed_rows) // PROBES))
-    for row in probed_rows[::step].tolist():
-        expected = int(ledgers[row]), int(first[row])
+    sample_step = max(1, -(-len(probed_rows) // MAX_PROBES))
+    for row in probed_rows[::sample_step].tolist():
+        expected_ids = int(ledgers[row]), int(first[row])
         probes[row], other_entry = _probe(
-            logs, int(log_ids[row]), int(lowest_offsets[row]), int(ends[row]), expected
+            logs, int(log_ids[row]), int(lowest_offsets[row]), int(ends[row]), expected_ids
         )
         if other_entry is not None:
             other_ids[row] = other_entry
@@ -287,7 +292,7 @@ def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: L
 
 
 def _probe(
-    logs: LogSizes, log_id: int, offset: int, end: int, expected: tuple[int, int]
+    logs: LogSizes, log_id: int, offset: int, end: int, expected_ids: tuple[int, int]
 ) -> tuple[str, tuple[int, int] | None]:
     """Look up one entry. Return the result, and the (ledger, entry) found there instead or None."""
     try:
@@ -297,7 +302,7 @@ def _probe(
     if record is None:
         return Probe.PAST_END, None
     size, *ids = record
-    if size >= RECORD_IDS and tuple(ids) == expected:
+    if size >= RECORD_IDS and tuple(ids) == expected_ids:
         return Probe.OK, None
     is_entry = size >= RECORD_IDS and offset + size <= end and min(ids) >= 0
     return Probe.OTHER, (ids[0], ids[1]) if is_entry else None
@@ -307,12 +312,12 @@ WHAT = "entry"
 MAX_ENTRY_BYTES = 16 << 20
 """Largest size of an entry, in bytes. A bookie accepts 5 MB by default."""
 
-_HEADER = 32
-_LOCATION, _SIZE, _KEY = struct.Struct(">q"), struct.Struct(">i"), struct.Struct(">qq")
+_HEADER_BYTES = 32
+_LOCATION_FORMAT, _SIZE_FORMAT, _KEY_FORMAT = struct.Struct(">q"), struct.Struct(">i"), struct.Struct(">qq")
 
 
 def find_location(index: str, storage: str, ledger_id: int, entry_id: int) -> int | None:
-    """Return the location of an entry in an index. None if the index has none.
+    """Return the location of an entry in an index; None if the index does not have the entry.
 
     Args:
         index: The path of a RocksDB database of locations, or of the ledger's index file.
@@ -325,12 +330,14 @@ def find_location(index: str, storage: str, ledger_id: int, entry_id: int) -> in
     """
     if storage == ROCKSDB:
         with open_rocksdb(index) as database:
-            value = database.get(_KEY.pack(ledger_id, entry_id))
+            value = database.get(_KEY_FORMAT.pack(ledger_id, entry_id))
     else:
-        value = _read_part(Path(index), HEADER_BYTES + _LOCATION.size * entry_id, _LOCATION.size)
-    if value is None or len(value) != _LOCATION.size:
+        value = _read_part(
+            Path(index), HEADER_BYTES + _LOCATION_FORMAT.size * entry_id, _LOCATION_FORMAT.size
+        )
+    if value is None or len(value) != _LOCATION_FORMAT.size:
         return None
-    return int(_LOCATION.unpack(value)[0]) or None
+    return int(_LOCATION_FORMAT.unpack(value)[0]) or None
 
 
 def read_body(
@@ -347,16 +354,16 @@ def read_body(
     if len(logs) != 1:
         raise UnreadError(name, f"{len(logs)} entry logs have this name; expected 1")
     entry_offset = location & (1 << _OFFSET_BITS) - 1
-    (size,) = _SIZE.unpack(_read_exactly(logs[0], entry_offset - _SIZE.size, _SIZE.size))
-    if not _HEADER <= size <= MAX_ENTRY_BYTES:
-        raise DecodeError(WHAT, entry_offset - _SIZE.size, f"invalid entry size: {size} bytes")
+    (size,) = _SIZE_FORMAT.unpack(_read_exactly(logs[0], entry_offset - _SIZE_FORMAT.size, _SIZE_FORMAT.size))
+    if not _HEADER_BYTES <= size <= MAX_ENTRY_BYTES:
+        raise DecodeError(WHAT, entry_offset - _SIZE_FORMAT.size, f"invalid entry size: {size} bytes")
     data = _read_exactly(logs[0], entry_offset, size)
     header = decode_header(data)
     if (header.version, header.ledger.id, header.entry_id) != (1, ledger_id, entry_id):
         raise DecodeError(WHAT, entry_offset, f"entry {entry_id} of ledger {ledger_id} is not here")
-    if digest_matches(data, _HEADER, digest_type) is False:
-        raise DecodeError(WHAT, entry_offset + _HEADER, f"its {digest_type} digest does not match")
-    return data[_HEADER + DIGEST_BYTES[digest_type] :]
+    if digest_matches(data, _HEADER_BYTES, digest_type) is False:
+        raise DecodeError(WHAT, entry_offset + _HEADER_BYTES, f"its {digest_type} digest does not match")
+    return data[_HEADER_BYTES + DIGEST_BYTES[digest_type] :]
 
 
 def _read_exactly(path: Path, offset: int, length: int) -> bytes:

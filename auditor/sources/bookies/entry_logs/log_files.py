@@ -15,7 +15,7 @@ from auditor.model.states import LogFileKind
 from auditor.sources.bookies.entry_logs.rows import list_logs
 from auditor.sources.regular_file import open_regular
 
-_RECORD = struct.Struct(">iqq")
+_RECORD_FORMAT = struct.Struct(">iqq")
 
 
 class LogPaths:
@@ -24,9 +24,9 @@ class LogPaths:
     def __init__(self, directories: Sequence[str]) -> None:
         self.has_directories = bool(directories)
         self._directories = directories
-        self._paths = self._list()
+        self._paths = self._list_logs()
 
-    def _list(self) -> dict[int, str]:
+    def _list_logs(self) -> dict[int, str]:
         paths: dict[int, str] = {}
         for directory in self._directories:
             for log in list_logs(directory):
@@ -45,9 +45,9 @@ class LogSizes(LogPaths):
     def __init__(self, directories: Sequence[str]) -> None:
         super().__init__(directories)
         self._absent: set[int] = set()
-        self._measure()
+        self._measure_logs()
 
-    def _measure(self) -> None:
+    def _measure_logs(self) -> None:
         paths = self._paths
         sizes = {log_id: size for log_id in sorted(paths) if (size := _size(paths[log_id])) is not None}
         self.ids = np.array(list(sizes), np.int64)
@@ -55,11 +55,11 @@ class LogSizes(LogPaths):
 
     def list_again(self) -> None:
         """List the directories and measure the logs again. Raises OSError."""
-        self._paths = self._list()
-        self._measure()
+        self._paths = self._list_logs()
+        self._measure_logs()
 
-    def list_unknown(self, log_ids: Longs) -> None:
-        """List the directories again if one of the logs was in no listing so far. Raises OSError."""
+    def list_again_if_unknown(self, log_ids: Longs) -> None:
+        """List the directories again if no listing so far had all of the logs ``log_ids``. Raises OSError."""
         if not self.has_directories:
             return
         new_ids = set(np.unique(log_ids).tolist()) - set(self.ids.tolist()) - self._absent
@@ -68,8 +68,7 @@ class LogSizes(LogPaths):
             self._absent |= new_ids - set(self.ids.tolist())
 
     def decimal_name(self, log_id: int) -> int | None:
-        """Return the id of the log file that is named after the decimal digits of ``log_id``. None if
-        there is none.
+        """Return the id of the log file named by the decimal digits of ``log_id``; None if there is none.
 
         The name of a log is its id in hexadecimal. A bookie that finishes a transactional compaction when it
         starts uses decimal digits (bookkeeper #4804). It writes log 12 to 12.log, which is the name of log
@@ -79,7 +78,7 @@ class LogSizes(LogPaths):
         return decimal_id if decimal_id != log_id and decimal_id in self._paths else None
 
     def lacking(self, log_ids: Longs, offsets: Longs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return which locations are in a log that does not exist, and which are past their log's end."""
+        """Return two masks: the locations in a missing log, and the locations past their log's end."""
         if not len(self.ids):
             return np.ones(len(log_ids), np.bool_), np.zeros(len(log_ids), np.bool_)
         positions = np.minimum(np.searchsorted(self.ids, log_ids), len(self.ids) - 1)
@@ -87,12 +86,12 @@ class LogSizes(LogPaths):
         return ~is_present, is_present & (offsets + RECORD_IDS > self.sizes[positions])
 
     def record(self, log_id: int, offset: int) -> tuple[int, int, int] | None:
-        """Return the size, ledger and entry of the record whose entry is at ``offset``. None past the end."""
+        """Return size, ledger and entry of the record with its entry at ``offset``; None past the end."""
         with open_regular(self._paths[log_id]) as file:
-            data = os.pread(file.fileno(), _RECORD.size, max(0, offset - 4))
-        if len(data) < _RECORD.size:
+            data = os.pread(file.fileno(), _RECORD_FORMAT.size, max(0, offset - 4))
+        if len(data) < _RECORD_FORMAT.size:
             return None
-        size, ledger_id, entry_id = _RECORD.unpack(data)
+        size, ledger_id, entry_id = _RECORD_FORMAT.unpack(data)
         return size, ledger_id, entry_id
 
 

@@ -44,7 +44,10 @@ NAME = "metadata-cache"
 
 
 class CachedLog(NamedTuple):
-    """The cache's record of one log. ``ledgers`` has bytes by ledger id. None if the log is not cached."""
+    """The cache's record of one log.
+
+    ``ledgers`` has bytes by ledger id; None if the log is not in the cache.
+    """
 
     state: CacheState | None
     reason: str | None = None
@@ -55,7 +58,10 @@ NOT_CACHED = CachedLog(None)
 
 
 class MetadataCache:
-    """The metadata cache of one directory. If it cannot be opened, every log in it is ``unreadable``."""
+    """The metadata cache of one directory.
+
+    If the cache cannot be opened, every log in it is ``unreadable``.
+    """
 
     def __init__(self, path: str, database: PyRocksDB | None, trouble: str | None = None) -> None:
         self._path = path
@@ -121,16 +127,16 @@ def contradiction(
     return None
 
 
-VERIFIED = 64
+MAX_VERIFIED_LOGS = 64
 """Interval of logs whose entries are read although they have a ledgers map: one log in 64, to check the map.
 
 Parts with ``verify`` read the entries of all logs.
 """
 
-VERIFIED_BYTES = 4 << 30
+MAX_VERIFIED_BYTES = 4 << 30
 """Limit for the bytes of logs that one part reads to check their maps. 100,000 logs of 1 GB would take hours.
 
-The last log may exceed it.
+The last log may exceed the limit.
 """
 
 OWNER_COLUMNS = (
@@ -155,7 +161,7 @@ class LogPart:
         logger: The number of the entry logger that named the logs. None if it is not known.
         version_sha256: The SHA-256 of VERSION as the driver read it.
         verify: Whether to compare the ledgers maps of all logs with the entries, not only of one log in
-            `VERIFIED`.
+            `MAX_VERIFIED_LOGS`.
         cache: The directory with the collector's metadata cache. None if it is the ledger directory itself.
     """
 
@@ -194,17 +200,17 @@ def read_logs_of(part: LogPart) -> Iterator[pa.RecordBatch]:
     except OSError as error:
         yield _row_of(part, unlisted_row(part.directory, error))
         return
-    for changed in check_versions([directory]):
-        yield _row_of(part, unlisted_row(part.directory, OSError(changed.reason)))
+    for version_change in check_versions([directory]):
+        yield _row_of(part, unlisted_row(part.directory, OSError(version_change.reason)))
         return
     with open_cache(part.cache or part.directory) as cache:
-        yield from _read(part, logs[part.number :: part.slice_count], cache)
+        yield from _read_part(part, logs[part.number :: part.slice_count], cache)
 
 
-def _read(part: LogPart, logs: Sequence[LogFile], cache: MetadataCache) -> Iterator[pa.RecordBatch]:
-    remaining_bytes = VERIFIED_BYTES
+def _read_part(part: LogPart, logs: Sequence[LogFile], cache: MetadataCache) -> Iterator[pa.RecordBatch]:
+    remaining_bytes = MAX_VERIFIED_BYTES
     for log in logs:
-        sampled = log.log_id % VERIFIED == 0 and remaining_bytes > 0
+        sampled = log.log_id % MAX_VERIFIED_LOGS == 0 and remaining_bytes > 0
         verify = part.verify or sampled
         row, contents = read_log(
             part.directory, f"{part.directory}/current/{log.name}", log, scan=True, verify=verify

@@ -26,7 +26,7 @@ from auditor.codecs.bookie.collector_scan import scan_log
 from auditor.codecs.bookie.entry_log import (
     DIRECT_HEADER_BYTES,
     HEADER_BYTES,
-    MOST_MAP_BYTES,
+    MAX_MAP_BYTES,
     EntryLogHeader,
     as_it_stands,
     check_header,
@@ -66,13 +66,13 @@ class LogContents:
         map_damage: The fault of the map: it contradicts the entries, or cannot be read. None if there is
             none.
         map_unreadable: Whether the map cannot be read.
-        astray: Whether the header has a negative map offset, which no server writes, and a garbage collector
-            with a large read buffer reads wrong ledgers because of it.
-        collector_scan: The result of a garbage collector that reads the entries. None if it would miss no
-            record.
+        astray: Whether the header has a negative map offset that makes a garbage collector with a large read
+            buffer read wrong ledgers. No server writes such an offset.
+        collector_scan: The result of a garbage collector that reads the entries. None if the collector would
+            miss no record.
         collected: Bytes of each ledger as the garbage collector counts them: by the map if it accepts the
-            map, else by the entries. It may have ledgers that do not exist. Empty if the scan fails without a
-            map.
+            map, else by the entries. Can have ledgers that do not exist. Empty if there is no map and the
+            scan fails.
     """
 
     size: int = 0
@@ -107,7 +107,7 @@ def read_contents(path: str, scan: bool = True, verify: bool = False) -> LogCont
 
     Args:
         path: The log.
-        scan: Whether to read the headers of entries where the map cannot be used.
+        scan: Whether to read the headers of entries if the map cannot be used.
         verify: Whether to read the headers of entries even if the map can be used, and report a
             contradiction in ``map_damage``.
 
@@ -144,10 +144,10 @@ def _read_part(descriptor: int, offset: int, length: int) -> bytes:
     """Read ``length`` bytes, or fewer if the file ends. One ``pread`` may return fewer than the file has."""
     data = os.pread(descriptor, length, offset)
     while data and len(data) < length:
-        chunk = os.pread(descriptor, length - len(data), offset + len(data))
-        if not chunk:
+        read_bytes = os.pread(descriptor, length - len(data), offset + len(data))
+        if not read_bytes:
             break
-        data += chunk
+        data += read_bytes
     return data
 
 
@@ -180,7 +180,7 @@ class _Log:
         if scan and (verify or contents.counted is None):
             self._scan()
             if self._mapped_bytes is None:
-                self._hold_collector(contents.header)
+                self._record_collector_numbers(contents.header)
         return contents
 
     def _read_map(self, header: EntryLogHeader) -> None:
@@ -192,10 +192,8 @@ class _Log:
                 raise DecodeError("entry log", contents.size, problem)
             # A damaged offset can be past the end. One more length shows whether the map goes on.
             max_map_bytes = min(remaining_bytes, header.longest_map + LENGTH.size)
-            if max_map_bytes > MOST_MAP_BYTES:
-                problem = (
-                    f"the ledgers map has {header.map_ledgers} ledgers and over {MOST_MAP_BYTES:,} bytes"
-                )
+            if max_map_bytes > MAX_MAP_BYTES:
+                problem = f"the ledgers map has {header.map_ledgers} ledgers and over {MAX_MAP_BYTES:,} bytes"
                 raise DecodeError("entry log", 16, problem)
             data = self._read_part(header.map_offset, max_map_bytes)
             ledgers = decode_map(data, header)
@@ -203,10 +201,12 @@ class _Log:
             contents.map_damage, contents.map_unreadable = damage, True
             return
         entry_area_bytes = header.map_offset - contents.header_bytes
-        total = sum(ledgers["bytes"].tolist())  # a Python int: the sum may exceed int64
+        total_bytes = sum(ledgers["bytes"].tolist())  # a Python int: the sum may exceed int64
         self._mapped_bytes = dict(ledgers.tolist())
-        if total > entry_area_bytes or (total < entry_area_bytes and not contents.direct):
-            reason = f"the ledgers map adds up to {total} bytes, but {entry_area_bytes} bytes are before it"
+        if total_bytes > entry_area_bytes or (total_bytes < entry_area_bytes and not contents.direct):
+            reason = (
+                f"the ledgers map adds up to {total_bytes} bytes, but {entry_area_bytes} bytes are before it"
+            )
             contents.map_damage = DecodeError("entry log", header.map_offset, reason)
             return
         contents.counted = MAP
@@ -214,7 +214,7 @@ class _Log:
             ledgers[name].astype(np.int64) for name in ("ledger_id", "bytes")
         )
         contents.scope_ids = np.zeros(len(ledgers), np.int64)
-        contents.padding_bytes = entry_area_bytes - total
+        contents.padding_bytes = entry_area_bytes - total_bytes
         contents.map_bytes = contents.size - header.map_offset
         contents.tail_bytes = 0
 
@@ -222,17 +222,19 @@ class _Log:
         contents = self._contents
         records = EntryLogRecords(self._read_part, contents.size)
         # Sum block by block, so that memory grows with ledgers per block and not with entries.
-        sums = [(_no_numbers(), _no_numbers(), _no_numbers(), _no_numbers())]
+        partial_sums = [(_no_numbers(), _no_numbers(), _no_numbers(), _no_numbers())]
         try:
             for entries in records.entries():
-                one_each = np.ones(len(entries.sizes), np.int64)
-                sums.append(_sum_per_ledger(entries.scope_ids, entries.ledger_ids, entries.sizes, one_each))
+                entry_counts = np.ones(len(entries.sizes), np.int64)
+                partial_sums.append(
+                    _sum_per_ledger(entries.scope_ids, entries.ledger_ids, entries.sizes, entry_counts)
+                )
         except DecodeError as damage:
             contents.damage = damage
-        columns = (np.concatenate(column) for column in zip(*sums, strict=True))
+        columns = (np.concatenate(column) for column in zip(*partial_sums, strict=True))
         scope_ids, ledger_ids, sizes, counts = _sum_per_ledger(*columns)
         if self._mapped_bytes is not None and not contents.damage:
-            self._compare(self._mapped_bytes, ledger_ids, sizes)
+            self._compare_with_map(self._mapped_bytes, ledger_ids, sizes)
         contents.counted, contents.cut = SCAN, records.cut
         contents.scope_ids, contents.ledger_ids, contents.bytes, contents.entries = (
             scope_ids,
@@ -245,14 +247,14 @@ class _Log:
         contents.size = records.size  # the file may have been truncated meanwhile
         contents.tail_bytes = contents.size - records.end
         if records.cut_at is not None and contents.damage is None:
-            self._hold_cut_record(records.cut_at)
+            self._record_cut(records.cut_at)
         # The default logger writes no padding, so bytes between its records are a hidden record. In a log of
         # the direct logger a size of 0 ends the scan without an error.
-        is_unsure = self._mapped_bytes is None if contents.direct else contents.padding_bytes > 0
-        if contents.damage or contents.cut or is_unsure:
+        is_map_unsure = self._mapped_bytes is None if contents.direct else contents.padding_bytes > 0
+        if contents.damage or contents.cut or is_map_unsure:
             self._scan_as_collector()
 
-    def _hold_cut_record(self, start: int) -> None:
+    def _record_cut(self, start: int) -> None:
         """Record damage if the truncated record at ``start`` is longer than any entry.
 
         A shorter one may be a write that was not finished.
@@ -262,25 +264,27 @@ class _Log:
             self._contents.damage = DecodeError("entry log", start, f"a record of {length} bytes")
 
     def _scan_as_collector(self) -> None:
-        """Set the result of a garbage collector that reads the entries, and the bytes that it counts.
+        """Compute what a garbage collector finds that reads the entries, and the bytes that it counts.
 
-        Do so only if its byte counts may differ from the log's.
+        Do so only if the collector's byte counts may differ from the log's.
         """
         contents = self._contents
         assert contents.header is not None
-        by_map = extract_ledgers(self._read_part, contents.size, contents.header, contents.direct)
-        scanned = scan_log(self._read_part, contents.size, contents.direct)
-        if scanned is None:
-            contents.collector_scan, contents.collected = CollectorScan.FAILS, by_map or {}
+        ledgers_by_map = extract_ledgers(self._read_part, contents.size, contents.header, contents.direct)
+        scanned_ledgers = scan_log(self._read_part, contents.size, contents.direct)
+        if scanned_ledgers is None:
+            contents.collector_scan, contents.collected = CollectorScan.FAILS, ledgers_by_map or {}
             return
-        sums = scanned.sums()
+        partial_sums = scanned_ledgers.sums()
         ledger_bytes = dict(zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True))
         may_hide_records = contents.damage or contents.cut or (contents.padding_bytes and not contents.direct)
-        if may_hide_records or (sums != ledger_bytes and not contents.scope_ids.any()):
-            contents.collector_scan = CollectorScan.MAY_FAIL if scanned.may_fail else CollectorScan.COUNTS
-            contents.collected = sums if by_map is None else by_map
+        if may_hide_records or (partial_sums != ledger_bytes and not contents.scope_ids.any()):
+            contents.collector_scan = (
+                CollectorScan.MAY_FAIL if scanned_ledgers.may_fail else CollectorScan.COUNTS
+            )
+            contents.collected = partial_sums if ledgers_by_map is None else ledgers_by_map
 
-    def _compare(self, mapped_bytes: dict[int, int], ledger_ids: Longs, sizes: Longs) -> None:
+    def _compare_with_map(self, mapped_bytes: dict[int, int], ledger_ids: Longs, sizes: Longs) -> None:
         """Compare the map with the entries, and record a difference as a fault of the map."""
         contents = self._contents
         assert contents.header is not None
@@ -300,10 +304,10 @@ class _Log:
             )
             contents.map_damage = DecodeError("entry log", contents.header.map_offset, reason)
 
-    def _hold_collector(self, header: EntryLogHeader) -> None:
+    def _record_collector_numbers(self, header: EntryLogHeader) -> None:
         """Record damage if a garbage collector misses ledgers because of the log's header or map.
 
-        It compares the ledgers that the collector reads from an invalid header or map with those of the
+        Compare the ledgers that the collector reads from an invalid header or map with the ledgers of the
         entries.
         """
         contents = self._contents
@@ -337,19 +341,19 @@ def _sum_per_ledger(
         return scope_ids, ledger_ids, sizes, counts
     order = np.lexsort((ledger_ids, scope_ids)) if scope_ids.any() else np.argsort(ledger_ids, kind="stable")
     scopes, ledgers = scope_ids[order], ledger_ids[order]
-    firsts = np.flatnonzero(
+    group_starts = np.flatnonzero(
         np.concatenate(([True], (ledgers[1:] != ledgers[:-1]) | (scopes[1:] != scopes[:-1])))
     )
     return (
-        scopes[firsts],
-        ledgers[firsts],
-        np.add.reduceat(sizes[order], firsts),
-        np.add.reduceat(counts[order], firsts),
+        scopes[group_starts],
+        ledgers[group_starts],
+        np.add.reduceat(sizes[order], group_starts),
+        np.add.reduceat(counts[order], group_starts),
     )
 
 
 class LedgerEntries(NamedTuple):
-    """Entries of some ledgers in one log, in the log's order: int64 arrays of equal length.
+    """Entries of some ledgers in one log, in the log's order, as int64 arrays of equal length.
 
     Attributes:
         sizes: Bytes of whole records with the four bytes of their length, as a ledgers map counts them.
@@ -377,10 +381,15 @@ def read_ledger_entries(path: str, ledger_ids: Longs) -> LedgerEntries:
         size = status.st_size
         records = EntryLogRecords(read_at, size)
         try:
-            for block in records.entries():
-                rows = np.flatnonzero(np.isin(block.ledger_ids, ledger_ids))
+            for record_block in records.entries():
+                rows = np.flatnonzero(np.isin(record_block.ledger_ids, ledger_ids))
                 if len(rows):
-                    block_columns = (block.scope_ids, block.ledger_ids, block.entry_ids, block.sizes)
+                    block_columns = (
+                        record_block.scope_ids,
+                        record_block.ledger_ids,
+                        record_block.entry_ids,
+                        record_block.sizes,
+                    )
                     scopes, ledgers, entries, sizes = (column[rows] for column in block_columns)
                     columns.append((scopes, ledgers, entries, sizes))
         except DecodeError as error:

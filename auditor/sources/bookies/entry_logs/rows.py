@@ -104,11 +104,11 @@ SCHEMA = schema_of(
 """The table ``entry_logs``. A file's header, map, padding, tail and entry_bytes add up to its length."""
 
 _NAME = re.compile(r"([0-9a-f]{1,8})\.log(?:(\.compacting)|(\.[0-9a-f]{1,8}\.compacted))?")
-_LARGEST_ID = 2**31 - 1
+_MAX_LOG_ID = 2**31 - 1
 
 
 class LogFile(NamedTuple):
-    """An entry log in a directory, or a file that a compaction left of one."""
+    """An entry log in a directory, or a file that a compaction of an entry log left."""
 
     log_id: int
     name: str
@@ -116,7 +116,7 @@ class LogFile(NamedTuple):
 
 
 def is_log(name: str) -> bool:
-    """Return whether a file with this name is an entry log, or a file that a compaction left of one.
+    """Return whether a file with this name is an entry log, or a file that a compaction of one left.
 
     The server opens a log by the lower-case hexadecimal digits of its id, in no other spelling.
 
@@ -127,7 +127,7 @@ def is_log(name: str) -> bool:
     if parts is None:
         return False
     log_id = int(parts[1], 16)
-    return log_id <= _LARGEST_ID and parts[1] == f"{log_id:x}"
+    return log_id <= _MAX_LOG_ID and parts[1] == f"{log_id:x}"
 
 
 def list_logs(directory: str) -> list[LogFile]:
@@ -212,7 +212,7 @@ def ledger_batches(
     Yields:
         The rows in batches. A ledger that only a collector's scan of damaged records counts has 0 bytes.
     """
-    only_collected = sorted(contents.collected.keys() - set(contents.ledger_ids.tolist()))
+    only_by_collector = sorted(contents.collected.keys() - set(contents.ledger_ids.tolist()))
     names = ("directory", "path", "log_id", "mtime", "state", "kind", "counted", "collector_scan")
     for start in range(0, len(contents.ledger_ids), ROWS):
         part = slice(start, start + ROWS)
@@ -229,14 +229,14 @@ def ledger_batches(
         if contents.collector_scan is not None:
             columns["collected_bytes"] = [contents.collected.get(ledger_id, 0) for ledger_id in ids.tolist()]
         yield rows_of_columns(SCHEMA, len(ids), columns)
-    if only_collected:
+    if only_by_collector:
         columns = {name: row[name] for name in names} | {
-            "scope_id": [0] * len(only_collected),
-            "ledger_id": only_collected,
-            "entry_bytes": [0] * len(only_collected),
-            "collected_bytes": [contents.collected[ledger] for ledger in only_collected],
+            "scope_id": [0] * len(only_by_collector),
+            "ledger_id": only_by_collector,
+            "entry_bytes": [0] * len(only_by_collector),
+            "collected_bytes": [contents.collected[ledger] for ledger in only_by_collector],
         }
-        yield rows_of_columns(SCHEMA, len(only_collected), columns)
+        yield rows_of_columns(SCHEMA, len(only_by_collector), columns)
 
 
 def state_of(contents: LogContents) -> str:
@@ -311,7 +311,7 @@ def read_sizes(directory: str) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist([sizes_of(directory)], schema=SIZES)
 
 
-def _files(path: str, below: str, troubles: list[str]) -> Iterator[tuple[str, int]]:
+def _files(path: str, relative_directory: str, troubles: list[str]) -> Iterator[tuple[str, int]]:
     """Yield for each file the column of `SIZES` that counts it, and its size.
 
     Skip files that vanished since they were listed.
@@ -321,8 +321,8 @@ def _files(path: str, below: str, troubles: list[str]) -> Iterator[tuple[str, in
             for entry in entries:
                 try:
                     if entry.is_dir(follow_symlinks=False):
-                        yield from _files(entry.path, f"{below}{entry.name}/", troubles)
-                    elif entry.is_file() and (kind := _column(below, entry.name)) is not None:
+                        yield from _files(entry.path, f"{relative_directory}{entry.name}/", troubles)
+                    elif entry.is_file() and (kind := _column(relative_directory, entry.name)) is not None:
                         yield kind, entry.stat().st_size
                 except FileNotFoundError:
                     continue
@@ -330,12 +330,12 @@ def _files(path: str, below: str, troubles: list[str]) -> Iterator[tuple[str, in
         troubles.append(f"{path}: {error.strerror or error}")
 
 
-def _column(below: str, name: str) -> str | None:
+def _column(relative_directory: str, name: str) -> str | None:
     """Return the column that counts a file, by its name and the directories above. None for an entry log."""
-    if is_database(below.partition("/")[0]):
+    if is_database(relative_directory.partition("/")[0]):
         return "rocksdb_bytes"
     if name.endswith(".idx"):
         return "index_bytes"
-    if not below and name.endswith(".txn"):
+    if not relative_directory and name.endswith(".txn"):
         return "journal_bytes"
-    return None if not below and is_log(name) else "other_bytes"
+    return None if not relative_directory and is_log(name) else "other_bytes"

@@ -69,20 +69,21 @@ class EntrySample:
     bytes: int
 
     def chosen(self, scope_ids: Longs, ledger_ids: Longs, entry_ids: Longs) -> NDArray[np.bool_]:
-        """Return which of these entries are in the sample, whatever ``bytes`` allows. The arrays have equal
-        length.
+        """Return which of these entries are in the sample, without regard to ``bytes``.
+
+        The arrays have equal length.
 
         >>> one = np.zeros(4, np.int64)
         >>> EntrySample(2, 0, 0).chosen(one, one, np.arange(4)).tolist()
         [True, True, False, False]
         """
-        firsts: NDArray[np.bool_] = entry_ids < self.first
+        is_first_entry: NDArray[np.bool_] = entry_ids < self.first
         if self.percent >= 100:
             return np.ones(len(entry_ids), np.bool_)
-        limit = np.uint64(self.percent / 100 * 2**64)
-        mixed = splitmix(splitmix(scope_ids.view(np.uint64)) ^ ledger_ids.view(np.uint64))
-        mixed = splitmix(mixed ^ entry_ids.view(np.uint64))
-        return firsts | (mixed < limit)
+        hash_limit = np.uint64(self.percent / 100 * 2**64)
+        hashed = splitmix(splitmix(scope_ids.view(np.uint64)) ^ ledger_ids.view(np.uint64))
+        hashed = splitmix(hashed ^ entry_ids.view(np.uint64))
+        return is_first_entry | (hashed < hash_limit)
 
 
 WHOLE_ENTRIES = schema_of(
@@ -120,9 +121,9 @@ WHOLE_ENTRIES = schema_of(
 )
 """The columns of the rows that `read_whole_entries` yields."""
 
-_BLOCK = 1 << 18
+_BLOCK_BYTES = 1 << 18
 _BLOCK_GAP_BYTES = 1 << 16  # entries at most this many bytes apart are read in one block
-_KEYS = 1 << 16
+_MAX_CACHED_KEYS = 1 << 16
 """Largest number of ledgers whose tags of master keys are cached."""
 
 
@@ -134,15 +135,15 @@ class Secrets:
     tag_key: bytes
 
     def of_master_key(self, key: bytes) -> dict[str, Any]:
-        """Return ``key_tag`` and ``key_right`` for a master key, or nothing for a key of zeros.
+        """Return ``key_tag`` and ``key_right`` for a master key; {} for a key of zeros.
 
-        To the server a key of zeros is no key.
+        The server treats a key of zeros as no key.
         """
         if not any(key):
             return {}
         tag = hashlib.blake2b(key, key=self.tag_key, digest_size=8).digest()
-        own = None if self.password is None else hmac.compare_digest(key, master_key(self.password))
-        return {"key_tag": int.from_bytes(tag, "big", signed=True), "key_right": own}
+        is_own_key = None if self.password is None else hmac.compare_digest(key, master_key(self.password))
+        return {"key_tag": int.from_bytes(tag, "big", signed=True), "key_right": is_own_key}
 
 
 class WholeEntryReader:
@@ -170,8 +171,8 @@ class WholeEntryReader:
         """Yield the rows of one part."""
         password = read_credentials(self._credentials).ledgers.password
         secrets = Secrets(None if password is None else password.encode(), self._tag_key)
-        share = replace(self._sample, bytes=-(-self._sample.bytes // self._parts_of[part.bookie_id]))
-        yield from read_whole_entries(part, self._directories.get(part.bookie_id, ()), share, secrets)
+        bookie_sample = replace(self._sample, bytes=-(-self._sample.bytes // self._parts_of[part.bookie_id]))
+        yield from read_whole_entries(part, self._directories.get(part.bookie_id, ()), bookie_sample, secrets)
 
 
 def read_whole_entries(
@@ -192,7 +193,7 @@ def read_whole_entries(
     remaining_bytes = sample.bytes
     with suppress(OSError, UnreadError), _master_keys(part) as keys:
 
-        @lru_cache(_KEYS)
+        @lru_cache(_MAX_CACHED_KEYS)
         def of_ledger(ledger: LedgerId) -> dict[str, Any]:
             with suppress(OSError, UnreadError, DecodeError):
                 return secrets.of_master_key(keys(ledger))
@@ -214,25 +215,25 @@ def _master_keys(part: IndexPart) -> Iterator[Callable[[LedgerId], bytes]]:
     The function raises OSError, UnreadError and DecodeError.
     """
     if part.storage != ROCKSDB:
-        yield partial(_in_file, part)
+        yield partial(_master_key_in_file, part)
         return
     path = f"{part.directories[0].path}/current/ledgers"
     with ExitStack() as stack:
         database = None
         with suppress(OSError, UnreadError):
             database = stack.enter_context(open_rocksdb(path))
-        yield partial(_in_database, database, path)
+        yield partial(_master_key_in_database, database, path)
 
 
-def _in_file(part: IndexPart, ledger: LedgerId) -> bytes:
-    home = index_path.scoped_to_path(ledger) if ledger.scope else index_path.to_path(ledger.id)
+def _master_key_in_file(part: IndexPart, ledger: LedgerId) -> bytes:
+    file_path = index_path.scoped_to_path(ledger) if ledger.scope else index_path.to_path(ledger.id)
     for directory in part.directories:
-        with suppress(FileNotFoundError), open_regular(f"{directory.path}/current/{home}") as file:
+        with suppress(FileNotFoundError), open_regular(f"{directory.path}/current/{file_path}") as file:
             return index_file.header_key(file.read(index_file.HEADER_BYTES))
     return b""
 
 
-def _in_database(database: PyRocksDB | None, path: str, ledger: LedgerId) -> bytes:
+def _master_key_in_database(database: PyRocksDB | None, path: str, ledger: LedgerId) -> bytes:
     if database is not None and not ledger.scope:
         for length in sorted(ledger_data.KEY_BYTES, reverse=True):  # the longer key counts
             value = look_up(database, path, struct.pack(">q", ledger.id).ljust(length, b"\0"))
@@ -250,18 +251,18 @@ def _rows(
 ) -> tuple[list[dict[str, Any]], int]:
     """Return the rows of some entries, and the bytes left to read. Read the entries by location."""
     rows: list[dict[str, Any]] = []
-    missed: Counter[NotChecked] = Counter()
+    skipped_counts: Counter[NotChecked] = Counter()
     reader = _Reader(logs)
     for position in np.argsort(located.locations, kind="stable").tolist():
         if remaining_bytes <= 0:
-            missed[NotChecked.BUDGET] += 1
+            skipped_counts[NotChecked.BUDGET] += 1
             continue
         location = int(located.locations[position])
         ledger = LedgerId(int(located.ledger_ids[position]), int(located.scope_ids[position]))
         try:
             data = reader.entry(location >> 32, location & 0xFFFFFFFF)
         except OSError:
-            missed[NotChecked.LOG] += 1
+            skipped_counts[NotChecked.LOG] += 1
             continue
         remaining_bytes -= len(data)
         row = _row(data, ledger, int(located.entry_ids[position]), key) | of_ledger(ledger)
@@ -269,7 +270,7 @@ def _rows(
     reader.close()
     return [
         *rows,
-        *({"entries": count, "reason": reason} for reason, count in missed.items()),
+        *({"entries": count, "reason": reason} for reason, count in skipped_counts.items()),
     ], remaining_bytes
 
 
@@ -281,8 +282,8 @@ def _row(data: bytes, ledger: LedgerId, entry_id: int, key: bytes | None) -> dic
     except DecodeError:
         return entry_columns | {"reason": NotChecked.OTHER}
     if (header.ledger, header.entry_id) != (ledger, entry_id):
-        other_ids = {"there_ledger_id": header.ledger.id, "there_entry_id": header.entry_id}
-        return entry_columns | {"reason": NotChecked.OTHER} | other_ids
+        found_ids = {"there_ledger_id": header.ledger.id, "there_entry_id": header.entry_id}
+        return entry_columns | {"reason": NotChecked.OTHER} | found_ids
     payload_offset = header.header_bytes
     payloads = {
         f"payload_{name.lower()}": crc32c(data[payload_offset + length :])
@@ -299,7 +300,7 @@ def _row(data: bytes, ledger: LedgerId, entry_id: int, key: bytes | None) -> dic
 
 
 class _Reader:
-    """A reader of entries in logs. Callers ask in the order of location; a block read covers neighbours."""
+    """A reader of entries in logs. It reads blocks, so callers must ask in the order of location."""
 
     def __init__(self, logs: LogPaths) -> None:
         self._logs = logs
@@ -308,7 +309,7 @@ class _Reader:
         self._start, self._block = 0, b""
 
     def entry(self, log_id: int, offset: int) -> bytes:
-        """Return the entry at an offset. Empty if no entry can begin there.
+        """Return the bytes of the entry at an offset; no bytes if no entry can begin there.
 
         Raises:
             OSError: the log cannot be read.
@@ -345,6 +346,6 @@ class _Reader:
         if not self._start <= offset <= offset + length <= end:
             # After a neighbour of the last block, further entries are likely to be near too: read more.
             is_near = bool(self._block) and 0 <= offset - end < _BLOCK_GAP_BYTES
-            read_length = max(length, _BLOCK if is_near else 4096)
+            read_length = max(length, _BLOCK_BYTES if is_near else 4096)
             self._start, self._block = offset, os.pread(self._descriptor, read_length, max(0, offset))
         return self._block[offset - self._start : offset - self._start + length]

@@ -43,8 +43,8 @@ _UNOPENABLE_NOTE = ": the server lists it, and cannot open it"
 class SkippedPath:
     """A path that is not read, with its ``state`` and ``reason``.
 
-    ``ledger_id`` is None except in the states ``unreadable`` and ``misplaced``. ``offset`` is the byte of the
-    file at fault. None if it is not known.
+    ``ledger_id`` is None except in the states ``unreadable`` and ``misplaced``. ``offset`` is the offset of
+    the fault in the file, in bytes; None if it is not known.
     """
 
     ledger_id: int | None
@@ -75,7 +75,7 @@ def list_part(
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List the index files of one part, in the order of names. Opens only directories.
 
-    ``skips`` returns whether the files of a second-level directory need no listing. None lists all.
+    ``skips`` returns whether the files of a second-level directory need no listing; None to list all.
     """
     directories = [index_directory.path for index_directory in part.directories]
     names = list(part.names)
@@ -106,7 +106,7 @@ def list_part(
 
 
 def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPath]:
-    """Yield a gap for each directory whose VERSION changed since planning: its disk is gone or another."""
+    """Yield a gap for each directory whose VERSION changed since planning, as after a change of its disk."""
     for directory in directories:
         path = f"{directory.path}/current/VERSION"
         try:
@@ -378,7 +378,7 @@ def _relocation(
 
 
 def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Keys) -> SkippedPath:
-    """Return a file whose path does not fit its name: an index that the server cannot open, or a stray."""
+    """Return a file at the wrong path for its name: an index that the server cannot open, or a stray."""
     ledger = keys.from_name(name)
     if ledger is None:
         return SkippedPath(None, path, IndexState.STRAY, NOT_OURS)

@@ -31,9 +31,9 @@ from auditor.sources.regular_file import open_descriptor
 BATCH_UNITS = 4096
 """Size of a batch in KiB, about as much as CPU caches hold. Each file takes at least one KiB of it."""
 
-UNIT = HEADER_BYTES
+UNIT_BYTES = HEADER_BYTES
 
-ROOM = (1 << 20) + UNIT
+MAX_SLOT_BYTES = (1 << 20) + UNIT_BYTES
 """Room for the slots of one file in a batch, in bytes.
 
 It is no multiple of a page, so that a read that fills the room differs from a short read at a page's end.
@@ -45,8 +45,8 @@ AHEAD_BYTES = 128 << 10
 CHUNK_BYTES = 4 << 20
 """Number of bytes of a large file that are read at once."""
 
-SLOT = 8
-PAGE = 8192
+SLOT_BYTES = 8
+PAGE_BYTES = 8192
 """Default size of a page of slots, in bytes."""
 
 
@@ -59,14 +59,17 @@ class IndexReader:
 
     def __init__(self, ahead: bool = False) -> None:
         self._ahead = ahead
-        self._slots = np.zeros(max(BATCH_UNITS * UNIT + 2 * UNIT + ROOM, CHUNK_BYTES) // SLOT, np.int64)
+        self._slots = np.zeros(
+            max(BATCH_UNITS * UNIT_BYTES + 2 * UNIT_BYTES + MAX_SLOT_BYTES, CHUNK_BYTES) // SLOT_BYTES,
+            np.int64,
+        )
         self._octets = self._slots.view(np.uint8)
-        self._units = self._octets.reshape(-1, UNIT)
+        self._units = self._octets.reshape(-1, UNIT_BYTES)
         self._bytes = self._slots.data.cast("B")
         # The buffers for preadv, one list for each unit, made only once.
         self._rooms = [
-            [self._bytes[offset : offset + HEADER_BYTES + ROOM]]
-            for offset in range(0, BATCH_UNITS * UNIT, UNIT)
+            [self._bytes[offset : offset + HEADER_BYTES + MAX_SLOT_BYTES]]
+            for offset in range(0, BATCH_UNITS * UNIT_BYTES, UNIT_BYTES)
         ]
 
     def read(self, pieces: Iterable[IndexFiles]) -> Iterator[IndexBatch]:
@@ -78,23 +81,26 @@ class IndexReader:
                     _prefetch(path)
             file_index, count = 0, len(files.paths)
             while file_index < count:
-                before = len(batch.units)
-                is_large = self._fill(batch, files.paths[file_index:] if file_index else files.paths)
-                read_count = len(batch.units) - before
+                earlier_count = len(batch.units)
+                is_large = self._fill_batch(batch, files.paths[file_index:] if file_index else files.paths)
+                read_count = len(batch.units) - earlier_count
                 batch.add(files, file_index, file_index + read_count)
                 file_index += read_count
                 if is_large or batch.end >= BATCH_UNITS:
                     if batch.units:
-                        yield self._finish(batch)
+                        yield self._finish_batch(batch)
                     batch = _UnfinishedBatch()
                 if is_large:
                     yield self._read_large(files, file_index)
                     file_index += 1
         if batch.units:
-            yield self._finish(batch)
+            yield self._finish_batch(batch)
 
-    def _fill(self, batch: _UnfinishedBatch, paths: list[bytes]) -> bool:
-        """Read files until none is left, the batch is full, or one is large. Return whether one is large."""
+    def _fill_batch(self, batch: _UnfinishedBatch, paths: list[bytes]) -> bool:
+        """Read files until no file is left, the batch is full, or a file is large.
+
+        Return whether a file is large.
+        """
         # Hot: this loop runs once per file, so it calls little except the system.
         preadv, close, rooms = os.preadv, os.close, self._rooms
         units, lengths, states, unit = batch.units, batch.lengths, batch.states, batch.end
@@ -111,7 +117,7 @@ class IndexReader:
                     # A read error can first show as a short read; only an empty read is the end of a file.
                     # After whole pages no second read is needed: they end 1024 bytes after a block
                     # boundary, and a failing read ends at one.
-                    if read_bytes % PAGE != HEADER_BYTES and os.pread(descriptor, 1, read_bytes):
+                    if read_bytes % PAGE_BYTES != HEADER_BYTES and os.pread(descriptor, 1, read_bytes):
                         is_large = True
                         break
                 finally:
@@ -123,27 +129,28 @@ class IndexReader:
                 states.append(None)
             units.append(unit)
             lengths.append(read_bytes)
-            unit += (read_bytes + UNIT - 1) // UNIT or 1
+            unit += (read_bytes + UNIT_BYTES - 1) // UNIT_BYTES or 1
         batch.end = unit
         return is_large
 
-    def _finish(self, batch: _UnfinishedBatch) -> IndexBatch:
+    def _finish_batch(self, batch: _UnfinishedBatch) -> IndexBatch:
         lengths, starts = np.array(batch.lengths, np.int64), np.array(batch.units, np.int64)
-        faults = _faults(self._octets, starts * UNIT, lengths, batch.failures)
+        faults = _faults(self._octets, starts * UNIT_BYTES, lengths, batch.failures)
         self._units[starts] = 0
         self._units[batch.end] = 0
-        ends = np.append(starts[1:], batch.end) * UNIT // SLOT
-        slot_ends = (starts * UNIT + lengths) // SLOT
+        ends = np.append(starts[1:], batch.end) * UNIT_BYTES // SLOT_BYTES
+        slot_ends = (starts * UNIT_BYTES + lengths) // SLOT_BYTES
         slot_ends[[row for row, fault in faults.items() if fault.state == IndexState.UNREADABLE]] = 0
         for row in np.flatnonzero(slot_ends != ends).tolist():
-            self._slots[max(slot_ends[row], starts[row] * UNIT // SLOT) : ends[row]] = 0
+            self._slots[max(slot_ends[row], starts[row] * UNIT_BYTES // SLOT_BYTES) : ends[row]] = 0
         mtimes, stamps = modification_times(batch.states, batch.began)
         return IndexBatch(
             scope_ids=np.repeat(batch.scope_ids, batch.counts),
             ledger_ids=np.concatenate(batch.ledger_ids),
             paths=batch.paths,
             groups=fold_slots(
-                self._slots, np.append(starts, batch.end) * (UNIT // SLOT) + HEADER_BYTES // SLOT
+                self._slots,
+                np.append(starts, batch.end) * (UNIT_BYTES // SLOT_BYTES) + HEADER_BYTES // SLOT_BYTES,
             ),
             faults=faults,
             page_bytes=np.maximum(lengths - HEADER_BYTES, 0),
@@ -192,8 +199,8 @@ class IndexReader:
         offset = HEADER_BYTES
         while (offset := next_data(descriptor, offset)) >= 0:
             read_bytes = _read_whole(descriptor, self._bytes[:CHUNK_BYTES], offset)
-            if read_bytes >= SLOT:
-                yield offset, self._slots[: read_bytes // SLOT]
+            if read_bytes >= SLOT_BYTES:
+                yield offset, self._slots[: read_bytes // SLOT_BYTES]
             if read_bytes < CHUNK_BYTES:
                 return
             offset += read_bytes
@@ -214,12 +221,12 @@ class _UnfinishedBatch:
         self.scope_ids: list[int] = []
         self.counts: list[int] = []
 
-    def add(self, files: IndexFiles, start: int, stop: int) -> None:
+    def add(self, files: IndexFiles, start: int, end: int) -> None:
         """Add the ledgers and paths of the files that were read."""
-        self.paths += files.paths[start:stop]
-        self.ledger_ids.append(files.ledger_ids[start:stop])
+        self.paths += files.paths[start:end]
+        self.ledger_ids.append(files.ledger_ids[start:end])
         self.scope_ids.append(files.scope_id)
-        self.counts.append(stop - start)
+        self.counts.append(end - start)
 
 
 _NO_GROUPS = GroupBatch.of([[]])
@@ -234,8 +241,10 @@ def _reason(error: OSError) -> str:
 def _chunk_groups(offset: int, slots: NDArray[np.int64]) -> GroupBatch:
     """Return the entries of a chunk of a large file that begins at byte ``offset``."""
     piece = fold_slots(slots, np.array([0, len(slots)], np.int64))
-    base = (offset - HEADER_BYTES) // SLOT
-    return GroupBatch(piece.first + base, piece.last + base, piece.size, piece.period, piece.offsets)
+    first_entry = (offset - HEADER_BYTES) // SLOT_BYTES
+    return GroupBatch(
+        piece.first + first_entry, piece.last + first_entry, piece.size, piece.period, piece.offsets
+    )
 
 
 def _faults(
@@ -246,16 +255,16 @@ def _faults(
     A read error comes first, then a damaged header, then a last slot that is not whole.
     """
     cut_files = {
-        row: FileFault(IndexState.CUT, "ends inside a slot", int(lengths[row] // SLOT * SLOT))
-        for row in np.flatnonzero(lengths % SLOT).tolist()
+        row: FileFault(IndexState.CUT, "ends inside a slot", int(lengths[row] // SLOT_BYTES * SLOT_BYTES))
+        for row in np.flatnonzero(lengths % SLOT_BYTES).tolist()
     }
-    damaged = {
+    header_errors = {
         row: FileFault(IndexState.UNREADABLE, error.reason, error.offset)
         for row, error in check_headers(octets, starts, lengths).items()
     }
     return (
         cut_files
-        | damaged
+        | header_errors
         | {row: FileFault(IndexState.UNREADABLE, *failure) for row, failure in failures.items()}
     )
 
@@ -283,7 +292,7 @@ def _read_whole(descriptor: int, buffer: memoryview, offset: int) -> int:
 
 
 def next_data(descriptor: int, offset: int) -> int:
-    """Return where data begins at or after ``offset``, rounded down to a slot. -1 if there is none."""
+    """Return the first offset with data from ``offset`` on, rounded down to a slot; -1 if there is none."""
     try:
         data_offset = os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:
@@ -292,4 +301,4 @@ def next_data(descriptor: int, offset: int) -> int:
         if error.errno == errno.EINVAL:
             return offset  # the file system does not support holes
         raise
-    return data_offset - data_offset % SLOT
+    return data_offset - data_offset % SLOT_BYTES

@@ -96,7 +96,7 @@ def _file_id(name: str) -> int:
 def read_entries(path: str, start: int) -> JournalEntries:
     """Read the records of a journal file from byte ``start`` on. Byte 0 stands for the first record.
 
-    Memory grows with the entries: `ENTRY_BYTES` each. It is a third higher when the columns are put together.
+    Each entry takes `ENTRY_BYTES` of memory, and a third more while the columns are put together.
 
     Raises:
         OSError: the file cannot be read.
@@ -105,7 +105,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
     scopes: list[Longs] = []
     ledgers: list[Longs] = []
     entries: list[Longs] = []
-    count = keys = 0
+    count = master_key_count = 0
     damage: DecodeError | None = None
     replay_error: ReplayError | None = None
     journal: Journal | None = None
@@ -116,7 +116,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
         try:
             journal = Journal.open(lambda offset, length: os.pread(descriptor, length, offset), size)
             for records in journal.records(start):
-                keys += int((records.entry_ids == MASTER_KEY).sum())
+                master_key_count += int((records.entry_ids == MASTER_KEY).sum())
                 _, ledger_ids, entry_ids, scope_ids = records.entries()
                 scopes.append(scope_ids)
                 ledgers.append(ledger_ids)
@@ -124,8 +124,8 @@ def read_entries(path: str, start: int) -> JournalEntries:
                 count += len(entry_ids)
                 is_full = count > _DEDUPLICATE_ENTRIES and len(ledgers) > 1 and count > 2 * len(ledgers[0])
                 if is_full and not any(column.any() for column in scopes):  # no server writes other scopes
-                    pair = distinct(np.concatenate(ledgers), np.concatenate(entries))
-                    ledgers, entries, count = [pair[0]], [pair[1]], len(pair[0])
+                    distinct_ids = distinct(np.concatenate(ledgers), np.concatenate(entries))
+                    ledgers, entries, count = [distinct_ids[0]], [distinct_ids[1]], len(distinct_ids[0])
                     scopes = [np.zeros(count, np.int64)]
                 if count > MOST_ENTRIES:
                     raise DecodeError(
@@ -137,7 +137,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
             # An invalid version is the only damage for which Journal.open fails.
             replay_error = journal.replay_error if journal is not None else ReplayError.INVALID_VERSION
     scope_ids, ledger_ids, entry_ids = map(_take_column, (scopes, ledgers, entries))
-    return JournalEntries(scope_ids, ledger_ids, entry_ids, keys, cut, damage, replay_error)
+    return JournalEntries(scope_ids, ledger_ids, entry_ids, master_key_count, cut, damage, replay_error)
 
 
 def _take_column(pieces: list[Longs]) -> Longs:
@@ -185,11 +185,11 @@ class Journals:
         trouble: Why the entries in the journals cannot be known completely. None if they can.
         dated: A time up to which the index has all entries, with its evidence. Later entries may be in the
             journals only. None if nothing dates the marks.
-        stopped: When the bookie wrote the last mark before it stopped cleanly, with all entries in its index.
-            None if it did not stop cleanly.
+        stopped: When the bookie wrote the last mark, if it then stopped cleanly, with all entries in its
+            index. None if it did not stop cleanly.
         marked: When the newest mark was written. None if it is not known.
-        index_written: The oldest of the times when RocksDB last wrote to each index directory. None without
-            any.
+        index_written: When RocksDB last wrote to each index directory: the oldest of these times. None if
+            there is none.
         unmarked: Ledger directories with a lastMark that cannot be read or decoded. The bookie replays its
             journals from another directory's mark, or from their beginning.
     """
@@ -234,13 +234,15 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
         for directory in ledger_directories
     )
     troubles = list(_troubles(bookie_id, paths, instance_id))
-    starts = replay_marks(marks, len(paths.journal))
+    replay_start_marks = replay_marks(marks, len(paths.journal))
     directories = (
         ()
         if troubles
         else tuple(
             JournalDirectory(owned.found.path, hashlib.sha256(owned.found.version or b"").hexdigest(), *mark)
-            for owned, mark in zip((paths.found[path] for path in paths.journal), starts, strict=True)
+            for owned, mark in zip(
+                (paths.found[path] for path in paths.journal), replay_start_marks, strict=True
+            )
         )
     )
     return Journals(
@@ -264,8 +266,11 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
 
 def index_written(paths: BookiePaths) -> int | None:
     """Return the oldest of RocksDB's last writes to the index directories, in ms. None if none is known."""
-    found = [paths.found[path].found for path in paths.index if path in paths.found]
-    return min((each.index_written_ms for each in found if each.index_written_ms is not None), default=None)
+    directories_found = [paths.found[path].found for path in paths.index if path in paths.found]
+    return min(
+        (each.index_written_ms for each in directories_found if each.index_written_ms is not None),
+        default=None,
+    )
 
 
 def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...]]]:

@@ -1,10 +1,10 @@
 """The journal tail of a bookie: the entries after its marks, which may not be in its index yet.
 
-A bookie replays its journals from the greatest mark of its ledger directories. So the bookie holds the
-entries after the mark. Entries before the mark prove nothing: they were in the index once, and the index may
-have lost them. The tail is complete only if three conditions hold: every journal directory is the bookie's,
-the file that the mark names still exists, and no file is damaged. A file that ends inside a record is sound:
-a restart would end there too.
+A bookie replays its journals from the greatest mark of its ledger directories. So the bookie has the entries
+after the mark. Entries before the mark prove nothing: they were in the index once, and the index may have
+lost them. The tail is complete only if three conditions hold: every journal directory is the bookie's, the
+file that the mark names still exists, and no file is damaged. A file that ends inside a record is sound: a
+restart would end there too.
 
 A bookie with ``journalWriteData=false`` writes ledgers' master keys to its journal, and never an entry. So a
 tail cannot always prove that an entry is not in the journal. A tail that has entries proves it. A tail
@@ -165,9 +165,9 @@ def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
         yield _batch([_summary(part.bookie_id, _DirectoryTail(None, part.trouble), began)])
         return
     journals = [_read_directory(directory) for directory in part.directories]
-    if (doubt := _data_doubt(journals)) is not None:
+    if (data_doubt := _data_doubt(journals)) is not None:
         for journal in journals:
-            journal.wrong(doubt)
+            journal.wrong(data_doubt)
     yield from _ledger_rows(
         part.bookie_id, [piece for part_journal in journals for piece in part_journal.pieces]
     )
@@ -203,8 +203,8 @@ def _read_directory(directory: JournalDirectory) -> _DirectoryTail:
 
 def _read_file(journal: _DirectoryTail, file: JournalFile, start: int) -> None:
     try:
-        changed = Path(file.path).stat().st_mtime_ns // 1_000_000
-        journal.modified = max(changed, journal.modified or 0)
+        changed_ms = Path(file.path).stat().st_mtime_ns // 1_000_000
+        journal.modified = max(changed_ms, journal.modified or 0)
         piece = read_entries(file.path, start)
     except OSError as error:
         journal.wrong(_error_text(error), file.path)
@@ -260,18 +260,18 @@ def _rows_of_scope(bookie_id: str, scope_id: int, ids: Longs, sets: GroupBatch) 
     data, ends = sets.tobytes(), sets.offsets * GROUP.itemsize
     start = 0
     while start < len(ids):
-        full_row = int(np.searchsorted(ends, ends[start] + MAX_BATCH_BYTES, "right")) - 1
-        stop = min(start + ROWS, max(full_row, start + 1), len(ids))
-        groups = binary_array(data[ends[start] : ends[stop]], ends[start : stop + 1] - ends[start])
+        last_full_row = int(np.searchsorted(ends, ends[start] + MAX_BATCH_BYTES, "right")) - 1
+        end = min(start + ROWS, max(last_full_row, start + 1), len(ids))
+        groups = binary_array(data[ends[start] : ends[end]], ends[start : end + 1] - ends[start])
         columns = {
             "bookie_id": bookie_id,
             "scope_id": scope_id,
-            "ledger_id": ids[start:stop],
+            "ledger_id": ids[start:end],
             "groups": groups,
             "state": TailState.OK,
         }
-        yield rows_of_columns(SCHEMA, stop - start, columns)
-        start = stop
+        yield rows_of_columns(SCHEMA, end - start, columns)
+        start = end
 
 
 def _summary(bookie_id: str, journal: _DirectoryTail, began: int) -> dict[str, Any]:

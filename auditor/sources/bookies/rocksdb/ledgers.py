@@ -76,7 +76,7 @@ def fold_locations(
         ledgers, entries = _split_keys(rows, unexpected, signed_ids)
         if not len(ledgers):
             continue
-        bounds = _bounds(ledgers)
+        bounds = _ledger_bounds(ledgers)
         ids = ledgers[bounds[:-1]].astype(np.int64)
         sets = LedgerSets(ids, fold_entries(entries.astype(np.int64), bounds), {})
         start = 0
@@ -143,21 +143,21 @@ def _split_keys(rows: Rows, unexpected: UnexpectedRows, signed_ids: bool) -> tup
             keys.octets(row_numbers, KEY_BYTES).ravel(),
             values.octets(row_numbers, VALUE_BYTES).ravel(),
         )
-    pairs = key_bytes.view(">i8").reshape(-1, 2)
+    key_pairs = key_bytes.view(">i8").reshape(-1, 2)
     # Negative ids sort last, so checking the last ledger id finds any. Entry ids are all checked.
-    if not signed_ids and len(pairs) and (pairs[-1, 0] < 0 or (pairs[:, 1] < 0).any()):
-        is_valid = (pairs >= 0).all(axis=1)
+    if not signed_ids and len(key_pairs) and (key_pairs[-1, 0] < 0 or (key_pairs[:, 1] < 0).any()):
+        is_valid = (key_pairs >= 0).all(axis=1)
         negative_rows = np.flatnonzero(~is_valid)
         unexpected.add(
             rows,
             negative_rows if row_numbers is None else row_numbers[negative_rows],
             "a negative ledger or entry id",
         )
-        pairs, value_bytes = pairs[is_valid], value_bytes.reshape(-1, VALUE_BYTES)[is_valid].ravel()
+        key_pairs, value_bytes = key_pairs[is_valid], value_bytes.reshape(-1, VALUE_BYTES)[is_valid].ravel()
     has_location = value_bytes.view(np.int64) != 0
     if not has_location.all():
-        pairs = pairs[has_location]
-    return pairs[:, 0], pairs[:, 1]
+        key_pairs = key_pairs[has_location]
+    return key_pairs[:, 0], key_pairs[:, 1]
 
 
 def _sound_rows(rows: Rows, unexpected: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
@@ -167,15 +167,15 @@ def _sound_rows(rows: Rows, unexpected: UnexpectedRows, key_bytes: int) -> NDArr
     return np.flatnonzero(is_valid)
 
 
-def _bounds(ledgers: BigLongs) -> Longs:
+def _ledger_bounds(ledgers: BigLongs) -> Longs:
     """Return the row where each ledger begins, and the row where the last one ends.
 
     Ids ascend: if the first and the last row have the same ledger, all rows have it.
     """
     if ledgers[0] == ledgers[-1]:
         return np.array([0, len(ledgers)])
-    changes = np.flatnonzero(ledgers[1:] != ledgers[:-1]) + 1
-    return np.concatenate(([0], changes, [len(ledgers)]))
+    change_rows = np.flatnonzero(ledgers[1:] != ledgers[:-1]) + 1
+    return np.concatenate(([0], change_rows, [len(ledgers)]))
 
 
 EXISTING, LIMBO, NONEXISTENT, UNLISTED, BROKEN = range(5)
@@ -290,41 +290,45 @@ def join_ledgers(
             ledger_rows = next(ledgers, None)
             continue
         # Both sides are complete up to this id: later batches have only greater ids.
-        ends = [int(side.ids[-1]) for side in (location_sets, ledger_rows) if side is not None]
+        ends = [
+            int(sorted_ledgers.ids[-1])
+            for sorted_ledgers in (location_sets, ledger_rows)
+            if sorted_ledgers is not None
+        ]
         last_id = min(ends)
         ready_sets, location_sets = (
-            _split(location_sets, last_id) if location_sets is not None else (_NO_SETS, None)
+            _split_after(location_sets, last_id) if location_sets is not None else (_NO_LEDGER_SETS, None)
         )
         ready_rows, ledger_rows = (
-            _split(ledger_rows, last_id) if ledger_rows is not None else (_NONE_LISTED, None)
+            _split_after(ledger_rows, last_id) if ledger_rows is not None else (_NO_INDEXED_LEDGERS, None)
         )
         yield _join_sets(ready_sets, ready_rows)
 
 
-_NO_SETS = LedgerSets(np.zeros(0, np.int64), GroupBatch.of([]), {})
-_NONE_LISTED = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
+_NO_LEDGER_SETS = LedgerSets(np.zeros(0, np.int64), GroupBatch.of([]), {})
+_NO_INDEXED_LEDGERS = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
 
 
-Side = TypeVar("Side", LedgerSets, IndexedLedgers)
+SortedLedgers = TypeVar("SortedLedgers", LedgerSets, IndexedLedgers)
 
 
-def _split(side: Side, last_id: int) -> tuple[Side, Side]:
-    position = int(np.searchsorted(side.ids, last_id, side="right"))
-    return side.part(0, position), side.part(position, len(side.ids))
+def _split_after(sorted_ledgers: SortedLedgers, last_id: int) -> tuple[SortedLedgers, SortedLedgers]:
+    end = int(np.searchsorted(sorted_ledgers.ids, last_id, side="right"))
+    return sorted_ledgers.part(0, end), sorted_ledgers.part(end, len(sorted_ledgers.ids))
 
 
-def _join_sets(sets: LedgerSets, listed: IndexedLedgers) -> JoinedLedgers:
-    reasons = listed.reasons | sets.failed
-    if np.array_equal(sets.ids, listed.ids):
-        ids, groups, states = sets.ids, sets.groups, listed.states
+def _join_sets(sets: LedgerSets, indexed: IndexedLedgers) -> JoinedLedgers:
+    reasons = indexed.reasons | sets.failed
+    if np.array_equal(sets.ids, indexed.ids):
+        ids, groups, states = sets.ids, sets.groups, indexed.states
     else:
-        ids = np.union1d(sets.ids, listed.ids)
+        ids = np.union1d(sets.ids, indexed.ids)
         counts = np.zeros(len(ids), np.int64)
         counts[np.searchsorted(ids, sets.ids)] = np.diff(sets.groups.offsets)
         columns = sets.groups
         groups = GroupBatch(columns.first, columns.last, columns.size, columns.period, offsets_of(counts))
         states = np.full(len(ids), UNLISTED, np.uint8)
-        states[np.searchsorted(ids, listed.ids)] = listed.states
+        states[np.searchsorted(ids, indexed.ids)] = indexed.states
     if sets.failed:
         states = np.where(np.isin(ids, list(sets.failed)), np.uint8(BROKEN), states)
     return JoinedLedgers(ids, groups, states, reasons)
@@ -338,7 +342,7 @@ def scoped_ledgers(
     batches: Iterable[Rows], unexpected: UnexpectedRows
 ) -> Iterator[tuple[int, JoinedLedgers]]:
     """Fold the rows of ``locations-scoped``, scope by scope. Rows no server wrote go to ``unexpected``."""
-    pieces = (piece for rows in batches for piece in _by_scope(rows, unexpected))
+    pieces = (piece for rows in batches for piece in _split_by_scope(rows, unexpected))
     for scope, of_scope in groupby(pieces, key=lambda piece: piece[0]):
         for sets in fold_locations((rows for _, rows in of_scope), unexpected, signed_ids=True):
             states = np.full(len(sets.ids), EXISTING, np.uint8)
@@ -346,7 +350,7 @@ def scoped_ledgers(
             yield scope, JoinedLedgers(sets.ids, sets.groups, states, sets.failed)
 
 
-def _by_scope(rows: Rows, unexpected: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
+def _split_by_scope(rows: Rows, unexpected: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
     """Yield the rows of each scope, with keys as in ``locations``. The rows of a scope are adjacent."""
     keys, values = rows
     row_numbers = _sound_rows(rows, unexpected, SCOPED_KEY_BYTES)

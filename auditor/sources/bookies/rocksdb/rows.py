@@ -131,7 +131,7 @@ def index_files_beside(directory: str) -> Iterator[SkippedPath]:
 
 
 class _Rows:
-    """A buffer of rows. A row's code is its number in the list of pairs of state and reason."""
+    """A buffer of rows. A row's code is the number of its pair (state, reason) in the list of pairs."""
 
     def __init__(self, bookie_id: str, directory: IndexDirectory, path: str, stamp: int | None) -> None:
         self._bookie_id = bookie_id

@@ -48,13 +48,13 @@ from auditor.spark.session import SCRATCH_PREFIX, scratch_directory
 if TYPE_CHECKING:
     from pyrex import PyRocksDB
 
-SCRATCH = f"{SCRATCH_PREFIX}rocksdb-"
+SCRATCH_NAME_PREFIX = f"{SCRATCH_PREFIX}rocksdb-"
 """Prefix of the name of a scratch directory."""
 
-ATTEMPTS = 8
+MAX_COPY_ATTEMPTS = 8
 """Largest number of copies of a directory that keeps changing."""
 
-PAUSE = 0.05
+PAUSE_S = 0.05
 """Seconds between a failed copy and the check for changes. It grows with each attempt."""
 
 MAX_MANIFEST_BYTES = 1 << 30
@@ -66,38 +66,42 @@ MAX_LOG_BYTES = 4 << 30
 Listing = dict[str, tuple[int, int]]
 """The files of a database: name -> (length in bytes, modification time in ns)."""
 
-T = TypeVar("T")
+Opened = TypeVar("Opened")
 
 _LOG = re.compile(r"([0-9]+)\.log")
-_PARTS = re.compile(r"[0-9]+\.(log|sst)|CURRENT|MANIFEST-[0-9]+")
+_DATABASE_FILE_NAME = re.compile(r"[0-9]+\.(log|sst)|CURRENT|MANIFEST-[0-9]+")
 
 
-def open_copy(directory: str, opened: Callable[[str], T]) -> T:
+def open_copy(directory: str, open_database: Callable[[str], Opened]) -> Opened:
     """Open a copy of the database in ``directory``.
 
     Args:
         directory: The bookie's database.
-        opened: Opens the database at a path and returns it. It must read the logs and open all tables before
-            it returns. It raises `UnreadError` if it cannot.
+        open_database: Opens the database at a path and returns it. It must read the logs and open all tables
+            before it returns. It raises `UnreadError` if it cannot.
 
     Raises:
         DamagedError: the files contradict each other, and the directory does not change.
         UnreadError: the directory cannot be read, or changed faster than it could be copied.
     """
     troubles: list[str] = []
-    for attempt in range(1, ATTEMPTS + 1):
-        files_before = _list(directory)
+    for attempt in range(1, MAX_COPY_ATTEMPTS + 1):
+        files_before = _list_files(directory)
         try:
             with scratch_directory("rocksdb") as scratch:
-                _copy(directory, scratch, files_before)
-                return opened(scratch)
+                _copy_files(directory, scratch, files_before)
+                return open_database(scratch)
         except UnreadError as error:
             troubles.append(str(error))
-            time.sleep(PAUSE * attempt)
+            time.sleep(PAUSE_S * attempt)
             # The same fault in every copy is damage, and not a write in progress.
-            if _list(directory) == files_before or (attempt == ATTEMPTS and len(set(troubles)) == 1):
+            if _list_files(directory) == files_before or (
+                attempt == MAX_COPY_ATTEMPTS and len(set(troubles)) == 1
+            ):
                 raise
-    raise UnreadError(directory, f"changed during each of {ATTEMPTS} copies; last problem: {troubles[-1]}")
+    raise UnreadError(
+        directory, f"changed during each of {MAX_COPY_ATTEMPTS} copies; last problem: {troubles[-1]}"
+    )
 
 
 def states(directory: str) -> dict[str, os.stat_result]:
@@ -105,7 +109,7 @@ def states(directory: str) -> dict[str, os.stat_result]:
     try:
         file_states = {}
         for path in Path(directory).iterdir():
-            if _PARTS.fullmatch(path.name):
+            if _DATABASE_FILE_NAME.fullmatch(path.name):
                 try:
                     file_states[path.name] = path.stat()
                 except FileNotFoundError:
@@ -115,11 +119,11 @@ def states(directory: str) -> dict[str, os.stat_result]:
         raise UnreadError(directory, error.strerror or str(error)) from error
 
 
-def _list(directory: str) -> Listing:
+def _list_files(directory: str) -> Listing:
     return {name: (status.st_size, status.st_mtime_ns) for name, status in states(directory).items()}
 
 
-def _copy(directory: str, scratch: str, listing: Listing) -> None:
+def _copy_files(directory: str, scratch: str, listing: Listing) -> None:
     """Fill the scratch directory and check that it is a complete database. Raises `UnreadError`."""
     logs: dict[int, RecordSpan | DamagedError | None] = {}
     sizes: dict[int, int] = {}
@@ -144,7 +148,7 @@ def _copy(directory: str, scratch: str, listing: Listing) -> None:
     except DecodeError as error:
         raise DamagedError(path, error.reason, error.offset) from None
     for table in manifest.tables.values():
-        _link(directory, scratch, table)
+        _link_table(directory, scratch, table)
     _check_logs(directory, int(name.removeprefix("MANIFEST-")), manifest, logs, sizes)
 
 
@@ -165,7 +169,7 @@ def _copy_file(directory: str, scratch: str, name: str, max_bytes: int) -> bytes
     return data
 
 
-def _link(directory: str, scratch: str, table: TableFile) -> None:
+def _link_table(directory: str, scratch: str, table: TableFile) -> None:
     name = f"{table.number:06}.sst"
     path = Path(directory, name)
     try:
@@ -200,24 +204,24 @@ def _check_logs(
             raise DamagedError(
                 f"{directory}/{number:06}.log", f"missing or shorter than the {synced} bytes in the MANIFEST"
             )
-    spans: list[tuple[int, RecordSpan]] = []
+    record_spans: list[tuple[int, RecordSpan]] = []
     for number in live_logs:
         span = logs[number]
         if isinstance(span, DamagedError):
             raise span
         if span is not None:
-            spans.append((number, span))
-    if spans and spans[0][1].first > manifest.last_sequence + 1:
-        number, span = spans[0]
+            record_spans.append((number, span))
+    if record_spans and record_spans[0][1].first > manifest.last_sequence + 1:
+        number, span = record_spans[0]
         raise _sequence_gap(directory, number, manifest.last_sequence + 1, span)
     # Without a write no sequence number shows a missing log. The MANIFEST names the log with its log number.
     # Only a number above the MANIFEST's own surely existed: a recovery can use up a lower one without a log.
     log_number = manifest.log_number
-    if not spans and log_number > manifest_number and log_number != live_logs[0]:
+    if not record_spans and log_number > manifest_number and log_number != live_logs[0]:
         raise DamagedError(f"{directory}/{log_number:06}.log", "needed by the MANIFEST, but missing")
-    for (_, previous), (number, span) in pairwise(spans):
-        if span.first != previous.end:
-            raise _sequence_gap(directory, number, previous.end, span)
+    for (_, previous_span), (number, span) in pairwise(record_spans):
+        if span.first != previous_span.end:
+            raise _sequence_gap(directory, number, previous_span.end, span)
 
 
 def _sequence_gap(directory: str, number: int, expected: int, span: RecordSpan) -> DamagedError:
@@ -232,7 +236,7 @@ BATCH_ROWS = 65_536
 BATCH_BYTES = 64 << 20
 
 _CORRUPTION = "Corruption"  # prefix of RocksDB's error texts about damaged bytes
-_SCRATCH_PATH = re.compile(rf"\S*{SCRATCH}[^/\s]*")
+_SCRATCH_PATH = re.compile(rf"\S*{SCRATCH_NAME_PREFIX}[^/\s]*")
 _TABLE_OFFSET = re.compile(r"\bin (\S+\.sst) offset ([0-9]+)")
 
 
@@ -267,7 +271,7 @@ class Rows(NamedTuple):
     values: Strings
 
     def of_lengths(self, key: int, value: int) -> NDArray[np.bool_]:
-        """Return which rows have a key and a value of these lengths, in bytes."""
+        """Return a mask of the rows whose key and value have these lengths, in bytes."""
         has_lengths: NDArray[np.bool_] = np.diff(self.keys.offsets) == key
         has_lengths &= np.diff(self.values.offsets) == value
         return has_lengths
@@ -315,7 +319,7 @@ def scan(database: PyRocksDB, directory: str) -> Iterator[Rows]:
 
 
 def look_up(database: PyRocksDB, directory: str, key: bytes) -> bytes | None:
-    """Return the value of one key. None if there is none. Raises the errors of `scan`."""
+    """Return the value of one key; None if the key does not exist. Raises the errors of `scan`."""
     import pyrex
 
     try:
@@ -358,14 +362,14 @@ class UnexpectedRows:
     count: int = 0
     first: str = ""
 
-    def add(self, rows: Rows, row_numbers: NDArray[np.intp], what: str) -> None:
-        """Count the rows ``row_numbers``; ``what`` describes their fault.
+    def add(self, rows: Rows, row_numbers: NDArray[np.intp], row_kind: str) -> None:
+        """Count the rows ``row_numbers``; ``row_kind`` describes their fault.
 
         Messages never show values, because some values hold a ledger's master key.
         """
         if len(row_numbers) and not self.count:
             key = rows.keys.item(int(row_numbers[0]))
-            self.first = f"{what} (key {key[:MAX_SHOWN].hex()}{'...' if len(key) > MAX_SHOWN else ''})"
+            self.first = f"{row_kind} (key {key[:MAX_SHOWN].hex()}{'...' if len(key) > MAX_SHOWN else ''})"
         self.count += len(row_numbers)
 
     def rows(self) -> Iterator[SkippedPath]:

@@ -87,13 +87,13 @@ class BookieAccess:
         if self.tls is None or not isinstance(error, ssl.SSLError):
             return UnreadError(where, f"the connection broke: {error.strerror or error}")
         if isinstance(error, ssl.SSLCertVerificationError):
-            help_ = (
+            advice = (
                 f"remove check_hostname from {TLS_SECTION}, or issue a certificate with that name"
                 if "mismatch" in error.verify_message
                 else f"name its authority as ca in {TLS_SECTION}"
             )
             return RefusedError(
-                where, f"the certificate of the bookie is not accepted ({error.verify_message}); {help_}"
+                where, f"the certificate of the bookie is not accepted ({error.verify_message}); {advice}"
             )
         problem = certificate_problem(error.reason or "", self.tls.certificate, TLS_SECTION, "bookie")
         if problem is not None:
@@ -112,10 +112,10 @@ def read_access(credentials: str | None) -> BookieAccess:
             lacks its package.
     """
     bookies = read_credentials(credentials).bookies
-    if bookies.sasl is not None and (package := missing_package(bookies.sasl)):
+    if bookies.sasl is not None and (package_name := missing_package(bookies.sasl)):
         raise UsageError(
-            f"bookies.sasl.mechanism: {bookies.sasl.mechanism} needs the Python package {package}, which is "
-            "not installed: pip install kerberos"
+            f"bookies.sasl.mechanism: {bookies.sasl.mechanism} needs the Python package {package_name}, "
+            "which is not installed: pip install kerberos"
         )
     return BookieAccess(bookies.tls, bookies.sasl, None if bookies.tls is None else _context(bookies.tls))
 
@@ -188,7 +188,7 @@ async def start_tls(
                 )
             await writer.start_tls(access.context, server_hostname=host)
     except (TimeoutError, IncompleteReadError, OSError, ValueError, DecodeError) as error:
-        _fail(error, where, "START_TLS", timeout_s, access)
+        _raise_unread(error, where, "START_TLS", timeout_s, access)
 
 
 async def log_in(
@@ -236,7 +236,7 @@ async def log_in(
             ) from None
         raise UnreadError(where, f"no answer to AUTH within {seconds:g} s") from None
     except (IncompleteReadError, OSError, ValueError, DecodeError) as error:
-        _fail(error, where, "AUTH", seconds, access)
+        _raise_unread(error, where, "AUTH", seconds, access)
 
 
 class Requirement(StrEnum):
@@ -274,7 +274,7 @@ async def find_requirement(
                 return Requirement.CERTIFICATE
             return Requirement.OTHER
     except (TimeoutError, IncompleteReadError, OSError, DecodeError) as error:
-        _fail(error, where, "START_TLS", seconds, IN_CLEAR)
+        _raise_unread(error, where, "START_TLS", seconds, IN_CLEAR)
 
 
 async def _refuses_reads(reader: StreamReader, writer: StreamWriter, version: int, seconds: float) -> bool:
@@ -306,7 +306,7 @@ async def _frame(reader: StreamReader) -> bytes:
     return await reader.readexactly(length)
 
 
-def _fail(error: Exception, where: str, step: str, seconds: float, access: BookieAccess) -> NoReturn:
+def _raise_unread(error: Exception, where: str, step: str, seconds: float, access: BookieAccess) -> NoReturn:
     """Raise the error for a failed handshake."""
     if isinstance(error, TimeoutError):
         raise UnreadError(where, f"no answer to {step} within {seconds:g} s") from None

@@ -52,24 +52,23 @@ from auditor.spark.types import DataFrame
 
 Reply = TypeVar("Reply")
 
-CONNECTIONS = 4
+MAX_FAILED_CONNECTIONS = 4
 """Number of failed connections in a row, without any answer, after which the client gives up on a bookie."""
-MOST_CONNECTIONS = 32
-SINGLE_ATTEMPTS = 2
+MAX_CONNECTIONS = 32
+MAX_SINGLE_ATTEMPTS = 2
 """Number of times that the client asks for a subject alone after a request for it broke the connection."""
-MOST_SILENT = 40
-"""Number of silent subjects after which the client gives up on a bookie that answers for others."""
+MAX_SILENT_SUBJECTS = 40
+"""Number of silent subjects after which the client gives up on a bookie that answers for other subjects."""
 PAUSE_S = 0.1
 """First wait before a new connection or after "too many requests", in seconds. It doubles each time."""
-BUSY = 5
+MAX_BUSY_ATTEMPTS = 5
 """Number of times that the client asks for a subject while the bookie answers "too many requests"."""
 
-_OTHER_VERSION = (Status.EBADREQ, Status.EBADVERSION)
+_OTHER_VERSION_STATUSES = (Status.EBADREQ, Status.EBADVERSION)
 
 
 class BookieClient(ABC, Generic[Subject, Answer, Reply]):
-    """A client of one bookie, with ``options.in_flight`` requests at a time and ``options.rate_limit`` per
-    second.
+    """A client of one bookie, within the limits ``options.in_flight`` and ``options.rate_limit``.
 
     After its time-out a request no longer counts as in flight, though the bookie may still process it.
 
@@ -96,20 +95,20 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         self._options = options
         self._limit = RateLimit(options.rate_limit)
         self._access: BookieAccess | None = None
-        self._wires = deque(self.wires())
+        self._wire_protocols = deque(self.wire_protocols())
         self._connection: BookieConnection[Subject, Answer] | None = None
-        self._barren = 0  # connections opened since the last answer
-        self._understood = False  # the bookie answered in this protocol version
+        self._failed_connects = 0  # connections opened since the last answer
+        self._has_understood = False  # the bookie answered in this protocol version
         self._mute = False  # a connection got no answer to any request
         self._silent = 0
         self._replies: list[Reply] = []
 
     @abstractmethod
-    def wires(self) -> tuple[Wire[Subject, Answer], ...]:
+    def wire_protocols(self) -> tuple[Wire[Subject, Answer], ...]:
         """Return the request in each protocol version. The client tries the first one first."""
 
     @abstractmethod
-    def impossible(self) -> Subject:
+    def impossible_subject(self) -> Subject:
         """Return a subject that cannot exist, of ledger `IMPOSSIBLE_LEDGER`."""
 
     @abstractmethod
@@ -124,26 +123,27 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     def unknown(self, subject: Subject, reason: str) -> Reply:
         """Return the reply for a subject without an answer."""
 
-    def enough(self) -> bool:
-        """Return whether there are enough replies to hand them on."""
+    def has_enough_replies(self) -> bool:
+        """Return whether there are enough replies to return them to the caller."""
         return False
 
-    def can_skip(self, subject: Subject) -> bool:
+    def may_skip(self, subject: Subject) -> bool:
         """Return whether an earlier answer already decides a subject."""
         return False
 
-    def mute(self, silent: int) -> str | None:
-        """Return why to stop asking a bookie that did not answer for ``silent`` subjects, or None."""
+    def mute_reason(self, silent: int) -> str | None:
+        """Return why to stop asking a bookie that did not answer for ``silent`` subjects; None to go on."""
         return None
 
     async def ask(self, waiting: deque[Subject]) -> list[Reply]:
-        """Ask about subjects from the left until none is left, there are enough replies, or the client gives
-        up.
+        """Ask about subjects from the left.
+
+        Stop after the last, with enough replies, or if the client gives up.
 
         If the client gives up, every subject that it took from ``waiting`` and that has no reply is unknown.
         """
         self._replies = []
-        while waiting and self.given_up is None and not self.enough():
+        while waiting and self.given_up is None and not self.has_enough_replies():
             for subject in await self._side_by_side(waiting):
                 await self._alone(subject)
         return self._replies
@@ -163,9 +163,15 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         unanswered: list[Subject] = []
 
         async def work() -> None:
-            while waiting and not silent and not unanswered and not self.given_up and not self.enough():
+            while (
+                waiting
+                and not silent
+                and not unanswered
+                and not self.given_up
+                and not self.has_enough_replies()
+            ):
                 subject = waiting.popleft()
-                if self.can_skip(subject):
+                if self.may_skip(subject):
                     continue
                 try:
                     await self._hear(connection, subject)
@@ -183,7 +189,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     async def _alone(self, subject: Subject) -> None:
         """Ask about one subject that may have broken the connection."""
         break_reason = ""
-        for _ in range(SINGLE_ATTEMPTS):
+        for _ in range(MAX_SINGLE_ATTEMPTS):
             connection = await self._connected()
             if connection is None:
                 return
@@ -198,28 +204,28 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             except UnreadError as error:
                 break_reason = error.reason
         self._replies.append(
-            self.unknown(subject, f"{SINGLE_ATTEMPTS} single requests failed: {break_reason}")
+            self.unknown(subject, f"{MAX_SINGLE_ATTEMPTS} single requests failed: {break_reason}")
         )
 
     async def _hear(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> None:
-        for attempt in range(BUSY):
+        for attempt in range(MAX_BUSY_ATTEMPTS):
             answer = await self._request(connection, subject)
             if self.status(answer) != Status.ETOOMANYREQUESTS:
                 break
-            if attempt < BUSY - 1:
+            if attempt < MAX_BUSY_ATTEMPTS - 1:
                 await asyncio.sleep(PAUSE_S * 2**attempt)
         status = self.status(answer)
-        if status in _OTHER_VERSION and len(self._wires) > 1 and not self._understood:
+        if status in _OTHER_VERSION_STATUSES and len(self._wire_protocols) > 1 and not self._has_understood:
             connection.lose(f"the bookie refused this version of the protocol: {status_text(status)}")
             raise UnreadError(connection.where, f"refused: {status_text(status)}")
         if status == Status.EUA:
-            self._refuse(f"not authorised: {connection.access.refusal}: {status_text(status)}")
+            self._stop_on_refusal(f"not authorised: {connection.access.refusal}: {status_text(status)}")
         elif status in self.REFUSALS:
-            self._refuse(f"{self.REFUSALS[status]}: {status_text(status)}")
+            self._stop_on_refusal(f"{self.REFUSALS[status]}: {status_text(status)}")
         else:
             self._replies.append(self.note(subject, answer))
 
-    def _refuse(self, reason: str) -> None:
+    def _stop_on_refusal(self, reason: str) -> None:
         self.given_up, self.refuses = reason, True
 
     async def _request(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> Answer:
@@ -228,14 +234,14 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             await asyncio.sleep(wait_seconds)
         self.operations[self.OPERATION] += 1
         answer = await connection.ask(subject)
-        if self.status(answer) not in _OTHER_VERSION:
-            self._barren, self._understood = 0, True
+        if self.status(answer) not in _OTHER_VERSION_STATUSES:
+            self._failed_connects, self._has_understood = 0, True
         return answer
 
     async def _is_well(self, connection: BookieConnection[Subject, Answer]) -> bool:
         """Return whether the bookie still answers on a connection. Ask it for an entry that cannot exist."""
         try:
-            await self._request(connection, self.impossible())
+            await self._request(connection, self.impossible_subject())
         except TimeoutError:
             self._mute = True
             connection.lose(f"no answer within {self._options.timeout_s:g} s to any request")
@@ -244,17 +250,17 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return connection.lost is None
 
     def _note_silence(self, subjects: list[Subject]) -> None:
-        """Record that subjects got no answer on a connection that is well."""
+        """Record that subjects got no answer although the connection works."""
         self._silent += len(subjects)
         waiting_reason = (
             f"no answer within {self._options.timeout_s:g} s, though the bookie answers for other "
             f"{self.SUBJECTS}"
         )
         self._replies += [self.unknown(subject, waiting_reason) for subject in subjects]
-        silence_reason = self.mute(self._silent)
+        silence_reason = self.mute_reason(self._silent)
         if silence_reason is not None:
             self.given_up = silence_reason
-        elif self._silent >= MOST_SILENT:
+        elif self._silent >= MAX_SILENT_SUBJECTS:
             self.given_up = (
                 f"no answer for {self._silent} {self.SUBJECTS}, each within {self._options.timeout_s:g} s"
             )
@@ -266,43 +272,45 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
                 return self._connection
             unanswered = self._connection.lost if self._connection else None
             await self.close()
-            if unanswered is not None and (isinstance(unanswered, RefusedError) or not self._next_wire()):
+            if unanswered is not None and (
+                isinstance(unanswered, RefusedError) or not self._use_next_protocol()
+            ):
                 self._give_up_on(unanswered)
             if self.given_up is None:
-                if self._barren:
-                    await asyncio.sleep(PAUSE_S * 2 ** (self._barren - 1))
-                self._barren += 1
+                if self._failed_connects:
+                    await asyncio.sleep(PAUSE_S * 2 ** (self._failed_connects - 1))
+                self._failed_connects += 1
                 self.operations["connect"] += 1
                 if self._access is None:
                     self._access = read_access(self._options.credentials)
                 try:
                     self._connection = await open_connection(
-                        self._host, self._port, self._options.timeout_s, self._wires[0], self._access
+                        self._host, self._port, self._options.timeout_s, self._wire_protocols[0], self._access
                     )
                 except UnreadError as error:
                     self._give_up_on(error)
         return None
 
-    def _next_wire(self) -> bool:
+    def _use_next_protocol(self) -> bool:
         """Switch to the next protocol version if the present one got no answer. Return whether it switched.
 
         Silence is no reason to switch: a bookie that does not know a version says so, or closes the
         connection.
         """
-        if self._understood or self._mute or len(self._wires) < 2:
+        if self._has_understood or self._mute or len(self._wire_protocols) < 2:
             return False
-        self._wires.popleft()
-        self._barren = 0
+        self._wire_protocols.popleft()
+        self._failed_connects = 0
         return True
 
     def _give_up_on(self, error: UnreadError) -> None:
         """Give up after a failed connection if the bookie refuses, or if too many connections failed."""
         if isinstance(error, RefusedError):
-            self._refuse(error.reason)
-        elif self._barren >= CONNECTIONS:
-            self.given_up = f"{CONNECTIONS} connections in a row without an answer: {error.reason}"
-        elif self.operations["connect"] >= MOST_CONNECTIONS:
-            self.given_up = f"the connection was lost {MOST_CONNECTIONS} times: {error.reason}"
+            self._stop_on_refusal(error.reason)
+        elif self._failed_connects >= MAX_FAILED_CONNECTIONS:
+            self.given_up = f"{MAX_FAILED_CONNECTIONS} connections in a row without an answer: {error.reason}"
+        elif self.operations["connect"] >= MAX_CONNECTIONS:
+            self.given_up = f"the connection was lost {MAX_CONNECTIONS} times: {error.reason}"
 
 
 class Conversation(Generic[Subject, Answer, Reply]):
@@ -330,13 +338,13 @@ class Conversation(Generic[Subject, Answer, Reply]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._part()
+        self._end_connection()
         self._runner.close()
 
     def connect_to(self, bookie_id: str) -> BookieClient[Subject, Answer, Reply]:
         """Return the client of a bookie. Make a new one if the last call was for another bookie."""
         if self._client is None or bookie_id != self._bookie_id:
-            self._part()
+            self._end_connection()
             self._bookie_id = bookie_id
             self._client = self._new_client(*self._addresses[bookie_id], self._options)
         return self._client
@@ -352,7 +360,7 @@ class Conversation(Generic[Subject, Answer, Reply]):
         if client.given_up is not None:
             self._runner.run(client.close())
 
-    def _part(self) -> None:
+    def _end_connection(self) -> None:
         if self._client is not None:
             self._runner.run(self._client.close())
             self._client = None
@@ -363,8 +371,8 @@ def each_bookie(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Rec
     for batch in batches:
         if batch.num_rows:
             bookies = batch.column("bookie_id")
-            numbers = bookies.dictionary_encode().indices.to_numpy(zero_copy_only=False)
-            ends = [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), batch.num_rows]
+            bookie_codes = bookies.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+            ends = [*(np.flatnonzero(np.diff(bookie_codes)) + 1).tolist(), batch.num_rows]
             for start, end in zip([0, *ends], ends, strict=False):
                 yield bookies[start].as_py(), batch.slice(start, end - start)
 

@@ -42,7 +42,7 @@ _CLOSE_SECONDS = 0.2
 
 
 class Wire(Protocol[_Subject, Answer]):
-    """One kind of request in one protocol version. A `DecodeError` or a mismatch ends the connection."""
+    """One kind of request in one protocol version. An answer that cannot be decoded ends the connection."""
 
     @property
     def version(self) -> int:
@@ -61,7 +61,7 @@ class Wire(Protocol[_Subject, Answer]):
         """Decode the kept bytes of an answer. Return the key of its request and the answer."""
 
     def mismatch(self, subject: _Subject, answer: Answer) -> DecodeError | None:
-        """Return an error if the answer does not belong to the request with the same key, else None."""
+        """Return an error if an answer does not fit the request with the same key; None if it fits."""
 
 
 @dataclass
@@ -243,7 +243,7 @@ Address = tuple[str, int]
 Endpoint = Address | str
 """The host and port of a bookie, or the reason why it has none."""
 
-SHARED = "another bookie is registered with the same address: answers cannot be attributed"
+SHARED_ADDRESS_REASON = "another bookie is registered with the same address: answers cannot be attributed"
 NOT_REGISTERED = "not registered: its address is not known"
 _MAX_PORT = 65_535
 
@@ -267,7 +267,7 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
     endpoint_by_bookie = {bookie_id: endpoint_by_id.get(bookie_id, NOT_REGISTERED) for bookie_id in bookies}
     return {
         # An answer does not name the bookie, so entries that one lacks would count as lost by the other.
-        bookie_id: SHARED
+        bookie_id: SHARED_ADDRESS_REASON
         if not isinstance(endpoint, str) and bookies_per_endpoint[endpoint] > 1
         else endpoint
         for bookie_id, endpoint in endpoint_by_bookie.items()

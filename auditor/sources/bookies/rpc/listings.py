@@ -56,8 +56,8 @@ from auditor.spark.part_tables import spark_schema
 from auditor.spark.types import DataFrame
 
 CHUNK_BYTES = 64 << 20
-"""Number of bytes of unfolded listings after which the client hands the listings on."""
-SILENT = 3
+"""Number of bytes of unfolded listings after which the client returns the listings."""
+MAX_SILENT_REQUESTS = 3
 """Number of ledgers without an answer that identify DbLedgerStorage, if the bookie listed no ledger."""
 
 DB_LEDGER_STORAGE = "the bookie does not list entries: DbLedgerStorage"
@@ -70,7 +70,7 @@ class Reply:
     Attributes:
         groups: The entries as listed, not folded. None without a usable answer.
         reason: Why there are no ``groups``. None if there are.
-        offset: The byte of the answer at fault. None if there is none.
+        offset: Offset of the fault in the answer, in bytes. None if there is no fault.
         answered: When the bookie answered, in ms. None without an answer.
     """
 
@@ -127,11 +127,11 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
     _has_listed = False  # whether the bookie has listed any ledger
     _bytes = 0
 
-    def wires(self) -> tuple[Wire[int, BookieAnswer], ...]:
+    def wire_protocols(self) -> tuple[Wire[int, BookieAnswer], ...]:
         """Return protocol version 3 only. Version 2 has no such request."""
         return (Listing(),)
 
-    def impossible(self) -> int:
+    def impossible_subject(self) -> int:
         """Return the id of a ledger that no bookie can have."""
         return IMPOSSIBLE_LEDGER
 
@@ -144,13 +144,13 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
         self._bytes = 0
         return await super().ask(waiting)
 
-    def enough(self) -> bool:
+    def has_enough_replies(self) -> bool:
         """Return whether the listings so far exceed `CHUNK_BYTES`."""
         return self._bytes >= CHUNK_BYTES
 
-    def mute(self, silent: int) -> str | None:
+    def mute_reason(self, silent: int) -> str | None:
         """Return a reason if the bookie seems to use DbLedgerStorage, which never lists its ledgers."""
-        if self._has_listed or silent < SILENT:
+        if self._has_listed or silent < MAX_SILENT_REQUESTS:
             return None
         return f"{DB_LEDGER_STORAGE} (it answers for ledgers that it lacks, not for {silent} others)"
 
@@ -162,7 +162,7 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
         """Return the decoded listing, or an empty one if the bookie lacks the ledger."""
         answer_time = now_ms()
         if answer.status == Status.ENOLEDGER:
-            return Reply(subject, _NOTHING, answered=answer_time)
+            return Reply(subject, _NO_ENTRIES, answered=answer_time)
         if answer.availability is None:
             return Reply(
                 subject, None, f"the bookie refused: {status_text(answer.status)}", answered=answer_time
@@ -177,15 +177,15 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
         return Reply(subject, groups, answered=answer_time)
 
 
-_NOTHING: Groups = availability.decode(bytes(64))
+_NO_ENTRIES: Groups = availability.decode(bytes(64))
 
 
 STORAGE = "rpc"
-NOWHERE = "rpc:"
+RPC_PATH = "rpc:"
 """The path in rows of a bookie without an address."""
 
 ASKABLE_ROWS = "state != 'gap' and scope_id = 0"
-"""SQL condition for rows with a request. It excludes gaps of a whole bookie, and ledgers outside scope 0."""
+"""SQL condition for rows that a bookie can be asked about. It excludes gaps and ledgers outside scope 0."""
 
 
 def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions) -> DataFrame:
@@ -204,11 +204,15 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
     """
     schema = spark_schema(SCHEMA)
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
-    absent = {name: endpoint for name, endpoint in endpoints.items() if isinstance(endpoint, str)}
-    reachable_pairs = pairs.where(~F.col("bookie_id").isin(list(absent)))
+    unreachable_bookies = {
+        name: endpoint for name, endpoint in endpoints.items() if isinstance(endpoint, str)
+    }
+    reachable_pairs = pairs.where(~F.col("bookie_id").isin(list(unreachable_bookies)))
     requests = one_bookie_per_partition(reachable_pairs.select("bookie_id", *LEDGER), len(addresses), *LEDGER)
     rows = requests.mapInArrow(partial(rpc_rows, addresses=addresses, options=options), schema)
-    gaps = pa.Table.from_batches([_gap_row(name, NOWHERE, absent[name]) for name in sorted(absent)], SCHEMA)
+    gaps = pa.Table.from_batches(
+        [_gap_row(name, RPC_PATH, unreachable_bookies[name]) for name in sorted(unreachable_bookies)], SCHEMA
+    )
     return rows.unionByName(pairs.sparkSession.createDataFrame(gaps, schema))
 
 
@@ -243,12 +247,12 @@ def _rows(bookie_id: str, path: str, replies: list[tuple[int, Reply]]) -> pa.Rec
     """Return rows of the replies, each with the scope of its ledger. Fold all listings in one call."""
     listings = [b"" if reply.groups is None else reply.groups.tobytes() for _, reply in replies]
     ends = np.cumsum([0, *map(len, listings)], dtype=np.int64)
-    folded = fold(GroupBatch.frombytes(b"".join(listings), ends))
+    folded_groups = fold(GroupBatch.frombytes(b"".join(listings), ends))
     columns = {
         "bookie_id": bookie_id,
         "scope_id": [scope_id for scope_id, _ in replies],
         "ledger_id": [reply.ledger_id for _, reply in replies],
-        "groups": binary_array(folded.tobytes(), folded.offsets * GROUP.itemsize),
+        "groups": binary_array(folded_groups.tobytes(), folded_groups.offsets * GROUP.itemsize),
         "state": [IndexState.UNREADABLE if reply.groups is None else IndexState.OK for _, reply in replies],
         "reason": [reply.reason for _, reply in replies],
         "offset": [reply.offset for _, reply in replies],
@@ -261,6 +265,6 @@ def _rows(bookie_id: str, path: str, replies: list[tuple[int, Reply]]) -> pa.Rec
 
 
 def _gap_row(bookie_id: str, path: str, reason: str) -> pa.RecordBatch:
-    """Return the row of a bookie that the client does not ask, or no longer."""
+    """Return the row of a bookie that the client does not ask, or no longer asks."""
     gap_columns = {"state": IndexState.GAP, "reason": reason, "path": path, "storage": STORAGE}
     return rows_of_columns(SCHEMA, 1, {"bookie_id": bookie_id, "groups": b"", **gap_columns})

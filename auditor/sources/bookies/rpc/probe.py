@@ -1,4 +1,4 @@
-"""A probe of bookies: whether each serves this client a read of an entry that cannot exist."""
+"""A probe of bookies that asks each for an entry that cannot exist, to see whether it serves this client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class Reception(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """A bookie's reaction to this client. ``reason`` says what to do. Empty if the bookie serves reads."""
+    """A bookie's reaction to this client.
+
+    ``reason`` says what to do; it is empty if the bookie serves reads.
+    """
 
     reception: Reception
     reason: str = ""
@@ -49,8 +52,8 @@ async def _probe(host: str, port: int, access: BookieAccess, timeout_s: float) -
     result = await _read(host, port, VERSION, access, timeout_s)
     if isinstance(result, UnreadError) and not isinstance(result, RefusedError):
         # A bookie that does not speak version 3 closes the connection.
-        older = await _read(host, port, VERSION_2, access, timeout_s)
-        result = result if isinstance(older, UnreadError) else older
+        older_result = await _read(host, port, VERSION_2, access, timeout_s)
+        result = result if isinstance(older_result, UnreadError) else older_result
     if isinstance(result, RefusedError):
         return ProbeResult(Reception.REFUSED, result.reason)
     if isinstance(result, UnreadError):

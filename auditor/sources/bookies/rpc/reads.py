@@ -52,7 +52,7 @@ from auditor.sources.metadata.store import StoreOptions
 from auditor.spark.part_tables import spark_types
 from auditor.spark.types import DataFrame
 
-_ANSWERS: dict[int, WitnessAnswer] = {
+_ANSWER_OF_STATUS: dict[int, WitnessAnswer] = {
     Status.EOK: WitnessAnswer.SERVED,
     Status.ENOENTRY: WitnessAnswer.NO_SUCH_ENTRY,
     Status.ENOLEDGER: WitnessAnswer.NO_SUCH_LEDGER,
@@ -136,11 +136,11 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
         self._absent: set[int] = set()  # ledgers for which the bookie answered "no such ledger"
         self.requests: Counter[Entry] = Counter()
 
-    def wires(self) -> tuple[Wire[Entry, ReadAnswer], ...]:
+    def wire_protocols(self) -> tuple[Wire[Entry, ReadAnswer], ...]:
         """Return protocol version 3, then 2 for bookies that need it."""
         return Reading(VERSION), Reading(VERSION_2)
 
-    def impossible(self) -> Entry:
+    def impossible_subject(self) -> Entry:
         """Return an entry that no bookie can have."""
         return Entry(IMPOSSIBLE_LEDGER, 0)
 
@@ -148,7 +148,7 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
         """Return the status code of the answer."""
         return answer.status
 
-    def can_skip(self, subject: Entry) -> bool:
+    def may_skip(self, subject: Entry) -> bool:
         """Return whether the bookie already answered that it lacks the entry's ledger."""
         return subject.ledger_id in self._absent
 
@@ -159,7 +159,7 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
 
     def note(self, subject: Entry, answer: ReadAnswer) -> ReadReply:
         """Return the reply for an entry from the bookie's answer."""
-        witness_answer = _ANSWERS.get(answer.status, WitnessAnswer.UNKNOWN)
+        witness_answer = _ANSWER_OF_STATUS.get(answer.status, WitnessAnswer.UNKNOWN)
         if witness_answer is WitnessAnswer.NO_SUCH_LEDGER:
             self._absent.add(subject.ledger_id)
         reason = (
@@ -220,16 +220,18 @@ def read_rows(
                 yield _rows(bookie_id, [_unasked_reply(entry, endpoint) for entry in entries])
                 continue
             unanswered_entries = dict.fromkeys(entries)
-            absent: set[int] = set()
+            absent_ledgers: set[int] = set()
             for replies in conversation.ask(bookie_id, entries):
                 yield _rows(bookie_id, replies)
                 for reply in replies:
                     unanswered_entries.pop(reply.entry)
                     if reply.answer is WitnessAnswer.NO_SUCH_LEDGER:
-                        absent.add(reply.entry.ledger_id)
+                        absent_ledgers.add(reply.entry.ledger_id)
             client = conversation.connect_to(bookie_id)
             if client.given_up is not None:
-                unknown_entries = [entry for entry in unanswered_entries if entry.ledger_id not in absent]
+                unknown_entries = [
+                    entry for entry in unanswered_entries if entry.ledger_id not in absent_ledgers
+                ]
                 yield _rows(bookie_id, [client.unknown(entry, client.given_up) for entry in unknown_entries])
 
 

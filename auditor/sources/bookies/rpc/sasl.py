@@ -28,7 +28,7 @@ class SaslFailedError(Exception):
 
 
 def missing_package(sasl: Sasl) -> str | None:
-    """Return the Python package that a mechanism needs and that is not installed. None if none is missing."""
+    """Return the Python package that a mechanism needs, if it is not installed; None if it is."""
     return "kerberos" if sasl.mechanism == "GSSAPI" and importlib.util.find_spec("kerberos") is None else None
 
 
@@ -36,7 +36,7 @@ class SaslLogin:
     """One login on one connection. ``host`` is the host that the bookie registered.
 
     Raises:
-        SaslFailedError: from any method, without a Kerberos ticket or without the package for Kerberos.
+        SaslFailedError: from any method, if there is no Kerberos ticket or no package for Kerberos.
     """
 
     def __init__(self, sasl: Sasl, host: str) -> None:

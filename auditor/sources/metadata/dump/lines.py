@@ -1,7 +1,7 @@
 """The common part of ZooKeeper and etcd dumps: JSON lines, cut into byte ranges for tasks.
 
-A packed file (gzip, zstd) is unpacked as it is read; offsets count unpacked bytes. A line that cannot
-be read becomes a gap at its path. If the path cannot be read either, the gap is at the root, because
+A packed file (gzip, zstd) is unpacked as it is read; offsets count unpacked bytes. A line that cannot be read
+becomes a gap: its path, with the reason. If the path cannot be read either, the gap is at the root, because
 the line could be of any znode.
 """
 
@@ -22,7 +22,7 @@ from auditor.sources.metadata.dump.records import (
     Frame,
     FrameLineError,
     next_line,
-    no_dump,
+    not_a_dump_error,
     recognise,
     records_of,
 )
@@ -33,23 +33,23 @@ from auditor.sources.metadata.store import Part, Tree, Znode, ZnodeBatch, tree_o
 from auditor.sources.metadata.uri import MetadataUri
 
 PACKED_PARTS = 4
-"""Largest number of parts of a packed dump: each part unpacks the whole file again."""
+"""Largest number of parts of a packed dump. Reading one part unpacks the whole file."""
 
 
 @dataclass(frozen=True)
 class DumpPart(Part):
-    """A part: the lines of one tree that begin at byte ``start`` or later, and before byte ``end``."""
+    """The lines of one tree that begin in the bytes of a dump from ``start`` on and before ``end``."""
 
     tree: Tree
     start: int
     end: int
 
 
-class Whole(NamedTuple):
+class WholeDump(NamedTuple):
     """The result of one pass over a dump.
 
     Attributes:
-        nodes: the cluster's own znodes.
+        nodes: the cluster's own znodes, without ledgers, marks and locks.
         gaps: (absolute path, reason) of places where some of the cluster's own znodes may be missing.
         newest: a record that combines the largest zxids and times of all records; None without a record.
         frame: the check of the first and the last line.
@@ -60,19 +60,19 @@ class Whole(NamedTuple):
     gaps: list[tuple[str, str]]
     newest: Znode | None
     frame: Frame
-    last: str | None
+    last_path: str | None
 
 
-class LineStore(SavedStore[Whole]):
+class LineStore(SavedStore[WholeDump]):
     """The part of a `MetadataStore` that all dumps share."""
 
     keeps_marks = True
     parameter = "root"
-    """Query parameter in the URI of a dump that names the root of the cluster."""
-    always_there: tuple[str, ...]
+    """Query parameter that names the root of the cluster, in the URI of a dump."""
+    required_names: tuple[str, ...]
     """Names that every cluster has below its root. If a dump lacks one of them, it may be cut off.
 
-    Only LAYOUT may be absent, in stores of Pulsar.
+    Exception: LAYOUT can be absent in a store of Pulsar.
     """
     bookies_below: tuple[str, ...]
     """Names below which bookies are listed. If a dump ends below one of them, it may lack bookies."""
@@ -109,14 +109,14 @@ class LineStore(SavedStore[Whole]):
         """Read the znodes of one byte range; see `MetadataStore.read`."""
         assert isinstance(part, DumpPart)
         records = self._read_records(part.start, part.end)
-        return znode_batches(record for record in records if self._concerns(record, part.tree))
+        return znode_batches(record for record in records if self._may_concern_tree(record, part.tree))
 
     def has_beside(self, name: str) -> bool:
-        """Return whether the dump has a line at or below that name; see `NeighbourStore.has_beside`."""
+        """Return whether ``name``, or a path below it, exists beside the root; see `NeighbourStore`."""
         return name in self._siblings
 
     def value_beside(self, name: str) -> bytes | None:
-        """Return the value in the line of that name; see `NeighbourValueStore.value_beside`."""
+        """Return the value of the node ``name`` beside the root; see `NeighbourValueStore.value_beside`."""
         if name in self._unread_siblings:
             raise StoreError(f"{self._path}: {self._unread_siblings[name]}")
         return self._siblings.get(name)
@@ -125,7 +125,7 @@ class LineStore(SavedStore[Whole]):
         """Return the number of lines read."""
         return {"lines": self._lines}
 
-    def _read_files(self) -> Whole:
+    def _read_files(self) -> WholeDump:
         """Pass over the whole file once."""
         nodes: list[Znode] = []
         gaps: list[tuple[str, str]] = []
@@ -149,53 +149,55 @@ class LineStore(SavedStore[Whole]):
         frame.finish(size)
         gaps += [(self.root, f"line at byte {offset}: {reason}") for offset, reason in frame.faults]
         last_path = record.path if isinstance(record, Znode) else None
-        return Whole(nodes, [gap for gap in gaps if self._concerns(gap, None)], newest, frame, last_path)
+        return WholeDump(
+            nodes, [gap for gap in gaps if self._may_concern_tree(gap, None)], newest, frame, last_path
+        )
 
-    def _cut_reason(self, whole: Whole) -> str | None:
-        """Return the reason why a dump without a last line may be cut off; None if there is no sign of it."""
-        if whole.frame.ended or whole.frame.begun:
+    def _cut_reason(self, whole_dump: WholeDump) -> str | None:
+        """Return why a dump without an ``end`` line may be cut off; None if there is no sign of that."""
+        if whole_dump.frame.has_last_line or whole_dump.frame.has_first_line:
             return None
         name_offset = len(self.root) + 1
-        top_names = {znode.path[name_offset:].partition("/")[0] for znode in whole.nodes}
+        top_names = {znode.path[name_offset:].partition("/")[0] for znode in whole_dump.nodes}
         # A store of Pulsar has no LAYOUT, so its absence indicates nothing.
-        expected = [
-            name for name in self.always_there if name != "LAYOUT" or PULSAR_TREE not in self._siblings
+        expected_names = [
+            name for name in self.required_names if name != "LAYOUT" or PULSAR_TREE not in self._siblings
         ]
-        missing_names = [name for name in expected if name not in top_names]
+        missing_names = [name for name in expected_names if name not in top_names]
         if missing_names:
             return f"the dump has no {' and no '.join(missing_names)}; it may be cut off"
-        if (whole.last or "")[name_offset:].partition("/")[0] in self.bookies_below:
-            return f"the dump ends with {whole.last} and has no last line that confirms its end"
+        if (whole_dump.last_path or "")[name_offset:].partition("/")[0] in self.bookies_below:
+            return f"the dump ends with {whole_dump.last_path} and has no last line that confirms its end"
         return None
 
     @cached_property
     def _size(self) -> int:
-        """Size of the unpacked lines in bytes; one more if the file is damaged before its end.
+        """Return the size of the unpacked lines, in bytes. It is one larger if the file is damaged.
 
-        To find the size of a packed file, all of it is unpacked. This is done once, not for each tree.
+        The size of a packed file is found by unpacking all of it, once for all trees.
         """
-        with self._readable():
+        with self._with_store_errors():
             return held_bytes(self._path)
 
     def _is_packed(self) -> bool:
-        with self._readable():
+        with self._with_store_errors():
             return packing_of(self._path) is not None
 
     @contextmanager
-    def _readable(self) -> Iterator[None]:
+    def _with_store_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             if self._path.is_dir():
-                raise no_dump(self._path) from error
+                raise not_a_dump_error(self._path) from error
             raise StoreError(f"cannot read the dump {self._path}: {error.strerror or error}") from error
 
     def _modification_time(self) -> int:
         """Return the modification time of the file, in ms."""
-        with self._readable():
+        with self._with_store_errors():
             return self._path.stat().st_mtime_ns // 1_000_000
 
-    def _concerns(self, record: Znode | tuple[str, str], tree: Tree | None) -> bool:
+    def _may_concern_tree(self, record: Znode | tuple[str, str], tree: Tree | None) -> bool:
         """Return whether a znode belongs to a tree, or a gap may hide znodes of it.
 
         ``tree`` is None for the cluster's own nodes.
@@ -209,7 +211,7 @@ class LineStore(SavedStore[Whole]):
     ) -> Iterator[Znode | tuple[str, str]]:
         """Yield a znode or gap for every line that begins in the byte range and is at or below the root.
 
-        ``frame`` records every line. Lines beside the root are recorded in the store.
+        ``frame`` counts every line. The store itself records the lines that are beside the root.
         """
         prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
         frame = frame or Frame()
@@ -245,7 +247,7 @@ class LineStore(SavedStore[Whole]):
         """
         # Start one byte early: a range that begins exactly at a line must not skip it.
         offset = max(0, start - 1)
-        with self._readable(), open_packed(self._path, offset) as (file, unpacked_file):
+        with self._with_store_errors(), open_packed(self._path, offset) as (file, unpacked_file):
             if start:
                 offset += next_line(file)[1]
             while offset < end:
@@ -262,17 +264,19 @@ class LineStore(SavedStore[Whole]):
                     yield offset, line
                 offset += length
 
-    def _empty_dump_error(self, problem: str, way_out: str, damage: Sequence[tuple[str, str]]) -> StoreError:
-        """Return the error for a dump without any node of the cluster. It names the roots that the dump has.
+    def _empty_dump_error(self, problem: str, advice: str, damage: Sequence[tuple[str, str]]) -> StoreError:
+        """Return the error for a dump without any node of the cluster.
+
+        The message names the roots in the dump.
 
         Args:
             problem: beginning of the message.
-            way_out: advice if the dump has no root.
+            advice: what to do if the dump has no root, for the message.
             damage: (path, reason) of unreadable places.
         """
         recognise(self.uri)
         roots = roots_of(record["path"] for record in records_of(self._path))
         store = self.uri.text.partition("?")[0]
-        way_out = other_roots_sentence(store, roots, self.parameter) or way_out
+        advice = other_roots_sentence(store, roots, self.parameter) or advice
         damage_note = f" ({len(damage)} places could not be read, first: {damage[0][1]})" if damage else ""
-        return StoreError(f"{problem}; {way_out}{damage_note}")
+        return StoreError(f"{problem}; {advice}{damage_note}")

@@ -13,8 +13,8 @@ A dump may have a first line that announces a last line, and a last line that co
     {"end": {"nodes": 116}}      as many as there are records
 
 ``time`` is the time at which the dump was begun, in ms; it may be omitted. The earliest dumps have
-neither line. A dump with a first line but without a last line is cut off. A dump without both may be
-cut off at the end of any line. So the absence of a record proves nothing in it.
+neither line. A dump with a ``begin`` line but no ``end`` line is cut off. A dump with neither line could be
+cut off at the end of any line. So the absence of a record proves nothing in such a dump.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from auditor.errors import StoreError
-from auditor.sources.metadata.saved_files import HEAD, is_binary, kind_of_bytes, not_a, open_packed
+from auditor.sources.metadata.saved_files import HEAD_BYTES, is_binary, kind_of_bytes, not_a, open_packed
 from auditor.sources.metadata.uri import MetadataUri
 
 BEGIN, END = "begin", "end"
 TIME, NODES = "time", "nodes"
 
-_LATEST = 2**53
-"""Largest time to accept, in ms. JSON numbers up to it are exact. It is in the year 287396."""
+_MAX_TIME_MS = 2**53
+"""Largest time to accept, in ms.
+
+JSON numbers up to this limit are exact. The limit is a time in the year 287396.
+"""
 
 
 def is_frame(record: object) -> bool:
@@ -70,38 +73,38 @@ class Frame:
 
     >>> frame = Frame()
     >>> frame.line(0, {"begin": {}}); frame.record(14); frame.line(40, {"end": {"nodes": 2}})
-    >>> frame.complete, frame.faults
+    >>> frame.is_complete, frame.faults
     (False, [(40, 'cut off or changed: its last line counts 2 records, 1 are present')])
     """
 
     records: int = 0
-    begun: bool = False
-    ended: bool = False
+    has_first_line: bool = False
+    has_last_line: bool = False
     time: int | None = None
     faults: list[tuple[int, str]] = field(default_factory=list)
 
     @property
-    def complete(self) -> bool:
-        """Return whether the dump has a last line, and exactly the records that it counts."""
-        return self.ended and not self.faults
+    def is_complete(self) -> bool:
+        """Return whether the dump has an ``end`` line, and as many records as that line says."""
+        return self.has_last_line and not self.faults
 
     def record(self, offset: int) -> None:
         """Count a record, even one that cannot be read."""
-        if self.ended and not self.faults:
+        if self.has_last_line and not self.faults:
             self.faults.append((offset, "a record after the last line of the dump"))
         self.records += 1
 
     def line(self, offset: int, frame: dict[str, Any]) -> None:
-        """Check a first or last line, given as its JSON object."""
+        """Check a ``begin`` or ``end`` line. ``frame`` is its JSON object."""
         if BEGIN in frame:
-            if self.begun or self.ended or self.records:
+            if self.has_first_line or self.has_last_line or self.records:
                 self.faults.append((offset, "a first line after other lines"))
-            self.begun = True
+            self.has_first_line = True
             begin_record = frame[BEGIN]
             time = begin_record.get(TIME) if isinstance(begin_record, dict) else None
             if time is None:
                 return
-            if type(time) is int and 0 <= time < _LATEST:
+            if type(time) is int and 0 <= time < _MAX_TIME_MS:
                 self.time = time
             else:
                 self.faults.append((offset, "a first line whose time is not a number of milliseconds"))
@@ -110,16 +113,19 @@ class Frame:
         expected_records = end.get(NODES) if isinstance(end, dict) else None
         if type(expected_records) is not int:
             self.faults.append((offset, "a last line that does not count nodes"))
-        elif self.ended:
+        elif self.has_last_line:
             self.faults.append((offset, "a second last line"))
         elif expected_records != self.records:
             counts = f"its last line counts {expected_records} records, {self.records} are present"
             self.faults.append((offset, f"cut off or changed: {counts}"))
-        self.ended = True
+        self.has_last_line = True
 
     def finish(self, offset: int) -> None:
-        """Check that a last line came if the first line announced one. ``offset`` is the end of the file."""
-        if self.begun and not self.ended:
+        """Check that an ``end`` line came if there was a ``begin`` line.
+
+        ``offset`` is the end of the file.
+        """
+        if self.has_first_line and not self.has_last_line:
             self.faults.append((offset, "cut off: the last line, which the first line announces, is missing"))
 
 
@@ -130,7 +136,7 @@ LINE_LIMIT = 16 * 1024 * 1024
 UNREAD = "unread"
 """Field of a record that has a reason instead of data."""
 
-_NUMBER_LIMIT = 2**63
+_INT64_LIMIT = 2**63
 _SURROGATE = re.compile("[\ud800-\udfff]")  # a lone surrogate, which JSON allows, is not UTF-8
 _REASON_LIMIT = 1000  # characters; the maker of a dump may have written anything
 
@@ -186,7 +192,9 @@ def line_of(record: dict[str, Any]) -> bytes:
 
 
 def unread_record(path: str, reason: str) -> dict[str, Any]:
-    """Return the record for a path that could not be read. `json_record` raises its reason.
+    """Return the record for a path that could not be read.
+
+    `json_record` raises an error with ``reason`` for it.
 
     >>> json_record(line_of(unread_record("/a", "not authorised")))
     Traceback (most recent call last):
@@ -214,11 +222,11 @@ def base64_of(record: dict[str, Any], name: str) -> bytes:
 
 def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
     """Return the values of the fields ``names``, which must be 64-bit integers."""
-    numbers = [record.get(name) for name in names]
-    for name, number in zip(names, numbers, strict=True):
-        if type(number) is not int or not -_NUMBER_LIMIT <= number < _NUMBER_LIMIT:
+    int_values = [record.get(name) for name in names]
+    for name, int_value in zip(names, int_values, strict=True):
+        if type(int_value) is not int or not -_INT64_LIMIT <= int_value < _INT64_LIMIT:
             raise DamagedLineError(record["path"], f"no {name}")
-    return [int(number) for number in numbers if number is not None]
+    return [int(number) for number in int_values if number is not None]
 
 
 def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
@@ -239,7 +247,7 @@ def records_of(path: Path) -> Iterator[dict[str, Any]]:
     If the file is of another known format, the rest of it is not read.
     """
     with open_packed(path) as (file, _):
-        if is_binary(kind_of_bytes(file.peek(HEAD))):
+        if is_binary(kind_of_bytes(file.peek(HEAD_BYTES))):
             return
         length = -1
         while length:
@@ -269,9 +277,12 @@ def recognise(parsed: MetadataUri) -> None:
     except OSError:
         is_dump = False
     if not is_dump:
-        raise no_dump(path)
+        raise not_a_dump_error(path)
 
 
-def no_dump(path: Path) -> StoreError:
-    """Return the error for a file or directory that is not a dump: its apparent kind, and what to do."""
+def not_a_dump_error(path: Path) -> StoreError:
+    """Return the error for a file or directory that is not a dump.
+
+    The message names the apparent kind of the file, and says what to do.
+    """
     return StoreError(not_a("a dump of metadata", path, "bkaudit dump makes one"))

@@ -95,13 +95,13 @@ class DumpSummary(NamedTuple):
 
 
 def save(
-    request: SaveRequest, out: BinaryIO, progress: Callable[[int], object] = lambda records: None
+    request: SaveRequest, dump_file: BinaryIO, progress: Callable[[int], object] = lambda records: None
 ) -> DumpSummary:
     """Write a dump to an open file.
 
     Args:
         request: the content to save.
-        out: the file.
+        dump_file: the file.
         progress: called with the number of records after each batch.
 
     Raises:
@@ -114,17 +114,17 @@ def save(
         )
     check_reachable(request.uri, request.options)
     store_records = READERS[request.uri.scheme](request)
-    out.write(first_line(store_records.time))
+    dump_file.write(first_line(store_records.time))
     records = unread = 0
     gaps: list[tuple[str, str]] = []
     for batch in store_records.batches:
-        out.write(b"".join(map(line_of, batch)))
+        dump_file.write(b"".join(map(line_of, batch)))
         records += len(batch)
         unread_gaps = [(record["path"], record[UNREAD]) for record in batch if UNREAD in record]
         unread += len(unread_gaps)
         gaps += unread_gaps[: SHOWN_GAPS - len(gaps)]
         progress(records)
-    out.write(last_line(records))
+    dump_file.write(last_line(records))
     return DumpSummary(records, unread, gaps)
 
 
@@ -184,13 +184,13 @@ def _znode_batches(request: SaveRequest) -> Iterator[list[Record]]:
         # `walk` reads the last top first.
         for znodes, gaps in walk(reader, [Top(path) for path in reversed([root, *present_trees])]):
             records = [
-                znode_record(znode._replace(data=_data_to_save(znode.path, znode.data, request)))
+                znode_record(znode._replace(data=_without_passwords(znode.path, znode.data, request)))
                 for znode in znodes
             ]
             yield records + [unread_record(*gap) for gap in gaps]
 
 
-def _data_to_save(path: str, data: bytes, request: SaveRequest) -> bytes:
+def _without_passwords(path: str, data: bytes, request: SaveRequest) -> bytes:
     if request.passwords or not data or not _is_ledger(path, request.uri):
         return data
     return without_password(data)
@@ -206,8 +206,8 @@ def read_etcd(request: SaveRequest) -> StoreRecords:
     """Read a running etcd; see `Reader`."""
     from auditor.sources.metadata.etcd.live import EtcdStore, PathEtcdStore
 
-    kind = PathEtcdStore if request.uri.scheme == PATHS_ETCD else EtcdStore
-    with closing(kind(request.uri, request.options)) as store:
+    store_class = PathEtcdStore if request.uri.scheme == PATHS_ETCD else EtcdStore
+    with closing(store_class(request.uri, request.options)) as store:
         cluster = store.cluster()
     assert cluster.revision is not None
     return StoreRecords(cluster.scan_time, _key_batches(request, cluster.revision))
@@ -226,8 +226,8 @@ def _key_batches(request: SaveRequest, revision: int) -> Iterator[list[Record]]:
             for start, end in ((key, key + b"\0"), etcd.children(parent_path, name)):
                 for page in pages.read(start, end, revision):
                     records = [
-                        key_record(key, _data_to_save(etcd.key_text(key), data, request), *numbers)
-                        for key, data, *numbers in zip(*page.keys, strict=True)
+                        key_record(key, _without_passwords(etcd.key_text(key), data, request), *key_numbers)
+                        for key, data, *key_numbers in zip(*page.keys, strict=True)
                     ]
                     yield records + [unread_record(*gap) for gap in page.gaps]
 
@@ -247,7 +247,7 @@ def _oxia_batches(request: SaveRequest) -> Iterator[list[Record]]:
         for tree in (request.uri.root, *request.trees):
             for znodes, gaps in store.read_whole(tree):
                 records = [
-                    oxia_record(znode._replace(data=_data_to_save(znode.path, znode.data, request)))
+                    oxia_record(znode._replace(data=_without_passwords(znode.path, znode.data, request)))
                     for znode in znodes
                 ]
                 yield records + [unread_record(*gap) for gap in gaps]
@@ -259,4 +259,4 @@ READERS: Mapping[str, Reader] = {
     PATHS_ETCD: read_etcd,
     OXIA: read_oxia,
 }
-"""Readers by the scheme of the metadata URI. A scheme that is missing here is that of a saved store."""
+"""Readers by the scheme of the metadata URI. Schemes of saved stores are not in this mapping."""

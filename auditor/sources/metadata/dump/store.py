@@ -11,8 +11,8 @@ ZooKeeper: parents come first. Times are in ms. ``ephemeralOwner`` is optional, 
 ``cversion`` has the value that a client sees: the number of children created plus the number deleted.
 
 Oxia: a record has a znode's fields, with ``session`` in the place of ``ephemeralOwner``, and
-optionally ``modifications``. Its version is the version id. ``session`` is null for a record without
-a session, because 0 is a valid session id.
+optionally ``modifications``. ``version`` is Oxia's version id. ``session`` is null for a record without a
+session, because 0 is a valid session id.
 
 etcd: ``key`` has the key's bytes, and ``path`` has the same as text. The version of a ledger is its
 ``modRevision``, as in BookKeeper; ``version`` is not used. etcd keeps no times. So the scan time is the
@@ -84,17 +84,17 @@ def key_of_line(line: bytes) -> Znode:
     return key_znode(path, base64_of(record, "data"), *int64s_of(_KEY_DEFAULTS | record, _KEY_NUMBERS))
 
 
-def key_record(key: bytes, data: bytes, *numbers: int) -> dict[str, Any]:
+def key_record(key: bytes, data: bytes, *key_numbers: int) -> dict[str, Any]:
     """Return the record of an etcd key. `key_of_line` reads its line.
 
-    ``numbers`` are createRevision, modRevision, lease and version.
+    ``key_numbers`` are createRevision, modRevision, lease and version.
 
     >>> from auditor.sources.metadata.dump.records import line_of
     >>> key_of_line(line_of(key_record(b"/a", b"a", 1, 2, 0, 2))).data
     b'a'
     """
     record = {"path": etcd.key_text(key), "key": base64_text(key), "data": base64_text(data)}
-    return record | dict(zip(_KEY_NUMBERS, numbers, strict=True))
+    return record | dict(zip(_KEY_NUMBERS, key_numbers, strict=True))
 
 
 class EtcdDumpStore(LineStore):
@@ -106,7 +106,7 @@ class EtcdDumpStore(LineStore):
     parameter = "scope"
     parse = staticmethod(key_of_line)
     names = staticmethod(by_node_name)  # turns the cluster's own keys into ZooKeeper's names
-    always_there: tuple[str, ...] = ("layout", "bookies", "cookies", "underreplication")
+    required_names: tuple[str, ...] = ("layout", "bookies", "cookies", "underreplication")
     bookies_below: tuple[str, ...] = ("bookies", "cookies")
 
     def tree_of(self, path: str) -> Tree | None:
@@ -124,16 +124,22 @@ class EtcdDumpStore(LineStore):
                 gaps,
             )
         revision = f"revision {max(newest_record.czxid, newest_record.mzxid)}"
-        nodes, is_complete, cut_reason = (
+        nodes, is_complete, truncation_reason = (
             self.names(self.root, whole_dump.nodes),
-            whole_dump.frame.complete,
+            whole_dump.frame.is_complete,
             self._cut_reason(whole_dump),
         )
         modification_time = (
             self._modification_time() if whole_dump.frame.time is None else whole_dump.frame.time
         )
         return ClusterNodes(
-            nodes, modification_time, revision, gaps, (self.note,), proves_absence=is_complete, cut=cut_reason
+            nodes,
+            modification_time,
+            revision,
+            gaps,
+            (self.note,),
+            proves_absence=is_complete,
+            cut=truncation_reason,
         )
 
 
@@ -145,7 +151,7 @@ class PathEtcdDumpStore(EtcdDumpStore):
     parameter = "root"
     tree_of = LineStore.tree_of
     names = staticmethod(own_nodes)
-    always_there = ("LAYOUT", "cookies")  # available itself has no key
+    required_names = ("LAYOUT", "cookies")  # available itself has no key
     bookies_below = ("available", "cookies")
 
 
@@ -173,15 +179,15 @@ RECORDS_LOOKED_AT = 10_000
 
 _ZNODE_NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
 _ZNODE_DEFAULTS = {"ephemeralOwner": OWNER_UNKNOWN}
-_SESSION, _MODIFICATIONS = "session", "modifications"
+_SESSION_FIELD, _MODIFICATIONS_FIELD = "session", "modifications"
 
 
 def open_dump(uri: MetadataUri) -> MetadataStore:
-    """Return the store for a dump. The fields of its first readable record show whether it is of etcd.
+    """Return the store for a dump. The first readable record shows whether the dump is of etcd.
 
     For etcd, the first `RECORDS_LOOKED_AT` records show whether the keys are ZooKeeper's paths; the
-    distinctive keys come first. Any other file is opened as a dump of ZooKeeper. If it is not one, reading
-    it raises an error that names its apparent kind.
+    distinctive keys come first. Any other file is opened as a dump of ZooKeeper. If such a file is no dump,
+    reading it raises an error that names the file's apparent kind.
     """
     try:
         record = first_record(Path(uri.path))
@@ -208,21 +214,21 @@ def znode_of_line(line: bytes) -> Znode:
         )
     child_version = record.get("cversion")
     creation_count = child_version if type(child_version) is int and child_version >= 0 else UNCOUNTED
-    numbers = int64s_of(_ZNODE_DEFAULTS | record | _owner_of_session(record), _ZNODE_NUMBERS)
-    znode = Znode(record["path"], base64_of(record, "data"), *numbers)
-    if _MODIFICATIONS in record:
-        [modifications] = int64s_of(record, (_MODIFICATIONS,))
+    key_numbers = int64s_of(_ZNODE_DEFAULTS | record | _owner_of_session(record), _ZNODE_NUMBERS)
+    znode = Znode(record["path"], base64_of(record, "data"), *key_numbers)
+    if _MODIFICATIONS_FIELD in record:
+        [modifications] = int64s_of(record, (_MODIFICATIONS_FIELD,))
         return znode._replace(made=modifications + 1, modifications=modifications)
     return znode._replace(made=creation_count)
 
 
 def _owner_of_session(record: dict[str, Any]) -> dict[str, int]:
     """Return an ``ephemeralOwner`` field made from the session of an Oxia record; {} for other records."""
-    if _SESSION not in record:
+    if _SESSION_FIELD not in record:
         return {}
-    if record[_SESSION] is None:
+    if record[_SESSION_FIELD] is None:
         return {"ephemeralOwner": 0}
-    [session] = int64s_of(record, (_SESSION,))
+    [session] = int64s_of(record, (_SESSION_FIELD,))
     return {"ephemeralOwner": owner_of_session(session)}
 
 
@@ -236,11 +242,11 @@ def znode_record(znode: Znode) -> dict[str, Any]:
     >>> znode_record(znode)["cversion"], znode_of_line(line_of(znode_record(znode))).data
     (11, b'a')
     """
-    numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version, znode.ephemeral_owner)
+    key_numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version, znode.ephemeral_owner)
     # cversion counts every creation and every deletion of a child.
     child_version = 2 * znode.made - znode.children
     data = {"path": znode.path, "data": base64_text(znode.data)}
-    return data | dict(zip(_ZNODE_NUMBERS, numbers, strict=True)) | {"cversion": child_version}
+    return data | dict(zip(_ZNODE_NUMBERS, key_numbers, strict=True)) | {"cversion": child_version}
 
 
 def oxia_record(znode: Znode) -> dict[str, Any]:
@@ -252,10 +258,10 @@ def oxia_record(znode: Znode) -> dict[str, Any]:
     (0, True)
     """
     session = znode.ephemeral_owner - 1 if znode.ephemeral_owner else None
-    numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version)
+    key_numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version)
     record: dict[str, Any] = {"path": znode.path, "data": base64_text(znode.data)}
-    record |= dict(zip(_ZNODE_NUMBERS, numbers, strict=False))
-    return record | {_MODIFICATIONS: znode.modifications, _SESSION: session}
+    record |= dict(zip(_ZNODE_NUMBERS, key_numbers, strict=False))
+    return record | {_MODIFICATIONS_FIELD: znode.modifications, _SESSION_FIELD: session}
 
 
 class ZooKeeperDumpStore(LineStore):
@@ -263,7 +269,7 @@ class ZooKeeperDumpStore(LineStore):
 
     parse = staticmethod(znode_of_line)
     keeps_times = True
-    always_there = ("LAYOUT", "available", "cookies")
+    required_names = ("LAYOUT", "available", "cookies")
     bookies_below = ("available", "cookies")
 
     def cluster(self) -> ClusterNodes:
@@ -274,28 +280,31 @@ class ZooKeeperDumpStore(LineStore):
             raise self._empty_dump_error(
                 f"{self._path} has no znode {self.root}", "name the right root with ?root=/path", gaps
             )
-        nodes = _with_generator_counts(
+        nodes = _with_id_generator_counts(
             {znode.path[len(self.root) + 1 :]: znode for znode in whole_dump.nodes}
         )
         scan_time = max(newest_record.ctime, newest_record.mtime, whole_dump.frame.time or 0)
         zxid = max(newest_record.czxid, newest_record.mzxid)
-        is_complete, cut_reason = whole_dump.frame.complete, self._cut_reason(whole_dump)
-        return ClusterNodes(nodes, scan_time, hex(zxid), gaps, proves_absence=is_complete, cut=cut_reason)
+        is_complete, truncation_reason = whole_dump.frame.is_complete, self._cut_reason(whole_dump)
+        return ClusterNodes(
+            nodes, scan_time, hex(zxid), gaps, proves_absence=is_complete, cut=truncation_reason
+        )
 
 
-def _with_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
-    """Return the cluster's own znodes, and set ``made`` of each id generator.
+def _with_id_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
+    """Return the cluster's own znodes, with ``made`` set for each id generator.
 
-    ``made`` is the number of children ever created below it. It follows from cversion and from the children
-    present. For a znode above ledgers or marks it is unknown, because ``nodes`` lacks its children.
+    ``made`` is the number of children ever created below the generator. It is computed from the generator's
+    cversion and its present children. Other znodes get no ``made``: ``nodes`` lacks the ledgers and marks
+    below them.
     """
     child_counts = Counter(path.rpartition("/")[0] for path in nodes)
-    counted_nodes = {}
+    nodes_with_counts = {}
     for path, znode in nodes.items():
         creation_count = UNCOUNTED
         if znode.modifications != UNCOUNTED:  # Oxia: `made` is exact already
             creation_count = znode.made
         elif znode.made != UNCOUNTED and path.partition("/")[0] in ("idgen", "idgen-long"):
             creation_count = (znode.made + child_counts[path] + 1) // 2
-        counted_nodes[path] = znode._replace(made=creation_count)
-    return counted_nodes
+        nodes_with_counts[path] = znode._replace(made=creation_count)
+    return nodes_with_counts

@@ -56,7 +56,7 @@ class Keys(NamedTuple):
     """Columns of keys, in ascending order of ``names``.
 
     ``created`` and ``changed`` are the revisions at creation and at the last change. ``leases`` holds 0 for a
-    key without a lease. ``written`` is the number of writes of each key.
+    key without a lease. ``versions`` is the number of writes of each key.
     """
 
     names: list[bytes]
@@ -64,29 +64,29 @@ class Keys(NamedTuple):
     created: list[int]
     changed: list[int]
     leases: list[int]
-    written: list[int]
+    versions: list[int]
 
-    def taken(self, rows: Sequence[int]) -> Keys:
+    def take(self, rows: Sequence[int]) -> Keys:
         """Return the keys at the positions ``rows``."""
-        numbers = ([column[row] for row in rows] for column in self[2:])
-        return Keys([self.names[row] for row in rows], [self.values[row] for row in rows], *numbers)
+        number_columns = ([column[row] for row in rows] for column in self[2:])
+        return Keys([self.names[row] for row in rows], [self.values[row] for row in rows], *number_columns)
 
 
 @dataclass(frozen=True, slots=True)
 class EtcdQuestion:
     """A Range request for the keys from ``start`` on and before ``end``, at ``revision`` (0: the newest).
 
-    An empty ``end`` means the key ``start`` alone. A ``limit`` of 0 means no limit. With ``bare``, the
-    answer has no values; with ``counted``, it has no keys either. Unless ``since`` is 0, the answer lacks
-    keys whose last change was before revision ``since``. The server then reads all values of the range.
+    An empty ``end`` means the key ``start`` alone. A ``limit`` of 0 means no limit. If ``keys_only``, the
+    answer has no values; if ``count_only``, it has no keys either. If ``since`` is not 0, the answer omits
+    keys that last changed before revision ``since``; the server still reads all values of the range.
     """
 
     start: bytes
     end: bytes
     revision: int
     limit: int = 0
-    bare: bool = False
-    counted: bool = False
+    keys_only: bool = False
+    count_only: bool = False
     since: int = 0
 
 
@@ -149,8 +149,8 @@ class _Endpoint:
             range_end=question.end,
             revision=question.revision,
             limit=question.limit,
-            keys_only=question.bare,
-            count_only=question.counted,
+            keys_only=question.keys_only,
+            count_only=question.count_only,
             min_mod_revision=question.since,
         )
         # Keys come in order anyway. A sort order in the request would make the server fetch the whole range.
@@ -193,7 +193,7 @@ class EtcdClient:
 
     def begin(self, question: EtcdQuestion) -> Pending:
         """Send a question as soon as the rate limit allows it."""
-        self.operations["count" if question.counted else "range"] += 1
+        self.operations["count" if question.count_only else "range"] += 1
         self._limit.take(1)
         return self._send(question)
 
@@ -296,13 +296,14 @@ class EtcdClient:
     def _leave_endpoint(self, endpoint: _Endpoint, failures: int, error: grpc.RpcError) -> None:
         """Move from a failed endpoint to the next, unless another question has already done so.
 
-        Raise after the last round. ``failures`` is the number of failures of this question so far.
+        Raise ``StoreError`` after the last round. ``failures`` is the number of failures of this question so
+        far.
         """
-        rounds, endpoint_number = divmod(failures, len(self._hosts))
-        if rounds > len(ROUND_WAITS_S):
+        finished_rounds, endpoint_number = divmod(failures, len(self._hosts))
+        if finished_rounds > len(ROUND_WAITS_S):
             raise self._unreachable_error(error) from error
         if endpoint_number == 0:
-            self._sleep(ROUND_WAITS_S[rounds - 1])
+            self._sleep(ROUND_WAITS_S[finished_rounds - 1])
         if endpoint is self._current:
             self.close()
             self._place = (self._place + 1) % len(self._hosts)
@@ -358,6 +359,6 @@ class EtcdClient:
         tls = read_credentials(self._options.credentials).etcd.tls
         if (problem := tls_problem(self._hosts[self._place], tls, "etcd.tls")) is not None:
             return StoreError(f"{self._hosts[self._place]}: {problem}")
-        if any(word in details.lower() for word in _HANDSHAKE_MESSAGES):
+        if any(handshake_message in details.lower() for handshake_message in _HANDSHAKE_MESSAGES):
             return StoreError(f"{self.name}: no TLS connection: {details}")
         return StoreError(f"cannot reach {self.name}: {details}; check the hosts of the metadata URI")

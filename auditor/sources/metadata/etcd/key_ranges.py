@@ -39,13 +39,13 @@ CUTS_LIMIT = 500
 """Largest number of cuts, to bound the work for unusual ids. It suffices for 50 million keys in one bucket.
 """
 
-_HIGHEST = 1 << 128
-_UNSIGNED = 1 << 64
+_ID_LIMIT = 1 << 128
+_UINT64_LIMIT = 1 << 64
 
-Counter = Callable[[Sequence[tuple[bytes, bytes]]], list[int]]
+KeyCounter = Callable[[Sequence[tuple[bytes, bytes]]], list[int]]
 """Function that returns the number of keys in each of several ranges."""
 
-First = Callable[[bytes, bytes], bytes | None]
+FirstKeyReader = Callable[[bytes, bytes], bytes | None]
 """Function that returns the first key of a range; None if the range is empty."""
 
 
@@ -68,20 +68,21 @@ def key_of(scope: str, number: int) -> bytes:
     return etcd.key_bytes(f"{scope}/{etcd.to_path(LedgerId.parse(f'{number:032x}'))}")
 
 
-def spans(scope: str, counts: Counter, first: First, task_count: int) -> list[KeySpan]:
+def spans(scope: str, counts: KeyCounter, first: FirstKeyReader, task_count: int) -> list[KeySpan]:
     """Return spans that cover everything below ``<scope>/ledgers/``, in order and without a hole.
 
     Args:
         scope: the scope.
-        counts: counts the keys of ranges.
-        first: finds the first key of a range.
+        counts: function that counts the keys of ranges.
+        first: function that finds the first key of a range.
         task_count: number of tasks that will share the spans. The spans are small enough for that.
     """
-    whole = KeySpan(*etcd.children(scope, etcd.LEDGERS), 0)
+    whole_span = KeySpan(*etcd.children(scope, etcd.LEDGERS), 0)
     edges = [
-        key_of(scope, number) for number in (*range(0, _UNSIGNED // 2, 8 << 56), _UNSIGNED // 2, _UNSIGNED)
+        key_of(scope, number)
+        for number in (*range(0, _UINT64_LIMIT // 2, 8 << 56), _UINT64_LIMIT // 2, _UINT64_LIMIT)
     ]
-    cut_spans = _cut_at_edges(whole, edges[1:], counts)
+    cut_spans = _cut_at_edges(whole_span, edges[1:], counts)
     target_keys = _target_keys(sum(span.keys for span in cut_spans), task_count)
     buckets = [key_of(scope, bucket << 56) for bucket in range(1, etcd.BUCKET_COUNT)]
     uncut_spans: list[KeySpan] = []
@@ -90,9 +91,9 @@ def spans(scope: str, counts: Counter, first: First, task_count: int) -> list[Ke
     return _cut_to_size(uncut_spans, target_keys, lambda span: _halve(scope, span, counts, first))
 
 
-def _target_keys(total: int, task_count: int) -> int:
-    """Return the largest number of keys in a span, for ``total`` keys and ``task_count`` tasks."""
-    return max(PART_KEYS, min(SPAN_KEYS, total // (2 * max(1, task_count))))
+def _target_keys(total_keys: int, task_count: int) -> int:
+    """Return the largest number of keys in a span, for ``total_keys`` keys and ``task_count`` tasks."""
+    return max(PART_KEYS, min(SPAN_KEYS, total_keys // (2 * max(1, task_count))))
 
 
 def _cut_to_size(
@@ -114,7 +115,7 @@ def _cut_to_size(
     return finished_spans
 
 
-def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], counts: Counter) -> list[KeySpan]:
+def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], counts: KeyCounter) -> list[KeySpan]:
     """Cut a span at those ``edges`` that are inside it."""
     inner_edges = [span.start, *(edge for edge in edges if span.start < edge < span.end), span.end]
     ranges = list(pairwise(inner_edges))
@@ -130,8 +131,8 @@ def balance(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan
     >>> [[(span.start, span.end) for span in lot] for lot in lots]
     [[(b'a', b'b')], [(b'b', b'd')]]
     """
-    total = sum(span.keys for span in all_spans)
-    keys_per_group = max(PART_KEYS, -(-total // max(1, group_count)))
+    total_keys = sum(span.keys for span in all_spans)
+    keys_per_group = max(PART_KEYS, -(-total_keys // max(1, group_count)))
     groups: list[list[KeySpan]] = [[]]
     size = 0
     for span in all_spans:
@@ -154,7 +155,7 @@ def _join_small_spans(group: Sequence[KeySpan]) -> list[KeySpan]:
     return joined
 
 
-def _halve(scope: str, span: KeySpan, counts: Counter, first: First) -> Sequence[KeySpan]:
+def _halve(scope: str, span: KeySpan, counts: KeyCounter, first: FirstKeyReader) -> Sequence[KeySpan]:
     """Cut a span in two, each with about half of its keys and at least one. Return () if that is impossible.
 
     The left span ends at the first key's number plus a power of two. The power is the largest one with which
@@ -167,45 +168,50 @@ def _halve(scope: str, span: KeySpan, counts: Counter, first: First) -> Sequence
     begin = int(ledger.qualified_name, 16)
 
     def edge(bits: int) -> bytes:
-        return min(key_of(scope, min(begin + (1 << bits), _HIGHEST - 1)), span.end)
+        return min(key_of(scope, min(begin + (1 << bits), _ID_LIMIT - 1)), span.end)
 
-    low, high, left_keys = 0, 128, 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        (keys,) = counts([(span.start, edge(middle))])
+    low_bits, high_bits, left_key_count = 0, 128, 1
+    while high_bits - low_bits > 1:
+        middle_bits = (low_bits + high_bits) // 2
+        (keys,) = counts([(span.start, edge(middle_bits))])
         if keys * 2 <= span.keys:
-            low, left_keys = middle, keys
+            low_bits, left_key_count = middle_bits, keys
         else:
-            high = middle
-    boundary = edge(low)
+            high_bits = middle_bits
+    boundary = edge(low_bits)
     if not span.start < boundary < span.end:
         return ()
-    return KeySpan(span.start, boundary, left_keys), KeySpan(boundary, span.end, span.keys - left_keys)
+    return KeySpan(span.start, boundary, left_key_count), KeySpan(
+        boundary, span.end, span.keys - left_key_count
+    )
 
 
 _DIGITS = [bytes([byte]) for byte in range(ord("0"), ord("9") + 2)]
-"""The ten digits as bytes, and the byte that follows "9"."""
+"""The ten digits as bytes, and the byte after "9"."""
 
 
-def digit_spans(start: bytes, end: bytes, counts: Counter, first: First, task_count: int) -> list[KeySpan]:
+def digit_spans(
+    start: bytes, end: bytes, counts: KeyCounter, first: FirstKeyReader, task_count: int
+) -> list[KeySpan]:
     """Return spans that cover all keys from ``start`` on and before ``end``, in order and without a hole.
 
-    They are for keys that are ZooKeeper's paths. The arguments are otherwise those of `spans`.
+    The keys must be ZooKeeper's paths. `spans` explains the other arguments.
     """
-    (total,) = counts([(start, end)])
+    (total_keys,) = counts([(start, end)])
 
     def cut(span: KeySpan) -> Sequence[KeySpan]:
         edges = _digit_edges(span, first)
         return _cut_at_edges(span, edges, counts) if edges else ()
 
-    return _cut_to_size([KeySpan(start, end, total)], _target_keys(total, task_count), cut)
+    return _cut_to_size([KeySpan(start, end, total_keys)], _target_keys(total_keys, task_count), cut)
 
 
-def _digit_edges(span: KeySpan, first: First) -> Sequence[bytes]:
+def _digit_edges(span: KeySpan, first: FirstKeyReader) -> Sequence[bytes]:
     """Return keys at which a span can be cut; [] if there are none.
 
-    Take the first key in the span, and in it the first digit at or after the place where it differs from the
-    span's end. Each edge is the first key up to that place, followed by one of the ten digits.
+    An edge is a prefix of the span's first key, followed by one of the ten digits. The prefix contains all
+    bytes that the first key and the span's end have in common. It ends before the next digit of the first key
+    that gives an edge inside the span.
     """
     key = first(span.start, span.end)
     if key is None:
@@ -234,7 +240,9 @@ PATHS_NOTE = "etcd keeps no times"
 def key_znode(
     path: str, data: bytes, create_revision: int, mod_revision: int, lease: int, version: int
 ) -> Znode:
-    """Return an etcd key as a `Znode`. ``version`` is etcd's own number of writes, and becomes ``made``.
+    """Return an etcd key as a `Znode`, whose version is ``mod_revision``.
+
+    ``version`` is etcd's number of writes of the key, and becomes the znode's ``made``.
 
     >>> key_znode("/bk/layout", b"", 2, 9, 0, 3).version
     9
@@ -252,7 +260,7 @@ def is_ledger(root: str, path: str) -> bool:
 
 
 def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
-    """Return keys by their ZooKeeper names (`auditor.keys.etcd.node_name`), without keys that have none.
+    """Return keys by their ZooKeeper names (`auditor.keys.etcd.node_name`). Omit keys that have no such name.
 
     >>> list(by_node_name("/bk", [key_znode("/bk/bookies/writable/b:3181", b"", 2, 2, 7, 1)]))
     ['available/b:3181']

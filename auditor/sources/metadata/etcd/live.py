@@ -77,8 +77,8 @@ class EtcdStore(PinnedEtcd):
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Return ranges of keys at the pinned revision; see `MetadataStore.parts`.
 
-        `cluster` pins the revision. If it was not called, this pins the newest revision. The layout has no
-        marks.
+        `cluster` pins the revision. If the caller did not call `cluster`, this method pins the newest
+        revision. This layout has no under-replication marks.
         """
         if tree is Tree.MARKS:
             return []
@@ -99,7 +99,7 @@ class EtcdStore(PinnedEtcd):
         # The log index before the revision gives the smallest difference, that after it the largest.
         index_before = self._client.log_index()
         key = etcd.key_bytes(f"{self.root}/layout")
-        newest_revision = self._client.ask(EtcdQuestion(key, b"", 0, bare=True)).revision
+        newest_revision = self._client.ask(EtcdQuestion(key, b"", 0, keys_only=True)).revision
         index_after = self._client.log_index()
         return History(
             self._cluster_id(),
@@ -123,8 +123,8 @@ class EtcdStore(PinnedEtcd):
         yield from SinceReader(self._pages, part, self.root, columns).rows()
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        ranges = [etcd.children(self.root, relative_path) for relative_path in _PARENT_PATHS]
-        key_batches, gaps = self._read_ranges(moment, _SINGLE_KEYS, ranges)
+        key_ranges = [etcd.children(self.root, relative_path) for relative_path in _PARENT_PATHS]
+        key_batches, gaps = self._read_ranges(moment, _SINGLE_KEYS, key_ranges)
         if (
             not any(keys.names for keys in key_batches)
             and self._pages.first(*etcd.children(self.root, "ledgers"), moment.revision) is None
@@ -162,14 +162,14 @@ class PathEtcdStore(PinnedEtcd):
         return parts
 
     def has_beside(self, name: str) -> bool:
-        """Return whether a key exists at or below that name; see `NeighbourStore.has_beside`."""
+        """Return whether ``name``, or a key below it, exists beside the root; see `NeighbourStore`."""
         moment = self._moment = self._moment or self._pin_moment()
         neighbour = f"{self.root.rpartition('/')[0]}/{name}"
         return self._pages.first(*_keys_below(neighbour), moment.revision) is not None
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        ranges = [key_range for name in CLUSTER_CHILDREN for key_range in _without_marks(self.root, name)]
-        key_batches, gaps = self._read_ranges(moment, CLUSTER_CHILDREN, ranges)
+        key_ranges = [key_range for name in CLUSTER_CHILDREN for key_range in _without_marks(self.root, name)]
+        key_batches, gaps = self._read_ranges(moment, CLUSTER_CHILDREN, key_ranges)
         first = self._pages.first(*_keys_below(self.root), moment.revision)
         if first is None:
             raise StoreError(
@@ -199,13 +199,13 @@ def _keys_below(path: str) -> tuple[bytes, bytes]:
 def _without_marks(root: str, name: str | None = None) -> list[tuple[bytes, bytes]]:
     """Return the key ranges below the root, or below its child ``name``, that have no marks and locks."""
     start, end = _keys_below(f"{root}/{name}" if name else root)
-    ranges = []
+    key_ranges = []
     for excluded_root in sorted(MARK_ROOTS):
         excluded_start, excluded_end = _keys_below(f"{root}/{excluded_root}")
         if start < excluded_start < end:
-            ranges.append((start, excluded_start))
+            key_ranges.append((start, excluded_start))
             start = excluded_end
-    return [*ranges, (start, end)]
+    return [*key_ranges, (start, end)]
 
 
 def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:

@@ -70,7 +70,7 @@ def batch_of(page: Page, time: int) -> ZnodeBatch:
         ephemeral_owner=np.array(page.keys.leases, np.int64),
         gaps=page.gaps,
         # The first write of a key is its creation.
-        changes=np.array(page.keys.written, np.int64) - 1,
+        changes=np.array(page.keys.versions, np.int64) - 1,
     )
 
 
@@ -121,7 +121,7 @@ class EtcdPages:
         return self._client.begin(EtcdQuestion(start, end, revision, self._limit, since=since_revision))
 
     def changed(self, pending: Pending) -> ChangedKeys | None:
-        """Return the changed keys that `ask_changed` asked for; None for more than `CHANGED_PAGES` pages.
+        """Return the keys that `ask_changed` asked for; None if they need more than `CHANGED_PAGES` pages.
 
         The limit saves work: for each page of changes the server goes through the whole rest of the range.
 
@@ -139,7 +139,7 @@ class EtcdPages:
 
     def names(self, start: bytes, end: bytes, revision: int) -> Iterator[Keys]:
         """Read the keys of a range like `read`, but without their values."""
-        for page in self._counted_pages(EtcdQuestion(start, end, revision, self._largest, bare=True)):
+        for page in self._counted_pages(EtcdQuestion(start, end, revision, self._largest, keys_only=True)):
             yield page.keys
 
     def _counted_pages(self, question: EtcdQuestion) -> Iterator[Page]:
@@ -173,35 +173,35 @@ class EtcdPages:
                 page, answer = self._read_large_page(question)
             else:
                 page = Page(answer.keys)
-                if not question.bare:
+                if not question.keys_only:
                     self._adapt_limit(answer)
             if not (answer.has_more and answer.keys.names):
                 yield page, answer
                 return
-            limit = question.limit if question.bare else self._limit
+            limit = question.limit if question.keys_only else self._limit
             next_question = replace(question, start=answer.keys.names[-1] + b"\0", limit=limit)
             next_pending = self._client.begin(next_question) if self.asks_ahead else None
             yield page, answer
             pending = next_pending or self._client.begin(next_question)
 
-    def counts(self, ranges: Sequence[tuple[bytes, bytes]], revision: int) -> list[int]:
+    def counts(self, key_ranges: Sequence[tuple[bytes, bytes]], revision: int) -> list[int]:
         """Return the number of keys in each range, without reading keys."""
         counts: list[int] = []
         sent_questions: deque[Pending] = deque()
-        for start, end in ranges:
+        for start, end in key_ranges:
             if len(sent_questions) >= self._in_flight:
                 counts.append(self._client.finish(sent_questions.popleft()).count)
-            sent_questions.append(self._client.begin(EtcdQuestion(start, end, revision, counted=True)))
+            sent_questions.append(self._client.begin(EtcdQuestion(start, end, revision, count_only=True)))
         return counts + [self._client.finish(pending).count for pending in sent_questions]
 
     def first(self, start: bytes, end: bytes, revision: int) -> bytes | None:
         """Return the first key of a range; None if the range is empty."""
-        answer = self._client.ask(EtcdQuestion(start, end, revision, limit=1, bare=True))
+        answer = self._client.ask(EtcdQuestion(start, end, revision, limit=1, keys_only=True))
         return answer.keys.names[0] if answer.keys.names else None
 
     def _read_large_page(self, question: EtcdQuestion) -> tuple[Page, EtcdAnswer]:
         """Return a gap for the key whose value fits no message, after reading the key without its value."""
-        answer = self._client.ask(replace(question, limit=1, bare=True))
+        answer = self._client.ask(replace(question, limit=1, keys_only=True))
         reason = f"its value is larger than a message of {MESSAGE_LIMIT} bytes"
         return Page(
             Keys([], [], [], [], [], []), [(key_text(name), reason) for name in answer.keys.names]

@@ -1,4 +1,4 @@
-"""Reads of a running etcd at one revision, or of its changes since an earlier one. It never writes.
+"""Reads of a running etcd at one revision, or of its changes since an earlier one. There are no writes.
 
 `PinnedEtcd.cluster` pins the newest revision. A moment is a pinned revision and its time. Every part
 carries the moment, so all tasks see the same state, whenever they run. A process that reads the ledgers
@@ -52,7 +52,7 @@ from auditor.model.columns import rows_of_columns
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, EarlierPiece, pieces
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion, Keys, Pending
-from auditor.sources.metadata.etcd.key_ranges import Counter, First, key_znode
+from auditor.sources.metadata.etcd.key_ranges import FirstKeyReader, KeyCounter, key_znode
 from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import (
@@ -84,7 +84,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class SincePart(Part):
-    """A part: the keys from ``start`` on and before ``end`` at one moment, and an earlier run's rows."""
+    """A part of a scan: the keys from ``start`` on and before ``end``, and an earlier run's rows for them."""
 
     start: bytes
     end: bytes
@@ -93,8 +93,8 @@ class SincePart(Part):
     earlier: EarlierLedgers
 
 
-class _Question(NamedTuple):
-    """A piece, and the request for its keys that changed at revision ``since`` or later.
+class _PieceQuestion(NamedTuple):
+    """A piece of earlier rows, and the request for its keys that changed at revision ``since`` or later.
 
     ``pending`` is None if the piece has no rows.
     """
@@ -107,7 +107,7 @@ class _Question(NamedTuple):
 class SinceReader:
     """A reader that returns the rows of one part, in ``columns`` of the table ledgers.
 
-    It reuses rows of an earlier run; see the module.
+    The reader reuses rows of an earlier run; see the module docstring.
     """
 
     def __init__(self, pages: EtcdPages, part: SincePart, root: str, columns: pa.Schema) -> None:
@@ -124,7 +124,7 @@ class SinceReader:
             CompactedError, StoreError: see `EtcdPages.read`.
         """
         part = self._part
-        questions: deque[_Question] = deque()
+        questions: deque[_PieceQuestion] = deque()
         for piece in pieces(part.earlier, part.start, part.end, self._columns):
             questions.append(self._send(piece))
             while len(questions) > self._pages.asks_ahead:
@@ -132,17 +132,17 @@ class SinceReader:
         for question in questions:
             yield from self._read(question)
 
-    def _send(self, piece: EarlierPiece) -> _Question:
+    def _send(self, piece: EarlierPiece) -> _PieceQuestion:
         """Ask for the changed keys of a piece."""
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         if not len(versions):
-            return _Question(piece, 0, None)
+            return _PieceQuestion(piece, 0, None)
         witness_count = min(WITNESSES, 1 + len(versions) // 4)
         since = int(np.partition(versions, -witness_count)[-witness_count])
         revision = self._part.moment.revision
-        return _Question(piece, since, self._pages.ask_changed(piece.start, piece.end, revision, since))
+        return _PieceQuestion(piece, since, self._pages.ask_changed(piece.start, piece.end, revision, since))
 
-    def _read(self, question: _Question) -> Iterator[pa.RecordBatch]:
+    def _read(self, question: _PieceQuestion) -> Iterator[pa.RecordBatch]:
         changed_rows = self._changed_rows(question)
         if changed_rows is not None:
             yield changed_rows
@@ -150,9 +150,9 @@ class SinceReader:
         start, end, _ = question.piece
         for page in self._pages.read(start, end, self._part.moment.revision):
             if page.keys.names or page.gaps:
-                yield self._decode(page)
+                yield self._decode_page(page)
 
-    def _changed_rows(self, question: _Question) -> pa.RecordBatch | None:
+    def _changed_rows(self, question: _PieceQuestion) -> pa.RecordBatch | None:
         """Return the current rows of a piece, in order; None if the range must be read completely."""
         piece, since, pending = question
         changed_keys = self._pages.changed(pending) if pending is not None else None
@@ -161,18 +161,18 @@ class SinceReader:
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         page = Page.join(changed_keys.pages)
         current_versions = _Versions.of(page.keys.names, page.keys.changed)
-        if not (current_versions.agree(piece.rows) & (versions >= since)).any():
+        if not (current_versions.match_versions(piece.rows) & (versions >= since)).any():
             return None
-        is_unchanged = (versions < since) & ~current_versions.have(piece.rows)
+        is_unchanged = (versions < since) & ~current_versions.contain_paths(piece.rows)
         unchanged_count = changed_keys.count - len(page.keys.names) - len(page.gaps)
         if not self._part.earlier.whole or int(is_unchanged.sum()) != unchanged_count:
-            listing = self._listed(piece, since)
-            is_unchanged &= listing.agree(piece.rows)
+            listing = self._list_versions(piece, since)
+            is_unchanged &= listing.match_versions(piece.rows)
             if int(is_unchanged.sum()) != len(listing.paths) or len(listing.paths) != unchanged_count:
                 return None
         return self._merge(piece.rows, np.flatnonzero(is_unchanged), page)
 
-    def _listed(self, piece: EarlierPiece, since: int) -> _Versions:
+    def _list_versions(self, piece: EarlierPiece, since: int) -> _Versions:
         """List the keys of a piece's range that were last changed before revision ``since``."""
         names: list[bytes] = []
         versions: list[int] = []
@@ -189,17 +189,17 @@ class SinceReader:
         """
         columns = {name: rows[name] for name in self._columns.names}
         columns |= {"mtime": self._part.moment.time, "reused": True}
-        added = self._decode(page)
-        merged_rows = pa.concat_batches([rows_of_columns(self._columns, rows.num_rows, columns), added])
-        insert_at = [
-            bisect_left(rows["path"], path, key=pa.StringScalar.as_py) for path in added["path"].to_pylist()
+        changed = self._decode_page(page)
+        merged_rows = pa.concat_batches([rows_of_columns(self._columns, rows.num_rows, columns), changed])
+        insertions = [
+            bisect_left(rows["path"], path, key=pa.StringScalar.as_py) for path in changed["path"].to_pylist()
         ]
-        earlier_counts = np.searchsorted(unchanged_rows, np.array(insert_at, np.int64))
+        earlier_counts = np.searchsorted(unchanged_rows, np.array(insertions, np.int64))
         return merged_rows.take(
-            pa.array(np.insert(unchanged_rows, earlier_counts, rows.num_rows + np.arange(added.num_rows)))
+            pa.array(np.insert(unchanged_rows, earlier_counts, rows.num_rows + np.arange(changed.num_rows)))
         )
 
-    def _decode(self, page: Page) -> pa.RecordBatch:
+    def _decode_page(self, page: Page) -> pa.RecordBatch:
         batch = batch_of(page, self._part.moment.time)
         return ledger_rows(batch, self._root, LayoutKind.ETCD, self._columns)
 
@@ -215,16 +215,16 @@ class _Versions:
     def of(cls, names: list[bytes], versions: list[int]) -> _Versions:
         return cls(pa.array(map(key_text, names), pa.string()), np.array(versions, np.int64))
 
-    def have(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
+    def contain_paths(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
         """Return a mask of the rows whose path is among ``paths``."""
         return np.asarray(pc.is_in(rows["path"], self.paths))
 
-    def agree(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
+    def match_versions(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
         """Return a mask of the rows whose path is among ``paths`` with the same version."""
         positions = pc.index_in(rows["path"], self.paths)
         own_versions = np.append(self.versions, -1)[np.asarray(positions.fill_null(len(self.versions)))]
-        is_same: NDArray[np.bool_] = own_versions == np.asarray(rows["version"])
-        return is_same
+        has_same_version: NDArray[np.bool_] = own_versions == np.asarray(rows["version"])
+        return has_same_version
 
 
 @dataclass(frozen=True)
@@ -276,19 +276,19 @@ class PinnedEtcd(ABC):
         the read, a newer one is pinned. ``nodes`` are keyed by ZooKeeper's names
         (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's clock.
         """
-        lost = 0
+        count = 0
         while True:
             self._moment = self._pin_moment()
             try:
                 nodes, gaps = self._nodes(self._moment)
                 break
             except CompactedError:
-                lost += 1
-                if self._requested_moment is not None or lost > RESTARTS:
+                count += 1
+                if self._requested_moment is not None or count > RESTARTS:
                     raise
         notes = [self.note]
-        if lost:
-            notes.append(f"etcd compacted the revision during the scan ({lost} times); a newer one was read")
+        if count:
+            notes.append(f"etcd compacted the revision during the scan ({count} times); a newer one was read")
         return ClusterNodes(
             nodes,
             self._moment.time,
@@ -308,7 +308,7 @@ class PinnedEtcd(ABC):
         """Read one part at its revision; see `MetadataStore.read`.
 
         Raises:
-            CompactedError: etcd no longer keeps the revision. Start again from `cluster`; see the module.
+            CompactedError: etcd no longer keeps the revision. Start again from `cluster`.
         """
         assert isinstance(part, EtcdPart)
         self._client.expect_cluster(part.cluster_id)
@@ -341,7 +341,7 @@ class PinnedEtcd(ABC):
         """Close the connection. The pinned revision stays."""
         self._client.close()
 
-    def _counter_at(self, moment: Moment) -> tuple[Counter, First]:
+    def _counter_at(self, moment: Moment) -> tuple[KeyCounter, FirstKeyReader]:
         """Return two functions for a moment: one counts the keys of ranges, one finds a range's first key."""
         revision = moment.revision
         return partial(self._pages.counts, revision=revision), partial(self._pages.first, revision=revision)
@@ -353,8 +353,8 @@ class PinnedEtcd(ABC):
 
         Return the keys, and gaps: (path, reason).
         """
-        single = (etcd.key_bytes(f"{self.root}/{name}") for name in names)
-        batches = [self._client.ask(EtcdQuestion(key, b"", moment.revision)).keys for key in single]
+        single_keys = (etcd.key_bytes(f"{self.root}/{name}") for name in names)
+        batches = [self._client.ask(EtcdQuestion(key, b"", moment.revision)).keys for key in single_keys]
         pages = [page for key_range in ranges for page in self._pages.read(*key_range, moment.revision)]
         return batches + [page.keys for page in pages], [gap for page in pages for gap in page.gaps]
 
@@ -363,7 +363,7 @@ class PinnedEtcd(ABC):
 
     def _cluster_id(self) -> int:
         if self._client.cluster_id is None:  # the options pinned the moment, and no question was sent yet
-            self._client.ask(EtcdQuestion(etcd.key_bytes(f"{self.root}/layout"), b"", 0, bare=True))
+            self._client.ask(EtcdQuestion(etcd.key_bytes(f"{self.root}/layout"), b"", 0, keys_only=True))
         cluster_id = self._client.cluster_id
         assert cluster_id is not None
         return cluster_id
@@ -373,7 +373,7 @@ class PinnedEtcd(ABC):
             return self._requested_moment
         clock_time = self._clock()  # before the request: a later time would make ages too small
         key = etcd.key_bytes(f"{self.root}/layout")
-        return Moment(self._client.ask(EtcdQuestion(key, b"", 0, bare=True)).revision, clock_time)
+        return Moment(self._client.ask(EtcdQuestion(key, b"", 0, keys_only=True)).revision, clock_time)
 
 
 def znodes_of(key_batches: Iterable[Keys]) -> list[Znode]:
@@ -397,4 +397,4 @@ def _select_tree(page: Page, root: str, tree: Tree) -> Page:
     ):
         return Page(page.keys, gaps)  # keys are in order, so all others begin with digits too
     rows = [row for row, name in enumerate(names) if tree_of(etcd.key_text(name)[name_offset:]) is tree]
-    return Page(page.keys.taken(rows), gaps)
+    return Page(page.keys.take(rows), gaps)

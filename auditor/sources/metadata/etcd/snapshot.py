@@ -1,10 +1,10 @@
 """The metadata store that reads a file of ``etcdctl snapshot save``, or a copy of a member's ``snap/db``.
 
 The file is a bbolt database; ``snapshot save`` appends its SHA-256. Single pages have no checksums. If
-the hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger
-that it does not find then counts as unknown: a flipped bit can turn one ledger's key into another's. A
-ledger whose last change lies before an unreadable page becomes a gap too. The unreadable page may
-have changed or deleted that ledger.
+the hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger that
+is not found then counts as unknown, because a flipped bit can turn one ledger's key into another's. A ledger
+whose last change lies before an unreadable page becomes a gap too. The unreadable page may have changed or
+deleted that ledger.
 
 A copy of ``snap/db`` has no hash, and lacks the changes that were only in the server's write-ahead
 log. `ClusterNodes.notes` says so.
@@ -39,8 +39,8 @@ PART_LEAVES = 20_000
 
 READ_LEAVES = 1000  # leaves to decode at a time in a task
 
-_HASH_BYTES, _HASH_CHUNK = 32, 16 * 1024 * 1024
-_SECTOR = 512  # etcd appends the hash if the length beyond whole sectors is that of a hash
+_HASH_BYTES, _HASH_CHUNK_BYTES = 32, 16 * 1024 * 1024
+_SECTOR_BYTES = 512  # etcd appends the hash if the length beyond whole sectors is that of a hash
 _STALE_REASON = "later changes could not be read: the record may have changed, or may be deleted"
 
 
@@ -48,7 +48,7 @@ _STALE_REASON = "later changes could not be read: the record may have changed, o
 class LeavesPart(Part):
     """A part of leaf pages. ``size`` and ``transaction`` show whether the file is still the indexed one.
 
-    ``changes`` is the number of changes in these pages. The first ``unsure`` of them lie before damage.
+    ``changes`` is the number of changes in these pages. The first ``unsure_count`` changes lie before damage.
     """
 
     file: str
@@ -57,8 +57,8 @@ class LeavesPart(Part):
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     changes: int
-    holds: bytes  # a bit for every change: see `Leaves.holds`
-    unsure: int
+    last_changes: bytes  # a bit for every change: see `Leaves.last_changes`
+    unsure_count: int
     tree: Tree = Tree.WHOLE  # keys of other trees are skipped
 
 
@@ -70,7 +70,7 @@ class GapsPart(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class _DriverState:
+class _SnapshotState:
     size: int
     meta: Meta
     index: EtcdSnapshotIndex
@@ -80,7 +80,7 @@ class _DriverState:
     changed: int
 
 
-class EtcdSnapshotStore(SavedStore[_DriverState]):
+class EtcdSnapshotStore(SavedStore[_SnapshotState]):
     """Metadata in BookKeeper's own layout in a saved etcd."""
 
     keeps_marks = False
@@ -102,10 +102,14 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         ``scan_time`` is the file's modification time. ``nodes`` are keyed by ZooKeeper's names
         (`auditor.keys.etcd.node_name`).
         """
-        driver_state = self._load_keys(self.kind)
-        revision_text = f"revision {driver_state.index.revision}"
+        snapshot_state = self._load_keys(self.kind)
+        revision_text = f"revision {snapshot_state.index.revision}"
         return ClusterNodes(
-            driver_state.nodes, driver_state.changed, revision_text, driver_state.gaps, driver_state.notes
+            snapshot_state.nodes,
+            snapshot_state.changed,
+            revision_text,
+            snapshot_state.gaps,
+            snapshot_state.notes,
         )
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
@@ -115,10 +119,10 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         """
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
-        driver_state = self._load_keys(KeyKind.WHOLE if tree is Tree.WHOLE else self.kind)
-        gaps: list[Part] = [GapsPart(driver_state.gaps)] if driver_state.gaps else []
-        counted_tree = tree if driver_state.index.kind is KeyKind.PATHS else Tree.WHOLE
-        return [*gaps, *self._leaf_parts(driver_state, part_count, counted_tree)]
+        snapshot_state = self._load_keys(KeyKind.WHOLE if tree is Tree.WHOLE else self.kind)
+        gaps: list[Part] = [GapsPart(snapshot_state.gaps)] if snapshot_state.gaps else []
+        tree_to_split = tree if snapshot_state.index.kind is KeyKind.PATHS else Tree.WHOLE
+        return [*gaps, *self._leaf_parts(snapshot_state, part_count, tree_to_split)]
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -132,14 +136,18 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         assert isinstance(part, LeavesPart)
         with map_file(Path(part.file)) as data:
             _require_same_file(data, part)
-            is_held = np.unpackbits(np.frombuffer(part.holds, np.uint8), count=part.changes).astype(bool)
+            is_last_change = np.unpackbits(
+                np.frombuffer(part.last_changes, np.uint8), count=part.changes
+            ).astype(bool)
             change_start = 0
             for first in range(0, len(part.start), READ_LEAVES):
                 leaf_range = slice(first, first + READ_LEAVES)
                 leaf_elements = elements(data, part.start[leaf_range], part.end[leaf_range])
                 if leaf_elements.damaged:
                     raise StoreError(f"{part.file} changed while it was read")
-                held_rows = np.flatnonzero(is_held[change_start : change_start + len(leaf_elements.leaf)])
+                last_change_rows = np.flatnonzero(
+                    is_last_change[change_start : change_start + len(leaf_elements.leaf)]
+                )
                 keys = key_spans(data, leaf_elements)
                 columns = (
                     leaf_elements.value_at,
@@ -147,9 +155,9 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
                     revisions(data, leaf_elements).main,
                     *keys,
                 )
-                rows = zip(*(column[held_rows].tolist() for column in columns), strict=True)
-                is_stale_risk = (held_rows + change_start < part.unsure).tolist()
-                yield from znode_batches(self._znodes_and_gaps(data, rows, is_stale_risk, part.tree))
+                rows = zip(*(column[last_change_rows].tolist() for column in columns), strict=True)
+                stale_risks = (last_change_rows + change_start < part.unsure_count).tolist()
+                yield from znode_batches(self._znodes_and_gaps(data, rows, stale_risks, part.tree))
                 change_start += len(leaf_elements.leaf)
             if change_start != part.changes:
                 raise StoreError(f"{part.file} changed while it was read")
@@ -173,10 +181,10 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         return {"keys": self._keys}
 
     def _znodes_and_gaps(
-        self, data: memoryview, rows: Iterator[tuple[int, ...]], is_stale_risk: list[bool], tree: Tree
+        self, data: memoryview, rows: Iterator[tuple[int, ...]], stale_risks: list[bool], tree: Tree
     ) -> Iterator[Znode | tuple[str, str]]:
         for (value_at, value_end, key_revision, begin, stop), has_stale_risk in zip(
-            rows, is_stale_risk, strict=True
+            rows, stale_risks, strict=True
         ):
             self._keys += 1
             path = etcd.key_text(bytes(data[begin:stop]))
@@ -188,34 +196,34 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
             except DecodeError as damage:
                 yield path, f"byte {value_at}: {damage}"
 
-    def _leaf_parts(self, driver_state: _DriverState, part_count: int, tree: Tree) -> Iterator[Part]:
-        pages = driver_state.index.leaves
+    def _leaf_parts(self, snapshot_state: _SnapshotState, part_count: int, tree: Tree) -> Iterator[Part]:
+        pages = snapshot_state.index.leaves
         ends = np.cumsum(pages.counts)
         useful_leaves = np.flatnonzero(pages.counts)
         if len(useful_leaves):
             useful_leaves = useful_leaves[
-                np.logical_or.reduceat(pages.holds, (ends - pages.counts)[useful_leaves])
+                np.logical_or.reduceat(pages.last_changes, (ends - pages.counts)[useful_leaves])
             ]
-        step = min(PART_LEAVES, max(1, -(-len(useful_leaves) // max(1, part_count))))
-        for first in range(0, len(useful_leaves), step):
-            chosen_leaves = useful_leaves[first : first + step]
+        leaves_per_part = min(PART_LEAVES, max(1, -(-len(useful_leaves) // max(1, part_count))))
+        for first in range(0, len(useful_leaves), leaves_per_part):
+            chosen_leaves = useful_leaves[first : first + leaves_per_part]
             leaf_holds = np.concatenate(
-                [pages.holds[ends[leaf] - pages.counts[leaf] : ends[leaf]] for leaf in chosen_leaves]
+                [pages.last_changes[ends[leaf] - pages.counts[leaf] : ends[leaf]] for leaf in chosen_leaves]
             )
-            unsure = int(pages.counts[chosen_leaves][ends[chosen_leaves] <= pages.unsure].sum())
+            unsure_count = int(pages.counts[chosen_leaves][ends[chosen_leaves] <= pages.unsure_count].sum())
             yield LeavesPart(
                 str(self._path),
-                driver_state.size,
-                driver_state.meta.transaction,
+                snapshot_state.size,
+                snapshot_state.meta.transaction,
                 pages.start[chosen_leaves],
                 pages.end[chosen_leaves],
                 len(leaf_holds),
                 np.packbits(leaf_holds).tobytes(),
-                unsure,
+                unsure_count,
                 tree,
             )
 
-    def _load_keys(self, kind: KeyKind) -> _DriverState:
+    def _load_keys(self, kind: KeyKind) -> _SnapshotState:
         """Return the content of the file, indexed for keys of this kind.
 
         Read the file again if the last index was for another kind.
@@ -224,7 +232,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
             self._kind, self._content = kind, None
         return self._load()
 
-    def _way_out(self) -> str:
+    def _advice(self) -> str:
         """Return advice for a root that does not exist: the roots in the snapshot, or how to name a root."""
         with map_file(self._path) as data:
             roots = find_roots(data, self.markers)
@@ -233,32 +241,34 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
             f"name its {self.parameter} with ?{self.parameter}=/path, exactly as BookKeeper has it"
         )
 
-    def _read_files(self) -> _DriverState:
+    def _read_files(self) -> _SnapshotState:
         kind = self._kind
         try:
             with map_file(self._path) as data:
                 modified_ms = self._path.stat().st_mtime_ns // 1_000_000
                 meta = read_meta(data)
-                reasons, notes = _completeness_problems(data, meta)
+                incompleteness_reasons, notes = _completeness_problems(data, meta)
                 index = build_index(data, meta, self.root, kind)
                 notes += index.notes
                 if index.damage:
-                    count_note = f" (and {len(index.damage) - 1} more)" if len(index.damage) > 1 else ""
-                    reasons.append(f"{index.damage[0]}{count_note}")
+                    more_damage_note = f" (and {len(index.damage) - 1} more)" if len(index.damage) > 1 else ""
+                    incompleteness_reasons.append(f"{index.damage[0]}{more_damage_note}")
                 nodes, unread_gaps = _nodes(data, index)
                 size = len(data)
         except DecodeError as damage:
             raise _unreadable_error(self._path, damage) from damage
-        gaps = tuple([(self.root, f"{self._path.name}: {reason}") for reason in reasons] + unread_gaps)
-        if not (nodes or index.leaves.holds.any()) and not (kind is KeyKind.WHOLE and gaps):
+        gaps = tuple(
+            [(self.root, f"{self._path.name}: {reason}") for reason in incompleteness_reasons] + unread_gaps
+        )
+        if not (nodes or index.leaves.last_changes.any()) and not (kind is KeyKind.WHOLE and gaps):
             gap = f" ({gaps[0][1]})" if gaps else ""
             if kind is KeyKind.WHOLE:
                 raise NoRootError(f"{self._path} has no key below {self.root}")
             raise StoreError(
-                f"there is no BookKeeper cluster below {self.root} in {self._path}; {self._way_out()}{gap}"
+                f"there is no BookKeeper cluster below {self.root} in {self._path}; {self._advice()}{gap}"
             )
-        messages = (self.note, *(f"{self._path.name}: {note}" for note in (*notes, *reasons)))
-        return _DriverState(size, meta, index, self.names(self.root, nodes), gaps, messages, modified_ms)
+        messages = (self.note, *(f"{self._path.name}: {note}" for note in (*notes, *incompleteness_reasons)))
+        return _SnapshotState(size, meta, index, self.names(self.root, nodes), gaps, messages, modified_ms)
 
 
 class PathEtcdSnapshotStore(EtcdSnapshotStore):
@@ -272,7 +282,7 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
     names = staticmethod(own_nodes)
 
     def has_beside(self, name: str) -> bool:
-        """Return whether a key exists at or below that name; see `NeighbourStore.has_beside`."""
+        """Return whether ``name``, or a key below it, exists beside the root; see `NeighbourStore`."""
         neighbour = EtcdSnapshotStore(replace(self.uri, root=f"{self.root.rpartition('/')[0]}/{name}"))
         try:
             return bool(neighbour.parts(Tree.WHOLE, LayoutKind.ETCD, 1))
@@ -316,15 +326,17 @@ def _completeness_problems(data: memoryview, meta: Meta) -> tuple[list[str], lis
     written_bytes = meta.pages * meta.page_size
     if len(data) < written_bytes:
         return [f"cut off: {len(data)} of {written_bytes} bytes are present"], []
-    if len(data) % _SECTOR != _HASH_BYTES:
-        reasons = [] if meta.both_valid else ["one of its two meta pages is damaged, possibly the newer one"]
-        return reasons, [
+    if len(data) % _SECTOR_BYTES != _HASH_BYTES:
+        incompleteness_reasons = (
+            [] if meta.both_valid else ["one of its two meta pages is damaged, possibly the newer one"]
+        )
+        return incompleteness_reasons, [
             "a copy of etcd's own file: no hash, and changes that were only in the server's log are missing"
         ]
     body_bytes = len(data) - _HASH_BYTES
     digest = hashlib.sha256()
-    for offset in range(0, body_bytes, _HASH_CHUNK):
-        digest.update(data[offset : min(offset + _HASH_CHUNK, body_bytes)])
+    for offset in range(0, body_bytes, _HASH_CHUNK_BYTES):
+        digest.update(data[offset : min(offset + _HASH_CHUNK_BYTES, body_bytes)])
     if digest.digest() != data[body_bytes:]:
         return ["its SHA-256 is wrong: some bytes changed, and it is unknown which"], []
     return [], []

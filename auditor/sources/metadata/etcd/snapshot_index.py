@@ -50,7 +50,7 @@ from auditor.sources.metadata.store import MARK_ROOTS, tree_of
 CHUNK_LEAVES = 4096
 """Number of leaf pages to decode at a time: 16 MB of a file with pages of 4 KiB."""
 
-SHARES = 8
+SORT_SHARES = 8
 """Number of groups of changes to sort one after the other. Eight groups take a third of the memory."""
 
 _UUID_LENGTH = 36
@@ -74,15 +74,15 @@ class KeyKind(Enum):
 class Leaves:
     """Leaf pages, the number of changes in each, and a bit for each change.
 
-    ``holds`` is true for the last change of a ledger's key, unless it is a deletion. The first ``unsure``
-    changes lie before damage; a later change of the same key may be lost.
+    ``last_changes`` has the bits: true for the last change of a ledger's key, unless it is a deletion. The
+    first ``unsure_count`` changes lie before damage; a later change of the same key may be lost.
     """
 
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     counts: NDArray[np.int64]
-    holds: NDArray[np.bool_]
-    unsure: int
+    last_changes: NDArray[np.bool_]
+    unsure_count: int
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class EtcdSnapshotIndex:
 
 
 @dataclass(slots=True)
-class _Pass:
+class _PassState:
     """The state of `build_index`."""
 
     scope: bytes
@@ -135,7 +135,7 @@ def build_index(data: memoryview, meta: Meta, scope: str, kind: KeyKind = KeyKin
     root = bucket(data, meta, KEY_BUCKET)
     if root is None:
         raise DecodeError("etcd snapshot", 0, "the database has no bucket of keys, so it is not etcd's")
-    pass_state = _Pass(etcd.key_bytes(scope), kind)
+    pass_state = _PassState(etcd.key_bytes(scope), kind)
     pages = leaves(data, meta, root)
     while batch := list(islice(pages, CHUNK_LEAVES)):
         spans: list[PageSpan] = []
@@ -149,7 +149,7 @@ def build_index(data: memoryview, meta: Meta, scope: str, kind: KeyKind = KeyKin
     return _finish(data, meta, pass_state)
 
 
-def _add(data: memoryview, pass_state: _Pass, spans: list[PageSpan]) -> None:
+def _add(data: memoryview, pass_state: _PassState, spans: list[PageSpan]) -> None:
     leaf_starts, end = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, end)
     first_leaf = pass_state.leaves
@@ -189,16 +189,16 @@ def _add(data: memoryview, pass_state: _Pass, spans: list[PageSpan]) -> None:
 
 
 def _find_unordered(
-    pass_state: _Pass, key_revisions: Revisions, is_valid: NDArray[np.bool_]
+    pass_state: _PassState, key_revisions: Revisions, is_valid: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return a mask of misplaced changes: they are not later than the valid change before them."""
+    """Return a mask of misplaced changes. Such a change is not later than the valid change before it."""
     is_unordered = np.zeros(len(is_valid), bool)
     rows = np.flatnonzero(is_valid)
     if rows.size:
         mains, subs = key_revisions.main[rows], key_revisions.sub[rows]
-        earlier_mains = np.concatenate([[pass_state.last[0]], mains[:-1]])
-        earlier_subs = np.concatenate([[pass_state.last[1]], subs[:-1]])
-        is_unordered[rows] = (mains < earlier_mains) | ((mains == earlier_mains) & (subs <= earlier_subs))
+        last_mains = np.concatenate([[pass_state.last[0]], mains[:-1]])
+        last_subs = np.concatenate([[pass_state.last[1]], subs[:-1]])
+        is_unordered[rows] = (mains < last_mains) | ((mains == last_mains) & (subs <= last_subs))
         pass_state.last = int(mains[-1]), int(subs[-1])
     return is_unordered
 
@@ -207,7 +207,7 @@ def _keys_below(
     data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_end: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Return a mask of the keys that are the scope or below it. /bk2 is not below /bk."""
-    is_below = np.zeros(len(key_at), bool)
+    is_below_scope = np.zeros(len(key_at), bool)
     if not len(scope):
         return key_at >= 0
     rows = np.flatnonzero(key_end - key_at >= len(scope))
@@ -215,8 +215,8 @@ def _keys_below(
     suffix_at = key_at[rows] + len(scope)
     octets = np.frombuffer(data, np.uint8)
     is_root = suffix_at == key_end[rows]
-    is_below[rows] = is_root | (octets[np.where(is_root, 0, suffix_at)] == ord("/"))
-    return is_below
+    is_below_scope[rows] = is_root | (octets[np.where(is_root, 0, suffix_at)] == ord("/"))
+    return is_below_scope
 
 
 def _uuid_identities(
@@ -245,12 +245,12 @@ def _hash_keys(
     hash values in common is 2^-64.
     """
     octets = np.frombuffer(data, np.uint8)
-    is_below = key_end - key_at > len(scope) + 1
+    is_below_scope = key_end - key_at > len(scope) + 1
     if is_all:
-        is_ledger = is_below
+        is_ledger = is_below_scope
     else:
-        first_bytes = octets[np.where(is_below, key_at + len(scope) + 1, 0)]
-        is_ledger = is_below & (first_bytes >= ord("0")) & (first_bytes <= ord("9"))
+        first_bytes = octets[np.where(is_below_scope, key_at + len(scope) + 1, 0)]
+        is_ledger = is_below_scope & (first_bytes >= ord("0")) & (first_bytes <= ord("9"))
         for root in MARK_ROOTS:
             prefix = np.frombuffer(b"/" + root.encode() + b"/", np.uint8)
             rows = np.flatnonzero(key_end - key_at - len(scope) > len(prefix))
@@ -263,15 +263,15 @@ def _hash_keys(
         names = windows(data, starts[rows], length)
         # Each half is the sum of bytes times random factors. A fixed seed gives every run the same hashes.
         factors = np.random.default_rng(length).integers(0, 2**64, (2, length), np.uint64, endpoint=False)
-        for hash_half, numbers in ((high, factors[0]), (low, factors[1])):
-            for place in range(length):
-                hash_half[rows] += names[:, place].astype(np.uint64) * numbers[place]
+        for hash_half, byte_factors in ((high, factors[0]), (low, factors[1])):
+            for position in range(length):
+                hash_half[rows] += names[:, position].astype(np.uint64) * byte_factors[position]
     return is_ledger, high, low
 
 
 def _add_other_keys(
     data: memoryview,
-    pass_state: _Pass,
+    pass_state: _PassState,
     leaf_elements: Elements,
     key_revisions: Revisions,
     rows: NDArray[np.int64],
@@ -292,25 +292,25 @@ def _add_other_keys(
             pass_state.other_keys[key] = (pass_state.changes + row, span, bool(key_revisions.deleted[row]))
 
 
-def _finish(data: memoryview, meta: Meta, pass_state: _Pass) -> EtcdSnapshotIndex:
+def _finish(data: memoryview, meta: Meta, pass_state: _PassState) -> EtcdSnapshotIndex:
     kinds = np.concatenate([*pass_state.kinds, np.empty(0, np.uint8)])
     counts = np.concatenate([*pass_state.counts, np.empty(0, np.int64)])
-    holds = np.zeros(len(kinds), bool)
-    holds[kinds != _NO_LEDGER] = _find_last_changes(pass_state)
-    holds &= kinds == _SET
+    last_changes = np.zeros(len(kinds), bool)
+    last_changes[kinds != _NO_LEDGER] = _find_last_changes(pass_state)
+    last_changes &= kinds == _SET
     keys: dict[bytes, PageSpan] = {}
     for key, (change, span, deleted) in pass_state.other_keys.items():
         if deleted:
             continue
         if _is_of_tree(key, pass_state):
-            holds[change] = True  # not a ledger's key; `classify` decides later
+            last_changes[change] = True  # not a ledger's key; `classify` decides later
         else:
             keys[key] = span
     pages = Leaves(
         np.concatenate([*pass_state.start, np.empty(0, np.int64)]),
         np.concatenate([*pass_state.end, np.empty(0, np.int64)]),
         counts,
-        holds,
+        last_changes,
         int(counts[: pass_state.unsure_leaves].sum()),
     )
     notes: list[str] = []
@@ -318,7 +318,7 @@ def _finish(data: memoryview, meta: Meta, pass_state: _Pass) -> EtcdSnapshotInde
     return EtcdSnapshotIndex(pass_state.kind, pages, keys, revision, pass_state.damage, notes)
 
 
-def _is_of_tree(key: bytes, pass_state: _Pass) -> bool:
+def _is_of_tree(key: bytes, pass_state: _PassState) -> bool:
     """Return whether a key that is not at a ledger's path still belongs to a tree that tasks read."""
     if pass_state.kind is KeyKind.UUIDS:
         return key.startswith(pass_state.scope + f"/{etcd.LEDGERS}/".encode())
@@ -326,34 +326,32 @@ def _is_of_tree(key: bytes, pass_state: _Pass) -> bool:
     return pass_state.kind is KeyKind.PATHS and relative_path != "" and tree_of(relative_path) is not None
 
 
-def _find_last_changes(pass_state: _Pass) -> NDArray[np.bool_]:
+def _find_last_changes(pass_state: _PassState) -> NDArray[np.bool_]:
     """Return a mask of the ledger changes that are the last change of their ledger."""
     starts = np.cumsum([0, *(len(part) for part in pass_state.low)])
-    result = np.zeros(starts[-1], bool)
-    for share in range(SHARES if len(result) else 0):
-        picks = [np.flatnonzero(part % SHARES == share) for part in pass_state.low]
-        rows = np.concatenate([start + share_rows for start, share_rows in zip(starts, picks, strict=False)])
-        lows = np.concatenate(
-            [part[share_rows] for part, share_rows in zip(pass_state.low, picks, strict=True)]
-        )
+    is_last_change = np.zeros(starts[-1], bool)
+    for share_number in range(SORT_SHARES if len(is_last_change) else 0):
+        picks = [np.flatnonzero(part % SORT_SHARES == share_number) for part in pass_state.low]
+        rows = np.concatenate([start + chosen for start, chosen in zip(starts, picks, strict=False)])
+        lows = np.concatenate([part[chosen] for part, chosen in zip(pass_state.low, picks, strict=True)])
         highs = np.concatenate(
-            [_highs(part, share_rows) for part, share_rows in zip(pass_state.high, picks, strict=True)]
+            [_high_halves(part, chosen) for part, chosen in zip(pass_state.high, picks, strict=True)]
         )
         order = np.lexsort((lows, highs))
         lows, highs = lows[order], highs[order]
         last = np.ones(len(rows), bool)
         last[:-1] = (lows[1:] != lows[:-1]) | (highs[1:] != highs[:-1])
-        result[rows[order[last]]] = True
-    return result
+        is_last_change[rows[order[last]]] = True
+    return is_last_change
 
 
-def _highs(part: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _high_halves(part: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return the upper halves of the ids at ``rows``. An empty ``part`` stands for zeros (scope 0)."""
     return part[rows] if len(part) else np.zeros(len(rows), np.uint64)
 
 
 def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
-    """Yield the revisions of compactions. The store is at least at these; later changes may be gone."""
+    """Yield the revisions of the last compactions. The store's revision is not below any of them."""
     try:
         root = bucket(data, meta, META_BUCKET)
         for key, value in items(data, meta, root) if root else ():
@@ -372,19 +370,19 @@ def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
     root = bucket(data, meta, KEY_BUCKET)
     if root is None:
         return []
-    is_there: dict[bytes, bool] = {}
+    presence: dict[bytes, bool] = {}
     pages = leaves(data, meta, root)
     while batch := list(islice(pages, CHUNK_LEAVES)):
         spans: list[PageSpan] = [page for page in batch if not isinstance(page, DecodeError)]
         if spans:
-            _add_markers(data, spans, markers, is_there)
-    return roots_of(sorted(etcd.key_text(key) for key, is_present in is_there.items() if is_present), markers)
+            _add_markers(data, spans, markers, presence)
+    return roots_of(sorted(etcd.key_text(key) for key, is_present in presence.items() if is_present), markers)
 
 
 def _add_markers(
-    data: memoryview, spans: list[PageSpan], markers: tuple[str, ...], is_there: dict[bytes, bool]
+    data: memoryview, spans: list[PageSpan], markers: tuple[str, ...], presence: dict[bytes, bool]
 ) -> None:
-    """Record in ``is_there`` whether each marker key exists, by its last change. Pages come in time order."""
+    """Record in ``presence`` whether each marker key exists, by its last change. Pages come in time order."""
     leaf_starts, end = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, end)
     deleted = revisions(data, leaf_elements).deleted
@@ -396,4 +394,4 @@ def _add_markers(
         ends = windows(data, key_end[candidate_rows] - len(suffix), len(suffix))
         rows += candidate_rows[(ends == suffix).all(axis=1)].tolist()
     for row in sorted(rows):
-        is_there[bytes(data[int(key_at[row]) : int(key_end[row])])] = not deleted[row]
+        presence[bytes(data[int(key_at[row]) : int(key_end[row])])] = not deleted[row]

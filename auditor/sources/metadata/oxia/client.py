@@ -3,9 +3,9 @@
 The client makes five calls, and none that writes: GetShardAssignments, List, RangeScan, Read and
 GetNotifications. The servers of the URI report the shards of the namespace and the leader of each
 shard. The leader of a shard answers questions about its records. If the leader is lost, or answers
-"not leader", the client requests the assignments again. If an answer breaks off, the client asks again
-from the last key received. The rest of the answer then shows a later moment.
-The gRPC service has an older name, up to 0.14, and a newer one. Some later releases know both names.
+"not leader", the client requests the assignments again. If an answer breaks off, the client asks for the
+rest, which then shows a later moment. The gRPC service has an older name, up to 0.14, and a newer one. Some
+later releases know both names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from auditor.sources.metadata.oxia.refusals import hinted_leader, is_temporary, 
 from auditor.sources.metadata.store import StoreOptions
 
 MESSAGE_LIMIT = 64 * 1024 * 1024
-"""Largest answer to accept, in bytes. A server ends a message with the value that exceeds 2 MiB."""
+"""Largest answer to accept, in bytes. A server ends a message after the value that takes it above 2 MiB."""
 
 RETRY_WAITS_S = (0.0, 0.5, 2.0, 4.0)
 """Seconds to wait before each retry. A shard has a new leader after a second or two."""
@@ -82,7 +82,7 @@ class SentCall(NamedTuple):
 
 
 class ShardAnswer(Generic[Item]):
-    """The answer of one shard to a question. The constructor sends the question; `batches` waits."""
+    """One shard's answer to a question. The constructor sends the question; `batches` awaits the answer."""
 
     def __init__(self, client: OxiaClient, shard: ShardRange, question: ShardQuestion[Item]) -> None:
         self._client = client
@@ -108,12 +108,12 @@ class ShardAnswer(Generic[Item]):
                             self._client.count(items)
                             yield items
                 except grpc.RpcError as error:
-                    self._client.leave(self._sent, self._shard, failures, error)
+                    self._client.leave_leader(self._sent, self._shard, failures, error)
                     failures += 1
                     self._sent = self._send()
                     continue
-                if missing := self._question.missing():
-                    raise StoreError(f"{self._client.name}: {missing}")
+                if missing_text := self._question.missing():
+                    raise StoreError(f"{self._client.name}: {missing_text}")
                 return
         finally:
             self._sent.messages.cancel()
@@ -130,11 +130,11 @@ class ShardAnswer(Generic[Item]):
 
 
 class OxiaClient:
-    """A client that sends questions to the leaders of a namespace's shards. It connects at the first one.
+    """A client that sends questions to the leaders of a namespace's shards.
 
-    `begin` does not wait, so several questions can be in flight; the caller limits them. ``operations``
-    counts connections, calls by kind, records and keys received, and retries. ``service`` is the accepted
-    service name. ``answered`` is True once an Oxia server has answered, even with a refusal.
+    The first question connects. `begin` does not wait, so several questions can be in flight; the caller
+    limits them. ``operations`` counts connections, calls by kind, records and keys received, and retries.
+    ``service`` is the accepted service name. ``answered`` is True once any server has answered or refused.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class OxiaClient:
         """
         return self._current_assignments().shards
 
-    def renew(self) -> tuple[ShardRange, ...]:
+    def renew_assignments(self) -> tuple[ShardRange, ...]:
         """Request the shards again, and return them like `shards`."""
         self._assignments = None
         return self.shards()
@@ -192,21 +192,21 @@ class OxiaClient:
         """Return the offset of the newest entry in a shard's log.
 
         Raises:
-            StoreError: the shard does not report it. A namespace without notifications never does.
+            StoreError: the shard does not report it, for example because notifications are off.
         """
         with closing(self._notifications(shard, None)) as stream:
             return next(stream).offset
 
-    def changes(self, shard: ShardRange, after: int, until: int) -> Iterator[NotifiedWrite]:
-        """Yield the writes to a shard in its log's order, after offset ``after`` and up to offset ``until``.
+    def changes(self, shard: ShardRange, offset: int, last_offset: int) -> Iterator[NotifiedWrite]:
+        """Yield the writes to a shard in its log's order, after ``offset`` and up to ``last_offset``.
 
         Raises:
             StoreError: the server no longer keeps some of these writes.
         """
-        expected_offset = after + 1
-        if expected_offset > until:
+        expected_offset = offset + 1
+        if expected_offset > last_offset:
             return
-        with closing(self._notifications(shard, after)) as stream:
+        with closing(self._notifications(shard, offset)) as stream:
             for write in stream:
                 # The server trims what is older than its retention, and says nothing of it.
                 if write.offset != expected_offset:
@@ -216,7 +216,7 @@ class OxiaClient:
                     )
                 yield write
                 expected_offset += 1
-                if expected_offset > until:
+                if expected_offset > last_offset:
                     return
 
     def send(self, shard: ShardRange, method: str, answer: Any, request: Any) -> SentCall:
@@ -241,10 +241,10 @@ class OxiaClient:
         self.operations["records_read"] += len(items)
         self._limit.take(len(items))
 
-    def leave(self, sent: SentCall, shard: ShardRange, failures: int, error: grpc.RpcError) -> None:
+    def leave_leader(self, sent: SentCall, shard: ShardRange, failures: int, error: grpc.RpcError) -> None:
         """Prepare a retry after a failed call: wait, and find the shard's next leader.
 
-        The next leader is named by the error, or by assignments that the next call requests again.
+        The error can name the next leader. Otherwise, the next call requests the assignments again.
 
         Args:
             sent: the failed call.
@@ -278,25 +278,25 @@ class OxiaClient:
             self._close(address)
         self._assignments = None
 
-    def _notifications(self, shard: ShardRange, after: int | None) -> Generator[NotifiedWrite, None, None]:
-        """Yield the writes to a shard after offset ``after``, endlessly.
+    def _notifications(self, shard: ShardRange, offset: int | None) -> Generator[NotifiedWrite, None, None]:
+        """Yield the writes to a shard after offset ``offset``, endlessly.
 
-        If ``after`` is None, the first item only has the current offset of the log.
+        If ``offset`` is None, the first item has no paths, only the current offset of the log.
         """
         failures = 0
         while True:
-            request = pb.OxiaNotificationsRequest(shard=shard.number, after=after)
+            request = pb.OxiaNotificationsRequest(shard=shard.number, after=offset)
             sent = self.send(shard, "GetNotifications", pb.OxiaNotifications, request)
             try:
                 for message in sent.messages:
                     self.count(message.changes)
-                    kinds = {write.change.kind for write in message.changes}
+                    change_kinds = {write.change.kind for write in message.changes}
                     paths = tuple(key_text(write.key) for write in message.changes)
-                    failures, after = 0, message.offset
-                    yield NotifiedWrite(message.offset, paths, bool(kinds - _SINGLE_KEY_CHANGES))
+                    failures, offset = 0, message.offset
+                    yield NotifiedWrite(message.offset, paths, bool(change_kinds - _SINGLE_KEY_CHANGES))
                 raise StoreError(f"{self.name}: shard {shard.number} stopped sending changes")
             except grpc.RpcError as error:
-                self.leave(sent, shard, failures, error)
+                self.leave_leader(sent, shard, failures, error)
                 failures += 1
             finally:
                 sent.messages.cancel()
@@ -386,15 +386,15 @@ class OxiaClient:
 def _assignments(name: str, namespace: str, message: Any) -> Assignments:
     unsorted = message.namespaces[namespace].shards if message and namespace in message.namespaces else ()
     ranges = sorted((shard.hashes.min, shard.hashes.max, shard.shard, shard.leader) for shard in unsorted)
-    expected_low = 0
+    expected_hash = 0
     for low, high, number, leader in ranges:
         # A hole would be records that nobody reads; what lies twice, records that are read twice.
-        if low != expected_low or high < low:
-            raise UnsettledError(f"{name}: its shards leave a hole or overlap at hash {expected_low}")
+        if low != expected_hash or high < low:
+            raise UnsettledError(f"{name}: its shards leave a hole or overlap at hash {expected_hash}")
         if not leader:
             raise UnsettledError(f"{name}: shard {number} has no leader now; try again later")
-        expected_low = high + 1
-    if expected_low != _HASHES:
-        raise UnsettledError(f"{name}: its shards end at hash {expected_low} of {_HASHES}")
+        expected_hash = high + 1
+    if expected_hash != _HASHES:
+        raise UnsettledError(f"{name}: its shards end at hash {expected_hash} of {_HASHES}")
     shards = tuple(ShardRange(number, low, high) for low, high, number, _ in ranges)
     return Assignments(shards, {number: leader for _, _, number, leader in ranges})

@@ -8,9 +8,9 @@ Its keys are ZooKeeper's paths, as Pulsar's driver writes them:
 
 The values are those of ZooKeeper. Each directory has a record with an empty value. The driver lists
 the top of a tree and cuts it into parts. Each task asks the leaders of all shards for the directories
-of its part. The flat layout keeps all ledgers directly below the root; there a part is some of the
-shards. The version of a ledger is the version id of its record. A change gives a record another
-version id, and so do a deletion and a new creation. Source: OxiaMetadataStore of Pulsar 4.2.
+of its part. The flat layout keeps all ledgers directly below the root, so its parts are groups of shards. The
+version of a ledger is the version id of its record. A record gets another version id if it is changed, or
+deleted and created again. Source: OxiaMetadataStore of Pulsar 4.2.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ from auditor.sources.metadata.store import (
 from auditor.sources.metadata.tree_shape import DIVISIBLE
 from auditor.sources.metadata.uri import DEFAULT_NAMESPACE, MetadataUri
 
-SPREAD = 4
+PATHS_PER_PART = 4
 """Number of subtrees in each part. Their sizes are unknown, and several of them even out."""
 
-LISTED_LIMIT = 2000
+MAX_LISTED_PATHS = 2000
 """Largest number of directories that the driver lists at one level to cut a tree.
 
-It sends one request for each directory to each shard.
+The driver sends one request for each directory to each shard.
 """
 
 
@@ -94,19 +94,28 @@ class OxiaStore:
     def cluster(self) -> ClusterNodes:
         """Read the cluster's own records; see `MetadataStore.cluster`.
 
-        ``scan_time`` comes from this machine's clock. It is never before the largest time in a record, which
-        a leader's clock sets.
+        ``scan_time`` comes from this machine's clock. It is never earlier than the latest time in any record;
+        the leaders' clocks set those times.
         """
         start_ms = self._clock()  # before the servers are asked: an age must not come out too small
-        shards = self._client.renew()
+        shards = self._client.renew_assignments()
         self._shards = frozenset(shards)
-        names = [f"{self.root}/{name}" for name in CLUSTER_CHILDREN]
-        replication = f"{self.root}/underreplication"
-        below = [path for path in self._children(replication) if path[len(self.root) + 1 :] not in MARK_ROOTS]
-        walked_directories = [Directory(path, 1, shards) for path in (*names, *below) if path != replication]
+        cluster_paths = [f"{self.root}/{name}" for name in CLUSTER_CHILDREN]
+        replication_path = f"{self.root}/underreplication"
+        replication_paths = [
+            path for path in self._children(replication_path) if path[len(self.root) + 1 :] not in MARK_ROOTS
+        ]
+        walked_directories = [
+            Directory(path, 1, shards)
+            for path in (*cluster_paths, *replication_paths)
+            if path != replication_path
+        ]
         nodes: dict[str, Znode] = {}
         gaps: list[Gap] = []
-        znode_batches = [*self._records([self.root, *names, *below]), *self._walk(walked_directories)]
+        znode_batches = [
+            *self._records([self.root, *cluster_paths, *replication_paths]),
+            *self._walk(walked_directories),
+        ]
         for znodes, batch_gaps in znode_batches:
             gaps += batch_gaps
             nodes |= {znode.path[len(self.root) + 1 :]: znode for znode in znodes}
@@ -125,20 +134,20 @@ class OxiaStore:
             self._check_root()
             share_groups = [shards[share::part_count] for share in range(part_count)]
             return [OxiaPart(tree, (), (Directory(self.root, 0, share),)) for share in share_groups if share]
-        level_paths = self._roots(tree)
-        listed: list[str] = []
-        while len(level_paths) < part_count * SPREAD:
-            children = self._next_level(tree, level_paths)
+        level_paths = self._tree_root_paths(tree)
+        listed_paths: list[str] = []
+        while len(level_paths) < part_count * PATHS_PER_PART:
+            children = self._list_next_level(tree, level_paths)
             if not children:
                 break
-            listed += children
+            listed_paths += children
             level_paths = [
                 path for parent_path in level_paths for path in children.get(parent_path, [parent_path])
             ]
         parts: list[Part] = []
-        for share in range(part_count):
-            subtree_paths = level_paths[share::part_count]
-            paths = (*subtree_paths, *listed[share::part_count])
+        for shard_share in range(part_count):
+            subtree_paths = level_paths[shard_share::part_count]
+            paths = (*subtree_paths, *listed_paths[shard_share::part_count])
             if paths:
                 parts.append(
                     OxiaPart(tree, paths, tuple(Directory(path, 1, shards) for path in subtree_paths))
@@ -152,8 +161,8 @@ class OxiaStore:
     def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
         """Deal single records out to at most ``part_count`` parts; see `WatchableStore.parts_of`."""
         part_count = max(1, part_count)
-        share_groups = [tuple(paths[share::part_count]) for share in range(part_count)]
-        return [OxiaPart(Tree.WHOLE, share) for share in share_groups if share]
+        share_groups = [tuple(paths[shard_share::part_count]) for shard_share in range(part_count)]
+        return [OxiaPart(Tree.WHOLE, shard_share) for shard_share in share_groups if shard_share]
 
     def watch_ledgers(self) -> None:
         """Record the current offset of each shard's log; see `WatchableStore.watch_ledgers`."""
@@ -184,15 +193,15 @@ class OxiaStore:
         yield from self._walk([Directory(path, 1, self._client.shards())])
 
     def has_beside(self, name: str) -> bool:
-        """Return whether a record exists at or below that name; see `NeighbourStore.has_beside`."""
-        return self._is_there(f"{self.root.rpartition('/')[0]}/{name}")
+        """Return whether ``name``, or a record below it, exists beside the root; see `NeighbourStore`."""
+        return self._exists(f"{self.root.rpartition('/')[0]}/{name}")
 
     def moment_lost(self) -> bool:
         """Return whether the shards of the namespace have changed since `cluster`.
 
         Parts that were cut before then name shards that no longer exist.
         """
-        return self._shards is not None and frozenset(self._client.renew()) != self._shards
+        return self._shards is not None and frozenset(self._client.renew_assignments()) != self._shards
 
     def operations(self) -> dict[str, int]:
         """Return the counts of connections, of calls by name, and of records and keys received.
@@ -214,52 +223,52 @@ class OxiaStore:
     def _children(self, path: str) -> list[str]:
         return list_children(self._client, [path], self._options.in_flight)[path]
 
-    def _roots(self, tree: Tree) -> list[str]:
+    def _tree_root_paths(self, tree: Tree) -> list[str]:
         """Return the top paths of a tree.
 
         Raises:
             NoRootError: there is nothing at the root.
         """
         if tree is Tree.MARKS:
-            return [f"{self.root}/{below}" for below in MARK_ROOTS]
+            return [f"{self.root}/{replication_paths}" for replication_paths in MARK_ROOTS]
         paths = self._children(self.root)
         if not paths:
             self._check_root()
         start = len(self.root) + 1
         return [path for path in paths if tree is Tree.WHOLE or tree_of(path[start:]) is tree]
 
-    def _next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
-        """List the children of those paths in ``level_paths`` that may be cut.
+    def _list_next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
+        """Return the children of each path in ``level_paths`` whose subtree can be cut.
 
-        Return {} if more than `LISTED_LIMIT` may be cut.
+        Return {} if more than `MAX_LISTED_PATHS` subtrees can be cut.
         """
         divisible_paths = [
             path for path in level_paths if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])
         ]
-        if len(divisible_paths) > LISTED_LIMIT:
+        if len(divisible_paths) > MAX_LISTED_PATHS:
             return {}
         return list_children(self._client, divisible_paths, self._options.in_flight)
 
     def _check_root(self) -> None:
-        if not self._is_there(self.root):
+        if not self._exists(self.root):
             raise NoRootError(
                 f"there is no record {self.root} in {self._client.name}; name the namespace of the bookies' "
                 "metadataServiceUri, or of the brokers' metadataStoreUrl for owners"
             )
 
-    def _is_there(self, path: str) -> bool:
+    def _exists(self, path: str) -> bool:
         """Return whether a record exists at a path, or directly below it."""
         return any(znodes for znodes, _ in self._records([path])) or bool(self._children(path))
 
 
-SAMPLED = 8
+MAX_SAMPLED_PATHS = 8
 """Number of directories to list on each level, to estimate the ledgers. Each has at most 10,000 children."""
 
 _LAYOUT_LEVELS = (
     (re.compile("[0-9]{2}"), 1, (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY_HIERARCHICAL)),
     (re.compile("[0-9]{3}"), 3, (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)),
 )
-"""Pattern of children of the root that hold ledgers, number of levels down to the leaves, and layouts."""
+"""Ledger trees: pattern of names below the root, number of directory levels below those, and layouts."""
 
 
 def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
@@ -270,18 +279,21 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
     """
     with closing(OxiaClient(uri.hosts, uri.namespace, options)) as client:
         if layout is LayoutKind.FLAT:
-            return LedgerCount(sum(len(keys) for keys in _flat_keys(client, uri.root)), True)
-        tops = list_children(client, [uri.root], options.in_flight)[uri.root]
+            return LedgerCount(sum(len(keys) for keys in _list_flat_ledger_keys(client, uri.root)), True)
+        root_children = list_children(client, [uri.root], options.in_flight)[uri.root]
         estimated_ledgers, is_exact, start = 0.0, True, len(uri.root) + 1
-        for name, levels, layouts in _LAYOUT_LEVELS:
-            level_paths = [path for path in tops if layout in layouts and name.fullmatch(path[start:])]
+        for name, level_count, layouts in _LAYOUT_LEVELS:
+            level_paths = [
+                path for path in root_children if layout in layouts and name.fullmatch(path[start:])
+            ]
             sample_weight = 1.0
-            for _ in range(levels + 1):
-                if len(level_paths) > SAMPLED:
+            for _ in range(level_count + 1):
+                if len(level_paths) > MAX_SAMPLED_PATHS:
                     is_exact = False
-                    sample_weight *= len(level_paths) / SAMPLED
+                    sample_weight *= len(level_paths) / MAX_SAMPLED_PATHS
                     level_paths = [
-                        level_paths[number * len(level_paths) // SAMPLED] for number in range(SAMPLED)
+                        level_paths[number * len(level_paths) // MAX_SAMPLED_PATHS]
+                        for number in range(MAX_SAMPLED_PATHS)
                     ]
                 children = list_children(client, level_paths, options.in_flight)
                 level_paths = [path for parent_path in level_paths for path in children[parent_path]]
@@ -289,7 +301,7 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
     return LedgerCount(round(estimated_ledgers), is_exact)
 
 
-def _flat_keys(client: OxiaClient, root: str) -> Iterator[list[bytes]]:
+def _list_flat_ledger_keys(client: OxiaClient, root: str) -> Iterator[list[bytes]]:
     """Yield the keys of the ledgers directly below the root, one list for each message."""
     key_offset = len(key_bytes(root)) + 1
     for shard in client.shards():
@@ -298,15 +310,15 @@ def _flat_keys(client: OxiaClient, root: str) -> Iterator[list[bytes]]:
 
 
 def probe(host: str, options: StoreOptions) -> Server:
-    """Request the assignments from one server. The service name that it accepts shows its release."""
+    """Request the assignments from one server. The service name that the server accepts shows its release."""
     start_time = time.monotonic()
     with closing(OxiaClient([host], DEFAULT_NAMESPACE, options, sleep=lambda _: None)) as client:
-        trouble = None
+        problem = None
         try:
             client.shards()
         except StoreError as error:
             if not client.answered:
                 return Server(host, False, trouble=str(error))
-            trouble = str(error)
+            problem = str(error)
         version = SERVICES.get(client.service or "")
-        return Server(host, True, (time.monotonic() - start_time) * 1000, version, trouble=trouble)
+        return Server(host, True, (time.monotonic() - start_time) * 1000, version, trouble=problem)

@@ -36,9 +36,10 @@ class OxiaRecord(NamedTuple):
     def znode(self) -> Znode:
         """Return the record as a znode.
 
-        The version id counts changes of all keys of a shard. So the record has its own number of changes. An
-        id generator's record changes with every child created below it, except the first. So ``made`` is
-        the number of changes plus one. Session id 0 is valid, so ``ephemeral_owner`` is the id plus one.
+        A version id counts the changes of all keys of a shard. So a record also has the number of its own
+        changes. An id generator's record changes with every child created below it, except the first. So
+        ``made`` is the number of changes plus one. Session id 0 is valid, so ``ephemeral_owner`` is the id
+        plus one.
 
         >>> OxiaRecord(b"/ledgers/idgen", b"", 9, 4, 5, 6, 0).znode().ephemeral_owner
         1
@@ -157,8 +158,8 @@ class RecordsAt:
             raise StoreError(
                 f"{len(message.records)} records were received for {len(self.keys)} requested keys"
             )
-        pairs = zip(self.keys, message.records, strict=False)
-        return [_record_at(record, key) for key, record in pairs]
+        key_record_pairs = zip(self.keys, message.records, strict=False)
+        return [_record_at(record, key) for key, record in key_record_pairs]
 
     def after(self, items: list[OxiaRecord | None]) -> Self:
         """See `ShardQuestion`."""
@@ -196,5 +197,5 @@ def _record(record: Any, key: bytes) -> OxiaRecord:
     version = record.version
     session = version.session if version.HasField("session") else None
     # Times have no sign on the wire; what no clock says stays a number of 64 bits here.
-    times = (min(version.created, MAX_INT64), min(version.modified, MAX_INT64))
-    return OxiaRecord(key, record.value, version.id, version.modifications, *times, session)
+    created_and_modified = (min(version.created, MAX_INT64), min(version.modified, MAX_INT64))
+    return OxiaRecord(key, record.value, version.id, version.modifications, *created_and_modified, session)

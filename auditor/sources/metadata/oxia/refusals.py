@@ -14,14 +14,14 @@ from auditor.errors import StoreError
 from auditor.sources.metadata.credentials import Tls
 from auditor.sources.metadata.tls_probe import tls_problem
 
-_TEMPORARY = (
+_TEMPORARY_CODES = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.ABORTED,  # "node is not leader", from 0.15 on
     grpc.StatusCode.INTERNAL,
 )
-_TEMPORARY_WORDS = (
+_TEMPORARY_MESSAGES = (
     "not leader",
     "shard not found",  # it was split
     "not initialized yet",
@@ -32,8 +32,8 @@ _TEMPORARY_WORDS = (
 _NO_NAMESPACE = "namespace not found"
 _NOT_OXIA = "deserializing"
 _TOO_LARGE = "larger than max"
-_HANDSHAKE = ("ssl", "tls", "handshake", "certificate", "socket closed")
-_SECTION = "oxia.tls"
+_HANDSHAKE_MESSAGES = ("ssl", "tls", "handshake", "certificate", "socket closed")
+_TLS_SECTION = "oxia.tls"
 
 
 def is_temporary(error: grpc.RpcError) -> bool:
@@ -41,16 +41,18 @@ def is_temporary(error: grpc.RpcError) -> bool:
     details = error.details() or ""
     if _NOT_OXIA in details or _NO_NAMESPACE in details:
         return False
-    return error.code() in _TEMPORARY or any(words in details for words in _TEMPORARY_WORDS)
+    return error.code() in _TEMPORARY_CODES or any(
+        temporary_message in details for temporary_message in _TEMPORARY_MESSAGES
+    )
 
 
 def hinted_leader(error: grpc.RpcError, shard: int) -> str | None:
-    """Return the address of a shard's leader that an error names; None if it names none."""
-    for name, value in error.trailing_metadata() or ():
+    """Return the address that an error gives for the leader of a shard; None if it gives none."""
+    for name, trailer_value in error.trailing_metadata() or ():
         if name != "grpc-status-details-bin":
             continue
         try:
-            for detail in pb.OxiaErrorStatus.FromString(value).details:
+            for detail in pb.OxiaErrorStatus.FromString(trailer_value).details:
                 if detail.type_url.endswith("google.rpc.ErrorInfo"):
                     facts = pb.OxiaErrorInfo.FromString(detail.value).facts
                     return (facts.get("leader") or None) if facts.get("shard") == str(shard) else None
@@ -89,27 +91,34 @@ def refusal(name: str, namespace: str, error: grpc.RpcError) -> StoreError:
 
 
 def unreachable(
-    address: str, role: str, error: grpc.RpcError, timeout_s: float, tls: Tls | None
+    address: str, server_role: str, error: grpc.RpcError, timeout_s: float, tls: Tls | None
 ) -> StoreError:
     """Return the error for a server after the last retry.
 
     Args:
         address: HOST:PORT of the server.
-        role: role of the server for the message, such as the leader of a shard.
+        server_role: role of the server for the message, such as the leader of a shard.
         error: the last error of the call.
         timeout_s: time limit of each call, in seconds.
         tls: the TLS files for Oxia in the credentials file; None for a plain connection.
     """
     code, details = error.code(), error.details() or ""
-    if any(words in details for words in _TEMPORARY_WORDS) or code is grpc.StatusCode.ABORTED:
-        return StoreError(f"{address}, {role}: {details}; no other server takes its place: try again later")
-    if (problem := tls_problem(address, tls, _SECTION)) is not None:
+    if (
+        any(temporary_message in details for temporary_message in _TEMPORARY_MESSAGES)
+        or code is grpc.StatusCode.ABORTED
+    ):
+        return StoreError(
+            f"{address}, {server_role}: {details}; no other server takes its place: try again later"
+        )
+    if (problem := tls_problem(address, tls, _TLS_SECTION)) is not None:
         return StoreError(f"{address}: {problem}")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return StoreError(f"{address}, {role}: no answer within {timeout_s:g} s; the time-out is an option")
-    if any(word in details.lower() for word in _HANDSHAKE):
-        return StoreError(f"{address}, {role}: no TLS connection: {details}")
+        return StoreError(
+            f"{address}, {server_role}: no answer within {timeout_s:g} s; the time-out is an option"
+        )
+    if any(handshake_message in details.lower() for handshake_message in _HANDSHAKE_MESSAGES):
+        return StoreError(f"{address}, {server_role}: no TLS connection: {details}")
     return StoreError(
-        f"cannot reach {address}, {role}: {details}. Check the host of the metadata URI. This machine must "
-        "reach every server of Oxia by the name that Oxia gives it"
+        f"cannot reach {address}, {server_role}: {details}. Check the host of the metadata URI. This machine "
+        "must reach every server of Oxia by the name that Oxia gives it"
     )

@@ -81,7 +81,7 @@ def list_children(client: OxiaClient, paths: Sequence[str], in_flight: int) -> d
 
 def walk_records(
     client: OxiaClient,
-    tops: Iterable[Directory],
+    start_directories: Iterable[Directory],
     in_flight: int,
     is_wanted: Callable[[str], bool] = lambda path: True,
 ) -> Iterator[RecordBatch]:
@@ -91,11 +91,11 @@ def walk_records(
 
     Args:
         client: the client.
-        tops: the directories.
-        in_flight: number of pending requests from which on no further directory is requested.
+        start_directories: the directories.
+        in_flight: number of pending requests at which the walk stops requesting further directories.
         is_wanted: returns whether to read the record at a path. The walk does not look below other records.
     """
-    unasked_directories = list(tops)[::-1]
+    unasked_directories = list(start_directories)[::-1]
     sent_questions: deque[_SentQuestion] = deque()
     all_shards = client.shards()
     while unasked_directories or sent_questions:
@@ -107,17 +107,19 @@ def walk_records(
                 _SentQuestion(directory, answer, below, answer is answers[-1]) for answer in answers
             ]
         sent_question = sent_questions.popleft()
-        is_deepest = sent_question.directory.depth == DEPTH_LIMIT
+        is_at_depth_limit = sent_question.directory.depth == DEPTH_LIMIT
         for records in sent_question.answer.batches():
             znodes = [znode for znode in (record.znode() for record in records) if is_wanted(znode.path)]
             inner_paths = [
-                znode.path for znode in znodes if not (znode.data and LEAF.fullmatch(_name(znode.path)))
+                znode.path
+                for znode in znodes
+                if not (znode.data and LEAF.fullmatch(_name_of_path(znode.path)))
             ]
             reason = f"it is {DEPTH_LIMIT} levels down, and nothing below it was read"
-            gaps = [(path, reason) for path in inner_paths] if is_deepest else []
+            gaps = [(path, reason) for path in inner_paths] if is_at_depth_limit else []
             if znodes or gaps:
                 yield RecordBatch(znodes, gaps)
-            sent_question.below.update(() if is_deepest else dict.fromkeys(inner_paths))
+            sent_question.below.update(() if is_at_depth_limit else dict.fromkeys(inner_paths))
         if sent_question.is_last:
             depth = sent_question.directory.depth + 1
             unasked_directories += [
@@ -138,5 +140,5 @@ class _SentQuestion(NamedTuple):
     is_last: bool
 
 
-def _name(path: str) -> str:
+def _name_of_path(path: str) -> str:
     return path.rpartition("/")[2]

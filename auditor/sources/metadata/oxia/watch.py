@@ -33,7 +33,7 @@ class NotificationWatch:
             self._unknown = f"the ledgers could not be watched: {error}"
 
     def moves(self) -> LedgerMoves:
-        """Return the ledger paths that changed up to a moment after this call."""
+        """Return the ledger paths that changed since the watch began, at least up to this call."""
         if self._unknown is not None:
             return LedgerMoves((), self._unknown)
         try:
@@ -48,7 +48,7 @@ class NotificationWatch:
             StoreError: a shard does not report all writes, or there are too many.
         """
         moved_ledgers: set[str] = set()
-        if set(self._client.renew()) != set(self._offsets):
+        if set(self._client.renew_assignments()) != set(self._offsets):
             raise StoreError("the shards of the namespace changed")
         for shard, start_offset in self._offsets.items():
             end_offset = self._client.offset(shard)

@@ -1,8 +1,8 @@
 """Read-only client for many znodes of ZooKeeper.
 
-The client sends multiRead requests of many paths, several at a time. A server before 3.6 does not know
-multiRead; it gets single requests. The client replaces a broken connection and repeats the requests that
-were lost with it. It accepts answers only from servers that are not behind any earlier answer.
+The client sends multiRead requests for many paths each, several requests at a time. A server before 3.6 does
+not know multiRead and gets single requests. The client replaces a broken connection and repeats the requests
+that were lost with it. It accepts answers only from servers that are not behind any earlier answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.zookeeper.requests import Answer, NodeData, Operation
-from auditor.sources.metadata.zookeeper.session import LOST, NotReachedError, Session, reason_of
+from auditor.sources.metadata.zookeeper.session import CONNECTION_ERRORS, NotReachedError, Session, reason_of
 
 NO_NODE = -101
 NO_AUTH = -102
@@ -74,7 +74,7 @@ class ZooKeeperReader:
             self._newest_zxid = max(self._newest_zxid, self._session.last_zxid)
         return self._newest_zxid
 
-    def be_at(self, zxid: int) -> None:
+    def require_zxid(self, zxid: int) -> None:
         """From now on, accept answers only from servers that have seen the transaction ``zxid``.
 
         Another reader has seen this zxid.
@@ -132,7 +132,7 @@ class ZooKeeperReader:
             chunk, pending = sent_chunks.popleft()
             try:
                 chunk_answers = self._receive(session, pending)
-            except (*LOST, UnimplementedError) as error:
+            except (*CONNECTION_ERRORS, UnimplementedError) as error:
                 # Every request in flight is lost. Only a chunk that was alone is known to be the cause.
                 lost_chunks = (
                     [chunk, *(sent_chunk for sent_chunk, _ in sent_chunks)]
@@ -174,8 +174,8 @@ class ZooKeeperReader:
         path, nothing is requested again, and the path's answer is the error.
         """
         if len(chunk.places) > 1:
-            half = len(chunk.places) // 2
-            return [_Chunk(chunk.places[:half]), _Chunk(chunk.places[half:])]
+            half_size = len(chunk.places) // 2
+            return [_Chunk(chunk.places[:half_size]), _Chunk(chunk.places[half_size:])]
         chunk.attempts += 1
         if chunk.attempts < ATTEMPTS:
             return [chunk]
@@ -215,7 +215,7 @@ class ZooKeeperReader:
                 return session
             except UnimplementedError:
                 break
-            except LOST:
+            except CONNECTION_ERRORS:
                 self.close()
         # A server before 3.6 answers "unimplemented" and ends the session.
         self.close()

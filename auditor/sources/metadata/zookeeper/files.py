@@ -20,11 +20,11 @@ from typing import IO, NamedTuple
 
 from auditor.codecs.zookeeper import encodings
 from auditor.errors import DecodeError, StoreError
-from auditor.sources.metadata.saved_files import most_unpacked, not_a
+from auditor.sources.metadata.saved_files import max_unpacked_bytes, not_a
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.regular_file import NotRegularError, open_regular
 
-_NAME = re.compile(r"(snapshot|log)\.([0-9a-f]{1,16})(\.gz|\.snappy)?")
+_FILE_NAME = re.compile(r"(snapshot|log)\.([0-9a-f]{1,16})(\.gz|\.snappy)?")
 _COPY_BYTES = 1024 * 1024
 
 
@@ -45,7 +45,7 @@ def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]
     try:
         version_directory = directory / "version-2"
         for path in (version_directory if version_directory.is_dir() else directory).iterdir():
-            match = _NAME.fullmatch(path.name)
+            match = _FILE_NAME.fullmatch(path.name)
             if match and (match[1] == "snapshot" or not match[3]):
                 files_by_kind[match[1]].append(ZxidFile(int(match[2], 16), path))
     except OSError as error:
@@ -99,7 +99,7 @@ def map_file(path: Path) -> Iterator[memoryview]:
                 yield _map_bytes(file)
                 return
             with tempfile.TemporaryFile() as unpacked_file:
-                _unpack(file, path.suffix, unpacked_file)
+                _unpack_stream(file, path.suffix, unpacked_file)
                 unpacked_file.flush()
                 yield _map_bytes(unpacked_file)
     except NotRegularError as error:
@@ -108,13 +108,13 @@ def map_file(path: Path) -> Iterator[memoryview]:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _unpack(file: IO[bytes], suffix: str, unpacked_file: IO[bytes]) -> None:
+def _unpack_stream(file: IO[bytes], suffix: str, unpacked_file: IO[bytes]) -> None:
     if suffix == ".snappy":
         for block in encodings.decompress(file):  # type: ignore[arg-type]  # IO[bytes] is what open() gives
             unpacked_file.write(block)
         return
     try:
-        max_bytes = most_unpacked(os.fstat(file.fileno()).st_size)
+        max_bytes = max_unpacked_bytes(os.fstat(file.fileno()).st_size)
         with gzip.open(file) as packed_stream:
             while chunk := packed_stream.read(_COPY_BYTES):
                 if unpacked_file.tell() > max_bytes:

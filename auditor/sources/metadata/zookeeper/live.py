@@ -2,14 +2,15 @@
 
 The driver reads the cluster's own nodes, and lists the top of a tree to cut the tree into parts. Each
 task opens its own connection for its part. The flat layout keeps all ledgers directly below the root.
-There a part has the children of the root whose names have a certain hash, and each task lists the root.
+With that layout, a part has the children of the root whose names have a certain hash. Each task lists the
+root.
 
 ZooKeeper reports the number of children of each znode. So `count_ledgers` looks only at the znodes above
-the leaves, level by level. If a level has more than `SAMPLED` znodes, it looks at that many, evenly
-spread, and multiplies.
+the leaves, level by level. If a level has more than `MAX_SAMPLED_PATHS` znodes, it looks at that many, evenly
+spread, and extrapolates.
 
 A server answers ``srvr`` if ``4lw.commands.whitelist`` allows it, as the default does. `probe` sends this
-command only without TLS. For a TLS port it only finds out whether the port is reachable.
+command only without TLS. For a TLS port, `probe` only finds out whether the port is reachable.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.client import NO_AUTH, NO_NODE, FailedRead, ZooKeeperReader
 from auditor.sources.metadata.zookeeper.tree import Top, TreeWatch, walk
 
-SPREAD = 4
+SUBTREES_PER_PART = 4
 """Number of subtrees in each part. Their sizes are unknown, and several of them even out."""
 
-LISTED_LIMIT = 2000
+MAX_LISTED_PATHS = 2000
 """Largest number of inner znodes that the driver lists at one level to cut a tree.
 
 With 10,000 children each, this takes seconds.
@@ -99,7 +100,7 @@ class ZooKeeperStore:
         """Read the cluster's own nodes; see `MetadataStore.cluster`.
 
         ZooKeeper does not tell its clients the time. So ``scan_time`` comes from this machine's clock. It is
-        never before the largest ctime or mtime in a znode, which the server's clock sets.
+        never earlier than the latest ctime or mtime of any znode; the servers' clocks set those times.
         """
         # A second scan on the same connection must see everything that exists when it begins.
         self._reader.catch_up()
@@ -132,13 +133,13 @@ class ZooKeeperStore:
                 ShareOfRootPart(part_number, part_count, self._reader.last_zxid)
                 for part_number in range(part_count)
             ]
-        level_paths = self._roots(tree)
+        level_paths = self._tree_root_paths(tree)
         listed_tops: list[Top] = []
-        while len(level_paths) < part_count * SPREAD:
-            children = self._next_level(tree, level_paths)
+        while len(level_paths) < part_count * SUBTREES_PER_PART:
+            children = self._list_next_level(tree, level_paths)
             if not children:
                 break
-            listed_tops += [Top(path, deep=False) for path in children]
+            listed_tops += [Top(path, is_recursive=False) for path in children]
             level_paths = [below for path in level_paths for below in children.get(path, [path])]
         return self._distribute_tops([*map(Top, level_paths), *listed_tops], part_count)
 
@@ -146,22 +147,22 @@ class ZooKeeperStore:
         top_groups = [tuple(tops[top_group::part_count]) for top_group in range(part_count)]
         return [SubtreesPart(top_group, self._reader.last_zxid) for top_group in top_groups if top_group]
 
-    def _roots(self, tree: Tree) -> list[str]:
+    def _tree_root_paths(self, tree: Tree) -> list[str]:
         """Return the top znodes of a tree."""
         if tree is Tree.MARKS:
             return [f"{self.root}/{below}" for below in MARK_ROOTS]
         names = sorted(self._children(self.root))
         return [f"{self.root}/{name}" for name in names if tree is Tree.WHOLE or tree_of(name) is tree]
 
-    def _next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
-        """List the children of those znodes in ``level_paths`` that may be cut.
+    def _list_next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
+        """Return the children of each znode in ``level_paths`` whose subtree can be cut.
 
-        Return {} if more than `LISTED_LIMIT` may be cut.
+        Return {} if more than `MAX_LISTED_PATHS` subtrees can be cut.
         """
         divisible_paths = [
             path for path in level_paths if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])
         ]
-        if len(divisible_paths) > LISTED_LIMIT:
+        if len(divisible_paths) > MAX_LISTED_PATHS:
             return {}
         children: dict[str, list[str]] = {}
         for path, answer in zip(divisible_paths, self._reader.children(divisible_paths), strict=True):
@@ -172,7 +173,7 @@ class ZooKeeperStore:
 
     def part_of(self, path: str) -> Part:
         """Return the part with the znode at ``path`` alone; see `OnePathStore.part_of`."""
-        return SubtreesPart((Top(path, deep=False),), self._reader.last_zxid)
+        return SubtreesPart((Top(path, is_recursive=False),), self._reader.last_zxid)
 
     def watch_ledgers(self) -> None:
         """Watch the ledger tree on a separate connection; see `WatchableStore.watch_ledgers`.
@@ -194,7 +195,7 @@ class ZooKeeperStore:
     def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
         """Deal single znodes out to parts; see `WatchableStore.parts_of`."""
         self._reader.catch_up()
-        return self._distribute_tops([Top(path, deep=False) for path in paths], max(1, part_count))
+        return self._distribute_tops([Top(path, is_recursive=False) for path in paths], max(1, part_count))
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -203,7 +204,7 @@ class ZooKeeperStore:
         would make existing ledgers look deleted.
         """
         assert isinstance(part, (ShareOfRootPart, SubtreesPart))
-        self._reader.be_at(part.zxid)
+        self._reader.require_zxid(part.zxid)
         if isinstance(part, ShareOfRootPart):
             names = self._children(self.root)
             tops = [
@@ -284,17 +285,17 @@ class ZooKeeperStore:
                 gaps.append((path, f"its children could not be listed: {names.reason}"))
             return []
         below = [name for name in sorted(names) if f"underreplication/{name}" not in MARK_ROOTS]
-        return [Top(path, deep=False), *(Top(f"{path}/{name}") for name in below)]
+        return [Top(path, is_recursive=False), *(Top(f"{path}/{name}") for name in below)]
 
 
-SAMPLED = 64
+MAX_SAMPLED_PATHS = 64
 """Largest number of znodes to look at on one level to count ledgers: some hundreds of reads for a tree."""
 
 _LAYOUT_LEVELS = (
     (re.compile("[0-9]{2}"), 1, (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY_HIERARCHICAL)),
     (re.compile("[0-9]{3}"), 3, (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)),
 )
-"""Pattern of children of the root that hold ledgers, number of levels down to the leaves, and layouts."""
+"""Ledger trees: pattern of names below the root, number of inner levels below those, and layouts."""
 
 ANSWER_LIMIT = 4096
 """Largest number of bytes to read of an answer to ``srvr``. A usual answer has 200."""
@@ -333,19 +334,20 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
             return LedgerCount(max(0, grandchildren([root]) - child_count), True)
         tops = children([root])
         ledgers, is_exact = 0.0, True
-        for name, levels, layouts in _LAYOUT_LEVELS:
+        for name, level_count, layouts in _LAYOUT_LEVELS:
             level_paths = [
                 path for path in tops if layout in layouts and name.fullmatch(path[len(root) + 1 :])
             ]
             sample_weight = 1.0
-            for level in range(levels + 1):
-                if len(level_paths) > SAMPLED:
+            for level in range(level_count + 1):
+                if len(level_paths) > MAX_SAMPLED_PATHS:
                     is_exact = False
-                    sample_weight *= len(level_paths) / SAMPLED
+                    sample_weight *= len(level_paths) / MAX_SAMPLED_PATHS
                     level_paths = [
-                        level_paths[number * len(level_paths) // SAMPLED] for number in range(SAMPLED)
+                        level_paths[number * len(level_paths) // MAX_SAMPLED_PATHS]
+                        for number in range(MAX_SAMPLED_PATHS)
                     ]
-                if level < levels:
+                if level < level_count:
                     level_paths = children(level_paths)
             ledgers += sample_weight * grandchildren(level_paths)
         return LedgerCount(round(ledgers), is_exact)
@@ -370,9 +372,9 @@ def probe(host: str, options: StoreOptions) -> Server:
     except OSError as error:
         if not answer:
             return Server(host, False, trouble=error.strerror or str(error))
-    text = answer.decode("utf-8", "replace")
-    version, mode = _VERSION_PATTERN.search(text), _MODE_PATTERN.search(text)
+    srvr_text = answer.decode("utf-8", "replace")
+    version, mode = _VERSION_PATTERN.search(srvr_text), _MODE_PATTERN.search(srvr_text)
     if version is None:
-        refusal_reason = "it does not allow srvr" if "whitelist" in text else "it does not answer srvr"
+        refusal_reason = "it does not allow srvr" if "whitelist" in srvr_text else "it does not answer srvr"
         return Server(host, True, latency, trouble=refusal_reason)
     return Server(host, True, latency, version[1], mode[1] if mode else None)

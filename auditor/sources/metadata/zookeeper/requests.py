@@ -90,11 +90,11 @@ class MultiRead:
     def serialize(self) -> bytes:
         """Return the request's body."""
         header = _HEADER.pack(self.operation, 0, -1)
-        pieces = []
+        request_parts = []
         for path in self.paths:
             encoded = path.encode()
-            pieces += [header, _INT32.pack(len(encoded)), encoded, b"\0"]
-        return b"".join(pieces) + _MULTI_END
+            request_parts += [header, _INT32.pack(len(encoded)), encoded, b"\0"]
+        return b"".join(request_parts) + _MULTI_END
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Answer]:
         """Return the answers in the order of the paths.

@@ -45,13 +45,13 @@ from auditor.sources.metadata.zookeeper.requests import (
     WatchEvent,
 )
 
-LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
+CONNECTION_ERRORS = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
 """Exceptions that end a request when its connection breaks."""
 
-GARBAGE = "an answer that does not follow ZooKeeper's protocol"
+GARBAGE_REASON = "an answer that does not follow ZooKeeper's protocol"
 """Reason to report if the server is not a ZooKeeper, or if the network damages its bytes."""
 
-REFUSED = (AuthFailedError, SessionClosedRequireSaslError)
+REFUSAL_ERRORS = (AuthFailedError, SessionClosedRequireSaslError)
 
 # Errors here repeat kazoo's messages about lost connections, with advice. kazoo's debug messages contain
 # whole answers and passwords, and ledger metadata contains passwords. So no surrounding program may switch
@@ -86,7 +86,7 @@ class Session:
         self._hosts = hosts
         self._timeout_s = timeout_s
         self._service = credentials.sasl.service if credentials.sasl else "zookeeper"
-        _require_ticket(hosts, credentials.sasl)
+        _require_kerberos_ticket(hosts, credentials.sasl)
         self._trouble = _ConnectionErrors()
         logger = logging.Logger(__name__, logging.INFO)
         logger.parent = _LOGGER
@@ -102,7 +102,7 @@ class Session:
         )
         connection = self._client._connection
         for method in ("_connect", "_read_socket"):
-            setattr(connection, method, _drop_garbage(getattr(connection, method)))
+            setattr(connection, method, _disconnect_on_garbage(getattr(connection, method)))
         self._client.last_zxid = newest_zxid
         self._client.add_listener(self._on_state_change)
         try:
@@ -110,7 +110,7 @@ class Session:
         except (KazooTimeoutError, KazooException, OSError) as error:
             if not isinstance(error, WriterNotClosedException):  # else its thread closes it, as in `close`
                 self._client.close()
-            self._refuse(error)
+            self._raise_refusal(error)
             raise NotReachedError(f"no connection within {timeout_s:g} s{self._trouble}") from error
 
     @property
@@ -127,8 +127,12 @@ class Session:
         """
         try:
             self._client.sync_async(path).get(timeout=self._timeout_s)
-        except (*LOST, ZookeeperError, RuntimeError) as error:  # RuntimeError: an answer to another request
-            self._refuse(error)
+        except (
+            *CONNECTION_ERRORS,
+            ZookeeperError,
+            RuntimeError,
+        ) as error:  # RuntimeError: an answer to another request
+            self._raise_refusal(error)
             raise NotReachedError(f"{reason_of(error, self._timeout_s)}{self._trouble}") from error
 
     def multi_read(self, operation: Operation, paths: list[str]) -> Any:
@@ -149,12 +153,13 @@ class Session:
     def watch(self, path: str, listener: Callable[[WatchEvent], None]) -> None:
         """From now on, call ``listener`` for each event of a znode at or below ``path``.
 
-        kazoo's own thread calls it, in the server's order of events. It does so before it delivers any answer
-        that the server sent after the event. No event is lost until the session has moved.
+        kazoo's own thread calls ``listener``, in the server's order of events. An answer that the server sent
+        after an event is delivered after the call for this event. No event is lost until the session has
+        moved to another server.
 
         Raises:
             ZookeeperError: the server does not know such a watch (before 3.6), or forbids it.
-            ConnectionLoss: or another exception of `LOST`.
+            ConnectionLoss: the connection broke. Other exceptions of `CONNECTION_ERRORS` are possible too.
             StoreError: the server refuses the credentials.
         """
 
@@ -178,7 +183,8 @@ class Session:
         """Wait for the server's answers to a request of `multi_read`.
 
         Raises:
-            ConnectionLoss: or another exception of `LOST`; also if another server may have answered.
+            ConnectionLoss: the connection broke, or another server may have answered. Other exceptions of
+                `CONNECTION_ERRORS` are possible too.
             StoreError: the server refuses the credentials.
         """
         response: list[Answer] = self._wait_for_answer(pending)
@@ -188,7 +194,7 @@ class Session:
         """Wait for the server's answer to a request of `read`, and return it in the form of `answers`."""
         try:
             response = self._wait_for_answer(pending)
-        except LOST:
+        except CONNECTION_ERRORS:
             raise
         except ZookeeperError as error:
             return int(error.code)
@@ -216,12 +222,12 @@ class Session:
     def _wait_for_answer(self, pending: Any) -> Any:
         try:
             response = pending.get(timeout=self._timeout_s)
-        except (*REFUSED, *LOST) as error:
-            self._refuse(error)
+        except (*REFUSAL_ERRORS, *CONNECTION_ERRORS) as error:
+            self._raise_refusal(error)
             raise
         except (DecodeError, RuntimeError) as error:  # kazoo: an answer to another request
             self.moved = True  # no further answer of this server can be trusted
-            raise ConnectionLoss(f"{GARBAGE}: {error}") from error
+            raise ConnectionLoss(f"{GARBAGE_REASON}: {error}") from error
         if self.moved:
             # Another server, perhaps one that is behind, may have sent this answer.
             raise ConnectionLoss("the connection moved to another server")
@@ -235,18 +241,18 @@ class Session:
         self._refused = self._refused or self._client.client_state == KeeperState.AUTH_FAILED
         self.moved = self.moved or state != KazooState.CONNECTED
 
-    def _refuse(self, error: Exception) -> None:
+    def _raise_refusal(self, error: Exception) -> None:
         if self._trouble.kerberos is not None:
-            words = kerberos_problem(self._trouble.kerberos, f"{self._service}/HOST")
-            raise StoreError(f"ZooKeeper at {self._hosts}: {words}") from error
-        if self._refused or isinstance(error, REFUSED):
+            problem = kerberos_problem(self._trouble.kerberos, f"{self._service}/HOST")
+            raise StoreError(f"ZooKeeper at {self._hosts}: {problem}") from error
+        if self._refused or isinstance(error, REFUSAL_ERRORS):
             raise StoreError(
                 f"not authorised: ZooKeeper at {self._hosts} refuses these credentials; "
                 "check user, password and mechanism in the --credentials file"
             ) from error
 
 
-def _drop_garbage(method: Callable[..., Any]) -> Callable[..., Any]:
+def _disconnect_on_garbage(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a step of kazoo's connection: drop the connection if the step cannot decode the received bytes.
 
     Without this, the error would end kazoo's thread, with a traceback on standard error.
@@ -257,7 +263,7 @@ def _drop_garbage(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(*arguments)
         except (struct.error, ValueError, IndexError, TypeError, RuntimeError) as error:
-            raise ConnectionDropped(f"{GARBAGE} ({error})") from error
+            raise ConnectionDropped(f"{GARBAGE_REASON} ({error})") from error
 
     return checked
 
@@ -286,7 +292,8 @@ class _ConnectionErrors(logging.Handler):
         for error in (raised_error, *(record.args if isinstance(record.args, tuple) else ())):
             cause = error.__cause__ if isinstance(error, BaseException) else None
             self.kerberos = next(
-                (candidate for candidate in (error, cause) if is_kerberos_error(candidate)), self.kerberos
+                (kerberos_error for kerberos_error in (error, cause) if is_kerberos_error(kerberos_error)),
+                self.kerberos,
             )
 
     def __str__(self) -> str:
@@ -314,7 +321,7 @@ def _sasl(sasl: Sasl | None) -> dict[str, str] | None:
     return {"mechanism": sasl.mechanism, "service": sasl.service, **principal}
 
 
-def _require_ticket(hosts: str, sasl: Sasl | None) -> None:
+def _require_kerberos_ticket(hosts: str, sasl: Sasl | None) -> None:
     """Refuse to log in with Kerberos but without a ticket.
 
     Without this check, kazoo's thread would end with a traceback on standard error.
@@ -330,8 +337,8 @@ def _require_ticket(hosts: str, sasl: Sasl | None) -> None:
     except Exception as error:
         if not is_kerberos_error(error):
             raise
-        words = kerberos_problem(error, f"{sasl.service}/{host}")
-        raise StoreError(f"ZooKeeper at {hosts}: {words}") from None
+        problem = kerberos_problem(error, f"{sasl.service}/{host}")
+        raise StoreError(f"ZooKeeper at {hosts}: {problem}") from None
 
 
 def _tls(tls: Tls | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ all other znodes: those that the logs change, and every ephemeral one. It passes
 If a snapshot is damaged, the store skips it and takes the next older one, as ZooKeeper does, and
 `ClusterNodes.notes` says so. If transactions are missing between the older snapshot and the logs, the
 whole tree is a gap. A server deletes the ephemeral znodes of a dead client only when it ends the
-session. So a bookie can appear registered here although a running server would soon drop it.
+session. So a bookie can appear registered in these files although a running server would soon drop it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from auditor.sources.metadata.zookeeper.snapshot_index import (
     ZooKeeperSnapshotIndex,
     below,
     build_index,
+    find_certain_ledgers,
     read_logs,
     read_slice,
-    surely_ledgers,
 )
 
 SNAPSHOT_ATTEMPTS = 100
@@ -65,8 +65,8 @@ class ZnodesPart(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class _DriverState:
-    """The data from the files that the driver keeps in memory. It has no ledger that did not change.
+class _SnapshotState:
+    """The data from the files that the driver keeps in memory, without ledgers that the logs do not change.
 
     ``state`` has the znodes that the driver computed, by path.
     """
@@ -79,7 +79,7 @@ class _DriverState:
     notes: tuple[str, ...]
 
 
-class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
+class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
     """Metadata in the ``version-2`` directory of a ZooKeeper server."""
 
     keeps_marks = True
@@ -91,24 +91,24 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
 
     def cluster(self) -> ClusterNodes:
         """Read the files once, on the driver; see `MetadataStore.cluster`."""
-        driver_state = self._load()
+        snapshot_state = self._load()
         name_start = len(self.root) + 1
-        nodes = {path[name_start:]: znode for path, znode in driver_state.index.cluster.items()}
+        nodes = {path[name_start:]: znode for path, znode in snapshot_state.index.cluster.items()}
         nodes |= {
             path[name_start:]: znode
-            for path, znode in driver_state.state.items()
+            for path, znode in snapshot_state.state.items()
             if tree_of(path[name_start:]) is None
         }
-        new_children = driver_state.replay.new_children()
+        new_children = snapshot_state.replay.new_children()
         # The logs created some of the children, and also every znode that the snapshot lacks.
         nodes = {
             name: znode._replace(made=max(znode.made, 0) + new_children[znode.path])
             for name, znode in nodes.items()
         }
-        times = [max(znode.ctime, znode.mtime) for znode in driver_state.state.values()]
-        scan_time = max([driver_state.index.newest, *times])
+        change_times = [max(znode.ctime, znode.mtime) for znode in snapshot_state.state.values()]
+        scan_time = max([snapshot_state.index.newest_time, *change_times])
         return ClusterNodes(
-            nodes, scan_time, hex(driver_state.replay.zxid), driver_state.gaps, driver_state.notes
+            nodes, scan_time, hex(snapshot_state.replay.zxid), snapshot_state.gaps, snapshot_state.notes
         )
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
@@ -116,23 +116,23 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
 
         See `MetadataStore.parts`.
         """
-        driver_state = self._load()
+        snapshot_state = self._load()
         slice_parts = [
             (slice_, base_paths)
             for (slice_, trees), base_paths in zip(
-                driver_state.index.slices, driver_state.index.base_of, strict=True
+                snapshot_state.index.slices, snapshot_state.index.base_paths_by_slice, strict=True
             )
             if tree in trees
         ]
-        if driver_state.file.suffix in (".gz", ".snappy"):
+        if snapshot_state.file.suffix in (".gz", ".snappy"):
             part_count = min(part_count, COMPRESSED_PARTS)
-        step = max(1, -(-len(slice_parts) // max(1, part_count)))
-        file = str(driver_state.file)
+        slices_per_part = max(1, -(-len(slice_parts) // max(1, part_count)))
+        file = str(snapshot_state.file)
         parts: list[Part] = [
-            SlicesPart(file, tree, tuple(slice_parts[start : start + step]))
-            for start in range(0, len(slice_parts), step)
+            SlicesPart(file, tree, tuple(slice_parts[start : start + slices_per_part]))
+            for start in range(0, len(slice_parts), slices_per_part)
         ]
-        return parts + self._parts_of(driver_state, tree)
+        return parts + self._parts_of(snapshot_state, tree)
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -152,19 +152,19 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
             raise StoreError(f"{part.file} changed while it was read: {damage}") from damage
 
     def has_beside(self, name: str) -> bool:
-        """Return whether the znode exists after the last transaction; see `NeighbourStore.has_beside`."""
+        """Return whether ``name`` exists after the last transaction; see `NeighbourStore.has_beside`."""
         return self.value_beside(name) is not None
 
     def value_beside(self, name: str) -> bytes | None:
         """Return the znode's data after the last transaction; see `NeighbourValueStore.value_beside`."""
-        driver_state = self._load()
-        return (driver_state.index.neighbours | driver_state.replay.neighbours).get(name)
+        snapshot_state = self._load()
+        return (snapshot_state.index.neighbours | snapshot_state.replay.neighbours).get(name)
 
     def operations(self) -> dict[str, int]:
         """Return the number of records that were read from slices."""
         return {"records": self._records}
 
-    def _read_files(self) -> _DriverState:
+    def _read_files(self) -> _SnapshotState:
         snapshots, logs = snapshots_and_logs(self._path)
         notes: list[str] = []
         for zxid, file in snapshots[:SNAPSHOT_ATTEMPTS]:
@@ -184,28 +184,28 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
             }
             if not logs:
                 notes.append(f"{file.name} has no transaction logs beside it")
-            gaps = [(self.root, reason) for reason in replay.missing]
+            gaps = [(self.root, reason) for reason in replay.missing_reasons]
             gaps += [
                 (self.root, f"{file.name}: the path at byte {offset} is not UTF-8")
-                for offset in index.unreadable
+                for offset in index.unreadable_offsets
             ]
-            return _DriverState(file, index, replay, present_znodes, tuple(gaps), (*notes, *replay.notes))
+            return _SnapshotState(file, index, replay, present_znodes, tuple(gaps), (*notes, *replay.notes))
         raise StoreError(f"no valid snapshot in {self._path}: {'; '.join(notes)}")
 
-    def _parts_of(self, driver_state: _DriverState, tree: Tree) -> list[Part]:
+    def _parts_of(self, snapshot_state: _SnapshotState, tree: Tree) -> list[Part]:
         name_start = len(self.root) + 1
         parts: list[Part] = []
         pending_znodes: list[Znode] = []
         size = 0
-        for path, znode in sorted(driver_state.state.items()):
+        for path, znode in sorted(snapshot_state.state.items()):
             if tree is Tree.WHOLE or tree_of(path[name_start:]) is tree:
                 pending_znodes.append(znode)
                 size += len(path) + len(znode.data) + 64
             if size >= PART_BYTES:
                 parts.append(ZnodesPart(tuple(pending_znodes), ()))
                 pending_znodes, size = [], 0
-        if pending_znodes or driver_state.gaps:
-            parts.append(ZnodesPart(tuple(pending_znodes), driver_state.gaps))
+        if pending_znodes or snapshot_state.gaps:
+            parts.append(ZnodesPart(tuple(pending_znodes), snapshot_state.gaps))
         return parts
 
     def _read_slice(
@@ -214,7 +214,7 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
         bounds = read_slice(data, slice_)
         self._records += slice_.count
         rows = below(data, bounds, self.root)
-        ledgers = surely_ledgers(data, bounds, rows, self.root)
+        ledgers = find_certain_ledgers(data, bounds, rows, self.root)
         if tree is Tree.WHOLE:
             ledgers = np.ones(len(rows), np.bool_)
         elif tree is not Tree.LEDGERS:
@@ -227,9 +227,11 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
                 ledgers[first : first + BATCH_ZNODES].copy(),
             )
             # Nothing is copied: the batch is a view of the file.
-            low, high = int(bounds.path_at[chunk[0]]), int(bounds.tail_at[chunk[-1]])
-            octets = np.frombuffer(data[low:high], np.uint8)
-            paths = ByteColumn(octets, bounds.path_at[chunk] - low, bounds.path_end[chunk] - low)
+            start_offset, end_offset = int(bounds.path_at[chunk[0]]), int(bounds.tail_at[chunk[-1]])
+            octets = np.frombuffer(data[start_offset:end_offset], np.uint8)
+            paths = ByteColumn(
+                octets, bounds.path_at[chunk] - start_offset, bounds.path_end[chunk] - start_offset
+            )
             # A path that is not UTF-8 cannot be a ledger's. The batch keeps it, to count as malformed.
             path_texts = TextColumn(paths)
             for row in np.flatnonzero(~is_of_tree).tolist():
@@ -244,7 +246,9 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
             stat_columns = tails(data, bounds.tail_at[chunk])
             yield ZnodeBatch(
                 TextColumn(paths.taken(np.flatnonzero(is_of_tree))),
-                ByteColumn(octets, bounds.data_at[chunk] - low, bounds.tail_at[chunk] - low),
+                ByteColumn(
+                    octets, bounds.data_at[chunk] - start_offset, bounds.tail_at[chunk] - start_offset
+                ),
                 stat_columns["mzxid"].astype(np.int64),
                 stat_columns["ctime"].astype(np.int64),
                 stat_columns["mtime"].astype(np.int64),

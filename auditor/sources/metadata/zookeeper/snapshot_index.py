@@ -44,7 +44,7 @@ NAME_BYTES = 64
 """Longest name of a znode beside the root that the index records, in bytes."""
 
 _ZERO_BYTE, _NINE_BYTE, _L_BYTE = b"09L"
-_SCOPES = f"{ledger_path.SCOPES}/".encode()
+_SCOPES_PREFIX = f"{ledger_path.SCOPES}/".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,11 @@ class ZooKeeperSnapshotIndex:
 
     slices: list[tuple[Slice, frozenset[Tree]]] = field(default_factory=list)
     base: dict[str, Znode] = field(default_factory=dict)
-    base_of: list[frozenset[str]] = field(default_factory=list)
+    base_paths_by_slice: list[frozenset[str]] = field(default_factory=list)
     cluster: dict[str, Znode] = field(default_factory=dict)
-    newest: int = 0
+    newest_time: int = 0
     has_root: bool = False
-    unreadable: list[int] = field(default_factory=list)  # offsets of records whose path is not UTF-8
+    unreadable_offsets: list[int] = field(default_factory=list)  # offsets of records whose path is not UTF-8
     neighbours: dict[str, bytes] = field(default_factory=dict)  # data of znodes beside the root, by name
 
 
@@ -117,7 +117,7 @@ def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -
 
 
 def below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
-    """Return the positions of the records whose path is ``root`` or below it."""
+    """Return the positions of the records whose path is ``root``, or is below ``root``."""
     octets, prefix = np.frombuffer(data, np.uint8), root.encode()
     path_at, path_ends = bounds.path_at, bounds.path_end
     rows = np.flatnonzero((path_ends - path_at >= len(prefix)) & begin_with(octets, path_at, prefix))
@@ -127,12 +127,12 @@ def below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
     return rows_below
 
 
-def surely_ledgers(
+def find_certain_ledgers(
     data: memoryview, bounds: Boundaries, rows: NDArray[np.int64], root: str
 ) -> NDArray[np.bool_]:
-    """Return a mask of the rows below a root that the first bytes of their names place in the ledger tree.
+    """Return a mask of the rows that are certainly in the ledger tree, by the first bytes of their names.
 
-    The bytes are a digit, L and a digit, or ``scopes/``. Callers classify the few other rows one by one.
+    These bytes are a digit, L and a digit, or ``scopes/``. Callers classify the few other rows one by one.
     """
     octets = np.frombuffer(data, np.uint8)
     name_starts = bounds.path_at[rows] + len(root.encode()) + 1
@@ -142,8 +142,8 @@ def surely_ledgers(
     is_ledger: NDArray[np.bool_] = is_digit | (
         (first_bytes == _L_BYTE) & (second_bytes >= _ZERO_BYTE) & (second_bytes <= _NINE_BYTE)
     )
-    unmatched_rows = np.flatnonzero(~is_ledger & (name_ends - name_starts > len(_SCOPES)))
-    is_ledger[unmatched_rows] = begin_with(octets, name_starts[unmatched_rows], _SCOPES)
+    unmatched_rows = np.flatnonzero(~is_ledger & (name_ends - name_starts > len(_SCOPES_PREFIX)))
+    is_ledger[unmatched_rows] = begin_with(octets, name_starts[unmatched_rows], _SCOPES_PREFIX)
     return is_ledger & (name_starts < name_ends)
 
 
@@ -155,19 +155,19 @@ def _sibling_values(
     ``rows`` are the records at or below the root, which are skipped.
     """
     parent = root.rpartition("/")[0].encode() + b"/"
-    is_outside = np.ones(len(bounds.path_at), np.bool_)
-    is_outside[rows] = False
+    is_outside_root = np.ones(len(bounds.path_at), np.bool_)
+    is_outside_root[rows] = False
     lengths = bounds.path_end - bounds.path_at
     sibling_rows = np.flatnonzero(
-        is_outside & (lengths > len(parent)) & (lengths <= len(parent) + NAME_BYTES)
+        is_outside_root & (lengths > len(parent)) & (lengths <= len(parent) + NAME_BYTES)
     )
     neighbours: dict[str, bytes] = {}
     for row in sibling_rows.tolist():
         path = bytes(data[bounds.path_at[row] : bounds.path_end[row]])
         name = path[len(parent) :]
         if path.startswith(parent) and b"/" not in name:
-            value = bytes(data[bounds.data_at[row] : bounds.tail_at[row]])
-            neighbours[name.decode(errors="replace")] = value
+            sibling_value = bytes(data[bounds.data_at[row] : bounds.tail_at[row]])
+            neighbours[name.decode(errors="replace")] = sibling_value
     return neighbours
 
 
@@ -177,21 +177,21 @@ def _add(
     rows = below(data, bounds, root)
     index.neighbours |= _sibling_values(data, bounds, root, rows)
     stat_columns = tails(data, bounds.tail_at[rows])
-    ledgers = surely_ledgers(data, bounds, rows, root)
-    is_based = owners(stat_columns) != 0
+    ledgers = find_certain_ledgers(data, bounds, rows, root)
+    is_in_base = owners(stat_columns) != 0
     if changed_paths:
         paths = ByteColumn(np.frombuffer(data, np.uint8), bounds.path_at[rows], bounds.path_end[rows])
-        is_based |= paths.are_in(changed_paths)
-    trees = {Tree.LEDGERS} if bool((ledgers & ~is_based).any()) else set()
-    if not is_based.all():
+        is_in_base |= paths.are_in(changed_paths)
+    trees = {Tree.LEDGERS} if bool((ledgers & ~is_in_base).any()) else set()
+    if not is_in_base.all():
         trees.add(Tree.WHOLE)
     slice_base_paths: set[str] = set()
-    single_rows = np.flatnonzero(~ledgers | is_based)
+    single_rows = np.flatnonzero(~ledgers | is_in_base)
     for is_base, znode in zip(
-        is_based[single_rows].tolist(), read_znodes(data, bounds, rows[single_rows]), strict=True
+        is_in_base[single_rows].tolist(), read_znodes(data, bounds, rows[single_rows]), strict=True
     ):
         if isinstance(znode, int):
-            index.unreadable.append(znode)
+            index.unreadable_offsets.append(znode)
             continue
         tree = tree_of(znode.path[len(root) + 1 :])
         if znode.path == root:
@@ -203,10 +203,12 @@ def _add(
             trees.add(tree)
         elif tree is None:
             index.cluster[znode.path] = znode
-    newest_times = np.maximum(stat_columns["ctime"], stat_columns["mtime"])[~is_based]
-    index.newest = max(index.newest, int(newest_times.max())) if newest_times.size else index.newest
+    newest_times = np.maximum(stat_columns["ctime"], stat_columns["mtime"])[~is_in_base]
+    index.newest_time = (
+        max(index.newest_time, int(newest_times.max())) if newest_times.size else index.newest_time
+    )
     index.slices.append((Slice(bounds.begin, len(bounds.data_at)), frozenset(trees)))
-    index.base_of.append(frozenset(slice_base_paths))
+    index.base_paths_by_slice.append(frozenset(slice_base_paths))
 
 
 def read_slice(data: memoryview, slice_: Slice) -> Boundaries:
@@ -232,13 +234,13 @@ _EPOCH_BITS = 32
 class Replay:
     """The operations below a root after the snapshot's zxid, and the faults of the logs.
 
-    ``zxid`` is that of the last transaction. ``missing`` gives reasons why transactions may be missing; it is
-    empty if the transactions have no hole. ``notes`` are harmless facts about the logs.
+    ``zxid`` is that of the last transaction. ``missing_reasons`` gives reasons why transactions may be
+    missing; it is empty if the transactions have no hole. ``notes`` are harmless facts about the logs.
     """
 
     zxid: int
     operations: list[tuple[int, int, Operation]] = field(default_factory=list)  # zxid, time in ms, operation
-    missing: list[str] = field(default_factory=list)
+    missing_reasons: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     neighbours: dict[str, bytes | None] = field(
         default_factory=dict
@@ -323,7 +325,7 @@ def read_logs(logs: Iterable[ZxidFile], minimum_zxid: int, root: str) -> Replay:
                     elif record.zxid > replay.zxid:  # a transaction can be in two logs
                         _add_record(replay, record, root, log)
         except DecodeError as damage:
-            replay.missing.append(f"{log.path.name}: {damage}")
+            replay.missing_reasons.append(f"{log.path.name}: {damage}")
     return replay
 
 
@@ -331,7 +333,7 @@ def _add_record(replay: Replay, transaction: Transaction, root: str, log: ZxidFi
     zxid = transaction.zxid
     # Within an epoch zxids have no holes; a new epoch begins anew, at 1.
     if zxid >> _EPOCH_BITS == replay.zxid >> _EPOCH_BITS and zxid != replay.zxid + 1:
-        replay.missing.append(
+        replay.missing_reasons.append(
             f"{log.path.name}: transactions {replay.zxid + 1:#x} to {zxid - 1:#x} are missing"
         )
     replay.zxid = zxid

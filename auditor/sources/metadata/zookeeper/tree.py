@@ -43,19 +43,19 @@ from auditor.sources.metadata.zookeeper.requests import (
     Operation,
     WatchEvent,
 )
-from auditor.sources.metadata.zookeeper.session import LOST, NotReachedError, Session, reason_of
+from auditor.sources.metadata.zookeeper.session import CONNECTION_ERRORS, NotReachedError, Session, reason_of
 
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """A znode at which a walk starts. If ``deep`` is False, the walk reads only this znode."""
+    """A znode at which a walk starts. If ``is_recursive`` is False, the walk reads only this znode."""
 
     path: str
-    deep: bool = True
+    is_recursive: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class _Inner:
+class _InnerZnode:
     path: str
     num_children: int
     depth: int
@@ -71,13 +71,13 @@ def walk(reader: ZooKeeperReader, tops: Iterable[Top]) -> Iterator[tuple[list[Zn
     Memory holds one batch, the paths still to read, and the inner znodes still to list. The paths to read
     are at most a batch, plus the children of the widest znode.
     """
-    unread_paths = [(top.path, 0 if top.deep else DEPTH_LIMIT + 1) for top in tops]
-    unlisted_znodes: list[_Inner] = []
+    unread_paths = [(top.path, 0 if top.is_recursive else DEPTH_LIMIT + 1) for top in tops]
+    unlisted_znodes: list[_InnerZnode] = []
     while unread_paths or unlisted_znodes:
         gaps: list[Gap] = []
         if unlisted_znodes and len(unread_paths) < BATCH_ZNODES:
             chunk_parents = _take_unlisted(unlisted_znodes, BATCH_ZNODES - len(unread_paths))
-            unread_paths += _list(reader, chunk_parents, gaps)
+            unread_paths += _list_children(reader, chunk_parents, gaps)
             if gaps:
                 yield [], gaps
             continue
@@ -89,7 +89,7 @@ def walk(reader: ZooKeeperReader, tops: Iterable[Top]) -> Iterator[tuple[list[Zn
             yield znodes, gaps
 
 
-def _take_unlisted(unlisted_znodes: list[_Inner], max_children: int) -> list[_Inner]:
+def _take_unlisted(unlisted_znodes: list[_InnerZnode], max_children: int) -> list[_InnerZnode]:
     """Remove inner znodes from the end of the list, and return them.
 
     They have at most ``max_children`` children together; a single znode may have more.
@@ -102,7 +102,9 @@ def _take_unlisted(unlisted_znodes: list[_Inner], max_children: int) -> list[_In
     return inner_znodes
 
 
-def _list(reader: ZooKeeperReader, inner_znodes: list[_Inner], gaps: list[Gap]) -> list[tuple[str, int]]:
+def _list_children(
+    reader: ZooKeeperReader, inner_znodes: list[_InnerZnode], gaps: list[Gap]
+) -> list[tuple[str, int]]:
     child_paths: list[tuple[str, int]] = []
     vanished_paths: list[str] = []
     for znode, names in zip(
@@ -120,9 +122,9 @@ def _list(reader: ZooKeeperReader, inner_znodes: list[_Inner], gaps: list[Gap]) 
 
 def _read_chunk(
     reader: ZooKeeperReader, chunk: list[tuple[str, int]], gaps: list[Gap]
-) -> tuple[list[Znode], list[_Inner]]:
+) -> tuple[list[Znode], list[_InnerZnode]]:
     znodes: list[Znode] = []
-    inner_znodes: list[_Inner] = []
+    inner_znodes: list[_InnerZnode] = []
     vanished_paths: list[str] = []
     for (path, depth), answer in zip(chunk, reader.data([path for path, _ in chunk]), strict=True):
         if isinstance(answer, FailedRead):
@@ -148,7 +150,7 @@ def _read_chunk(
             )
         )
         if stat.num_children and depth < DEPTH_LIMIT:
-            inner_znodes.append(_Inner(path, stat.num_children, depth))
+            inner_znodes.append(_InnerZnode(path, stat.num_children, depth))
         elif stat.num_children and depth == DEPTH_LIMIT:
             gaps.append((path, f"its children were not read: it is {DEPTH_LIMIT} levels down"))
     gaps += _reappeared_gaps(reader, vanished_paths)
@@ -174,7 +176,7 @@ def _reappeared_gaps(reader: ZooKeeperReader, vanished_paths: list[str]) -> list
 MOVES_LIMIT = 500_000
 """Largest number of changed paths to keep, some 60 MB. With more, another full scan costs little more."""
 
-INNER_LIMIT = 200_000
+MAX_INNER_ZNODES = 200_000
 """Largest number of inner znodes that a watch reads. Reading this many takes ten seconds at the default rate.
 
 A watch reads them twice.
@@ -223,11 +225,14 @@ class TreeWatch:
             self._session = self._open_session(hosts, options, newest_zxid)
         except UnimplementedError:
             self._unknown = "this ZooKeeper cannot watch a tree; that needs version 3.6"
-        except (NotReachedError, StoreError, DecodeError, *LOST, ZookeeperError) as error:
+        except (NotReachedError, StoreError, DecodeError, *CONNECTION_ERRORS, ZookeeperError) as error:
             self._unknown = f"the ledgers could not be watched: {self._lost_reason(error)}"
 
     def moves(self) -> LedgerMoves:
-        """End the watch, and return the ledger paths that changed up to a moment after this call."""
+        """End the watch.
+
+        Return the ledger paths that changed since its beginning, at least up to this call.
+        """
         session = self._session
         if session is None:
             return LedgerMoves((), self._unknown or "the watch of the ledgers ended too early")
@@ -237,7 +242,7 @@ class TreeWatch:
             session.sync(self._root)
             self.operations["sync"] += 1
             cversions = self._count_inner_znodes(session)
-        except (NotReachedError, StoreError, DecodeError, *LOST, ZookeeperError) as error:
+        except (NotReachedError, StoreError, DecodeError, *CONNECTION_ERRORS, ZookeeperError) as error:
             self._unknown = f"the connection of the watch broke or was refused: {self._lost_reason(error)}"
         self.close()  # no more events after this
         unreported_paths = sorted(
@@ -291,8 +296,8 @@ class TreeWatch:
         cversions: dict[str, int] = {}
         level = [self._root]
         while level:
-            if len(cversions) + len(level) > INNER_LIMIT:
-                raise StoreError(f"there are more than {INNER_LIMIT:,} inner znodes")
+            if len(cversions) + len(level) > MAX_INNER_ZNODES:
+                raise StoreError(f"there are more than {MAX_INNER_ZNODES:,} inner znodes")
             present_paths = []
             for paths in self._chunks(level):
                 multi_read = _CountedRead(paths, self._changes)
@@ -312,10 +317,10 @@ class TreeWatch:
         Znodes that have only ledgers below them are not listed, because their children are no inner znodes.
         """
         divisible_path = DIVISIBLE[Tree.LEDGERS]
-        above = [
+        inner_paths = [
             path for path in level if path == self._root or divisible_path.fullmatch(path[len(self._below) :])
         ]
-        for paths in self._chunks(above):
+        for paths in self._chunks(inner_paths):
             answers = session.ask(MultiRead(Operation.GET_CHILDREN, paths))
             for path, names in zip(paths, answers, strict=True):
                 if names == NO_NODE:

@@ -181,7 +181,7 @@ def test_a_large_file_reads_as_a_small_one(
     content = index_bytes(entries, 3001) + bytes(cut)
     paths = write(tmp_path_factory.mktemp("index"), content, HEADER, content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_reader, "ROOM", 4096)
+        patch.setattr(index_reader, "MAX_SLOT_BYTES", 4096)
         patch.setattr(index_reader, "CHUNK_BYTES", chunk)
         large = rows(read(paths))
     assert large == rows(read(paths))
@@ -190,7 +190,7 @@ def test_a_large_file_reads_as_a_small_one(
 def test_an_index_too_irregular_to_keep_is_unreadable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_reader, "ROOM", 4096)
+    monkeypatch.setattr(index_reader, "MAX_SLOT_BYTES", 4096)
     monkeypatch.setattr(fold, "MAX_GROUPS", 3)
     paths = write(tmp_path, index_bytes({1, 2, 5, 6, 7, 11, 20, 21, 30, 40}, 1024))
     assert rows(read(paths))[0][:2] == (b"", "unreadable")

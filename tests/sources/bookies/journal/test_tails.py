@@ -203,7 +203,7 @@ def test_entries_of_other_scopes_are_rows_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("auditor.sources.bookies.journal.files._DEDUPLICATE_ENTRIES", 2)
-    monkeypatch.setattr("auditor.codecs.bookie.length_prefixed.BLOCK", 200)
+    monkeypatch.setattr("auditor.codecs.bookie.length_prefixed.BLOCK_BYTES", 200)
     second = bytes.fromhex("a4") + struct.pack(">qqqqq", 1, 2, 3, 2, 7) + b"entry-3"
     data = header() + b"".join(
         record(2, entry) + struct.pack(">i", len(second)) + second for entry in (0, 1, 0, 1, 0, 1)
@@ -280,7 +280,7 @@ def test_entries_that_come_again_and_again_are_kept_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("auditor.sources.bookies.journal.files._DEDUPLICATE_ENTRIES", 10)
-    monkeypatch.setattr("auditor.codecs.bookie.length_prefixed.BLOCK", 600)
+    monkeypatch.setattr("auditor.codecs.bookie.length_prefixed.BLOCK_BYTES", 600)
     found = directory(tmp_path, {MADE: journal([(1, 0)] * 100 + [(1, 1)])})
     read = read_entries(list_journals(found.path)[0].path, 0)
     assert len(read.entry_ids) < 50

@@ -122,7 +122,7 @@ def test_damage_is_found_and_named(database: Path, damage: Callable[[Path], obje
     with pytest.raises(DamagedError) as found:
         read(database)
     assert found.value.path.startswith(str(database))
-    assert rocksdb_copy.SCRATCH not in str(found.value)
+    assert rocksdb_copy.SCRATCH_NAME_PREFIX not in str(found.value)
 
 
 def test_every_byte_that_is_cut_from_a_log_inside_a_record_is_missed(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_a_database_that_is_being_written_is_read_as_a_prefix_of_it(tmp_path: Pa
                 seen.append(len(found))
                 time.sleep(0.1)
             assert seen[-1] > 0
-            assert not [name for name in path.iterdir() if rocksdb_copy.SCRATCH in name.name]
+            assert not [name for name in path.iterdir() if rocksdb_copy.SCRATCH_NAME_PREFIX in name.name]
         finally:
             writer.kill()
 

@@ -103,7 +103,7 @@ def test_a_bookie_that_does_not_answer_start_tls_is_asked_nothing_else(
     assert (replies, client.refuses) == ([], False)
     assert words in str(client.given_up)
     assert set(operations(frames)) == {9}
-    assert client.operations["connect"] == bookie_client.CONNECTIONS
+    assert client.operations["connect"] == bookie_client.MAX_FAILED_CONNECTIONS
 
 
 def test_silence_to_everything_is_no_refusal_of_the_login(file: Path) -> None:

@@ -178,7 +178,7 @@ def test_two_silent_ledgers_are_not_enough_to_name_a_storage() -> None:
 
 
 def test_a_bookie_that_lists_some_and_is_silent_on_many_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie_client, "MOST_SILENT", 6)
+    monkeypatch.setattr(bookie_client, "MAX_SILENT_SUBJECTS", 6)
 
     async def silent_on_even(request: Request) -> None:
         if request.ledger_id % 2 or request.ledger_id < 0:
@@ -223,7 +223,7 @@ def test_a_bookie_that_never_answers_anything_is_given_up_after_a_few_connection
     with FakeBookie(HOLDS, dead) as bookie:
         _, client = asked(bookie, HOLDS, StoreOptions(rate_limit=0, timeout_s=0.1))
     assert "4 connections in a row without an answer: no answer within 0.1 s" in str(client.given_up)
-    assert bookie.connections == bookie_client.CONNECTIONS
+    assert bookie.connections == bookie_client.MAX_FAILED_CONNECTIONS
 
 
 def test_what_a_reset_left_unanswered_is_asked_again() -> None:
@@ -287,7 +287,7 @@ def test_an_answer_for_another_ledger_is_not_believed() -> None:
 
 
 def test_a_connection_that_keeps_breaking_is_not_made_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bookie_client, "MOST_CONNECTIONS", 10)
+    monkeypatch.setattr(bookie_client, "MAX_CONNECTIONS", 10)
     answered = 0
 
     async def one_answer_a_connection(request: Request) -> None:
@@ -312,7 +312,7 @@ def test_nobody_there_is_said_with_the_reason() -> None:
         heard, client = asked(absent, [1, 2])
     assert heard == {}
     assert "no connection" in str(client.given_up)
-    assert client.operations["connect"] == bookie_client.CONNECTIONS
+    assert client.operations["connect"] == bookie_client.MAX_FAILED_CONNECTIONS
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 70, "a\0b"])
@@ -379,7 +379,7 @@ def test_a_bookie_that_stays_busy_is_not_asked_for_ever() -> None:
     with FakeBookie(HOLDS, busy) as bookie:
         heard, _ = asked(bookie, [1, 2])
     assert ["ETOOMANYREQUESTS" in str(each.reason) for each in heard.values()] == [True, True]
-    assert len(bookie.asked) == 2 * bookie_client.BUSY
+    assert len(bookie.asked) == 2 * bookie_client.MAX_BUSY_ATTEMPTS
 
 
 def test_a_listing_that_is_damaged_is_that_ledgers_alone_and_says_where() -> None:

@@ -8,7 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
-from auditor.sources.bookies.rpc.connection import NOT_REGISTERED, SHARED, endpoints, every_replica
+from auditor.sources.bookies.rpc.connection import (
+    NOT_REGISTERED,
+    SHARED_ADDRESS_REASON,
+    endpoints,
+    every_replica,
+)
 from auditor.sources.metadata.store import ClusterNodes, Znode
 from auditor.tables.registry import registrations
 
@@ -77,7 +82,7 @@ def test_an_address_that_two_bookies_share_is_asked_for_neither() -> None:
     rows = registered(
         ("a", info(("h", 3181, RPC))), ("b", info(("h", 3181, RPC))), ("c", info(("h", 1, RPC)))
     )
-    assert endpoints(rows, ["a", "c"]) == {"a": SHARED, "c": ("h", 1)}
+    assert endpoints(rows, ["a", "c"]) == {"a": SHARED_ADDRESS_REASON, "c": ("h", 1)}
 
 
 LEDGERS = (

@@ -132,7 +132,7 @@ def test_a_bookie_that_never_answers_is_given_up_and_not_tried_in_another_versio
         heard, client = asked(bookie, options=StoreOptions(rate_limit=0, timeout_s=0.1))
     assert set(said(heard).values()) <= {UNKNOWN}
     assert "4 connections in a row without an answer" in str(client.given_up)
-    assert bookie.connections == bookie_client.CONNECTIONS
+    assert bookie.connections == bookie_client.MAX_FAILED_CONNECTIONS
     assert {request.version for request in bookie.requests} == {3}
 
 
@@ -222,7 +222,7 @@ def test_a_busy_bookie_is_asked_again_and_not_for_ever() -> None:
     with FakeBookie(HOLDS, busy) as bookie:
         heard, _ = asked(bookie, WANTED[:2])
     assert set(said(heard).values()) == {UNKNOWN}
-    assert [each.requests for each in heard.values()] == [bookie_client.BUSY] * 2
+    assert [each.requests for each in heard.values()] == [bookie_client.MAX_BUSY_ATTEMPTS] * 2
 
 
 STRANGE = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.demo.sample import unpack
+from auditor.demo.sample import unpack_sample
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.store import Tree, Znode
@@ -49,7 +49,7 @@ def trees(uri: str, layout: LayoutKind) -> tuple[dict[str, bytes], dict[Tree, di
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
     folder = tmp_path_factory.mktemp("zookeeper")
-    sample = unpack(folder, 1_795_000_000_000)
+    sample = unpack_sample(folder, 1_795_000_000_000)
     with EmbeddedZooKeeper(folder / "data") as server:
         server.load(
             Znode(path, data, 0, 0, 0, 0, 0, int(path in sample.ephemeral))

@@ -162,4 +162,4 @@ def test_only_one_shape_is_complete(shape: list[str], promised: int) -> None:
     frame.finish(len(shape))
     records = [each for each in shape if each == "record"]
     shapes = ([*records, "end"], ["begin", *records, "end"])
-    assert frame.complete is (shape in shapes and promised == len(records))
+    assert frame.is_complete is (shape in shapes and promised == len(records))

@@ -60,7 +60,7 @@ def test_keys_come_in_order_with_what_etcd_says_of_them(server: Etcd) -> None:
     assert (answer.count, answer.has_more, answer.revision) == (20, False, server.revision())
     assert reader.operations == {"connect": 1, "range": 1, "keys_read": 20}
     reader.close()
-    assert reader.ask(EtcdQuestion(b"/bk/", b"/bk0", 0, counted=True)).count == 20
+    assert reader.ask(EtcdQuestion(b"/bk/", b"/bk0", 0, count_only=True)).count == 20
     reader.close()
 
 

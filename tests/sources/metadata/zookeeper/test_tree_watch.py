@@ -210,7 +210,7 @@ def test_what_moves_beyond_the_limit_is_not_kept(
             client.create(f"{root}/00/0000/L{made}{leaf:03}", CLOSED)
         moves = store.ledgers_moved()
         assert (len(moves.paths), moves.unknown) == (made if unknown is None else 0, unknown)
-    monkeypatch.setattr(tree, "INNER_LIMIT", 2)
+    monkeypatch.setattr(tree, "MAX_INNER_ZNODES", 2)
     store.watch_ledgers()
     unknown = store.ledgers_moved().unknown
     assert unknown == "the ledgers could not be watched: there are more than 2 inner znodes"

@@ -54,7 +54,7 @@ TREE = ["/r", "/r/00", "/r/00/0000", "/r/00/0000/L0001", "/r/00/0000/L0002", "/r
 
 def test_a_quiet_tree_is_read_whole_and_a_shallow_top_alone() -> None:
     assert outcome(Scripted(TREE), Top("/r")) == (TREE, [])
-    assert outcome(Scripted(TREE), Top("/r/00", deep=False)) == (["/r/00"], [])
+    assert outcome(Scripted(TREE), Top("/r/00", is_recursive=False)) == (["/r/00"], [])
 
 
 def test_a_leaf_that_vanishes_is_simply_gone() -> None:
@@ -106,7 +106,7 @@ def test_what_cannot_be_read_or_listed_is_a_gap_and_never_a_shorter_list() -> No
 
 
 def test_a_tree_without_end_is_a_gap_at_the_limit() -> None:
-    deep = ["/" + "/".join("r" * n) for n in range(1, 40)]
-    paths, gaps = outcome(Scripted(deep), Top("/r"))
+    is_recursive = ["/" + "/".join("r" * n) for n in range(1, 40)]
+    paths, gaps = outcome(Scripted(is_recursive), Top("/r"))
     assert len(paths) == DEPTH_LIMIT + 1
     assert gaps == [paths[-1]]

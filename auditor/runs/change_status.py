@@ -1,8 +1,8 @@
 """Standings of a finished run's findings, from the table ``changes``.
 
-A standing is the change of a finding since the run before, the time of its first sighting, and the
-suppression that names it. The module reads a few standings by fingerprint, or all standings in the order of
-the findings.
+A change status is the change of a finding since the run before, the time of its first sighting, and the
+suppression that names it. A few change statuses are read by fingerprint, or all of them in the order of
+findings.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from typing import Any
 
 from auditor.errors import RunError
 from auditor.model.arrow import ds, pa
-from auditor.model.finding import Standing, Standings, no_standing
+from auditor.model.finding import ChangeStatus, StatusLookup, no_change_status
 from auditor.model.report import Report
 from auditor.model.states import FOUND
 from auditor.runs.directory import RunDirectory
@@ -21,11 +21,12 @@ _CHANGES_TABLE = "changes"
 _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]
 
 
-def standings_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str]) -> dict[str, Standing]:
-    """Return the standings of a few findings, by fingerprint. Empty for a run without standings.
+def statuses_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str]) -> dict[str, ChangeStatus]:
+    """Return the change statuses of a handful of findings, by fingerprint. Empty for a run without change
+    statuses.
 
-    All standings of a large cluster would not fit into memory. If the run was compared with no earlier run,
-    each standing has an empty change.
+    All change statuses of a large cluster would not fit into memory. If the run was compared with no earlier
+    run, each change status has an empty change.
 
     Args:
         tables: The run.
@@ -35,53 +36,57 @@ def standings_of(tables: RunDirectory, report: Report, fingerprints: Iterable[st
     fingerprint_array = pa.array(fingerprints, pa.string())
     if not len(fingerprint_array) or not _has_changes_table(tables):
         return {}
-    is_asked = ds.field("fingerprint").isin(fingerprint_array)
+    is_requested = ds.field("fingerprint").isin(fingerprint_array)
     first = report.run.changes is None
     return {
-        row["fingerprint"]: _make_standing(row, first) for row in _change_rows(tables, _COLUMNS, is_asked)
+        row["fingerprint"]: _make_change_status(row, first)
+        for row in _change_rows(tables, _COLUMNS, is_requested)
     }
 
 
-def standings_of_report(path: str, report: Report) -> Standings:
-    """Return a function from fingerprint to standing, for the findings in the report of the run at ``path``.
+def statuses_of_report(path: str, report: Report) -> StatusLookup:
+    """Return a function from fingerprint to change status, for the findings in the report of the run at
+    ``path``.
 
-    There are no standings if the run was compared with no earlier run and has no suppressions: all findings
-    would be new.
+    There are no change statuses if the run was compared with no earlier run and has no suppressions: all
+    findings would be new.
     """
     if report.run.changes is None and not report.run.suppressions:
-        return no_standing
-    return standings_of(RunDirectory(path), report, [finding.fingerprint for finding in report.findings]).get
+        return no_change_status
+    return statuses_of(RunDirectory(path), report, [finding.fingerprint for finding in report.findings]).get
 
 
-def standings_in_order(path: str) -> Standings:
-    """Return a function from fingerprint to standing, to be called with all findings in their order.
+def statuses_in_order(path: str) -> StatusLookup:
+    """Return a function from fingerprint to change status, to be called with all findings in their order.
 
     The table ``changes`` has the same order. Each call therefore continues from the row of the last call. A
-    run without the table has no standings.
+    run without the table has no change statuses.
 
     Raises:
-        RunError: from the function, if the table is broken or no later row is about the finding.
+        RunError: from the function, if the table is broken or none of the further rows is about the finding.
     """
     tables = RunDirectory(path)
     if not _has_changes_table(tables):
-        return no_standing
+        return no_change_status
     rows = _change_rows(tables, _COLUMNS)
 
-    def standing(fingerprint: str) -> Standing:
+    def change_status(fingerprint: str) -> ChangeStatus:
         for row in rows:
             if row["fingerprint"] == fingerprint:
-                return _make_standing(row, first=False)
+                return _make_change_status(row, first=False)
         raise RunError(f"{path}/tables/{_CHANGES_TABLE}: no row of the finding {fingerprint} is at its place")
 
-    return standing
+    return change_status
 
 
 def severities_by_day(tables: RunDirectory) -> dict[int, Counter[str]]:
     """Count findings by severity for each day on which they were first seen, in days since 1970, UTC."""
     counts: dict[int, Counter[str]] = {}
     for batch in _change_batches(tables, ["first_seen", "severity"]):
-        pairs = pa.table({"day": days_since_1970(batch["first_seen"]), "severity": batch["severity"]})
-        for row in pairs.group_by(["day", "severity"]).aggregate([([], "count_all")]).to_pylist():
+        day_severity_rows = pa.table(
+            {"day": days_since_1970(batch["first_seen"]), "severity": batch["severity"]}
+        )
+        for row in day_severity_rows.group_by(["day", "severity"]).aggregate([([], "count_all")]).to_pylist():
             counts.setdefault(row["day"], Counter())[row["severity"]] += row["count_all"]
     return counts
 
@@ -90,8 +95,8 @@ def _has_changes_table(tables: RunDirectory) -> bool:
     return _CHANGES_TABLE in tables.names("tables")
 
 
-def _make_standing(row: dict[str, Any], first: bool) -> Standing:
-    return Standing("" if first else row["change"], row["first_seen"], row["suppressed"])
+def _make_change_status(row: dict[str, Any], first: bool) -> ChangeStatus:
+    return ChangeStatus("" if first else row["change"], row["first_seen"], row["suppressed"])
 
 
 def _change_rows(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[dict[str, Any]]:
