@@ -77,7 +77,7 @@ def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) 
 
 
 def flag_ledgers_naming(rows: pa.RecordBatch, is_selected: Bools, numbers: BookieNumbers) -> Bools:
-    """Return which ledgers have an ensemble with a bookie that ``is_selected`` flags by its number.
+    """Return which ledgers have an ensemble with a bookie whose number has a flag in ``is_selected``.
 
     Bookies that are new in these rows get further numbers, and are not wanted.
     """

@@ -81,10 +81,10 @@ def _refuse_until_copied(
     groups: FindingGroups,
     has_other_writable: bool,
 ) -> RefusedStep:
-    """Return the refused stop of a bookie; with the order of steps to follow if copies must come first.
+    """Return the refused stop of a bookie, with the order of steps if ledgers must be copied first.
 
-    It also says what to do first if the bookie has another cluster's disks. ``has_other_writable`` is whether
-    a bookie remains that could take the copies.
+    The refusal also says what to do first if the bookie has another cluster's disks. ``has_other_writable``
+    is whether a bookie remains that could take the copies.
     """
     if (
         refused_step.holds

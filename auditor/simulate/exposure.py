@@ -195,11 +195,11 @@ MAX_JOINT_HOLDERS = 100_000
 def find_joint_holders(
     run: RunDirectory, are_all_listed: bool, bookies: Collection[str]
 ) -> list[frozenset[str]] | None:
-    """Return the sets of two or more of ``bookies`` that are together the only ones to serve an entry.
+    """Return each set of two or more of ``bookies`` that contains all bookies which serve some entry.
 
-    Possible servers count as well. All members at the end of an open ledger may have its entries. Entries
-    that one bookie alone serves are not included (`find_exposures`). One pass over the run's ledgers. Returns
-    None if there are more than `MAX_JOINT_HOLDERS` sets.
+    A bookie that may serve an entry counts as serving it. At the open end of a ledger, every member may have
+    entries. Entries that one bookie alone serves are not included (`find_exposures`). One pass over the run's
+    ledgers. Returns None if there are more than `MAX_JOINT_HOLDERS` sets.
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.
@@ -239,7 +239,7 @@ def registered_bookies(run: RunDirectory, are_all_listed: bool) -> frozenset[str
 
 
 def find_exposures(run: RunDirectory, are_all_listed: bool) -> tuple[BookieExposure, ...]:
-    """Return the bookies of a run on which any data depends alone. One pass over the run's ledgers.
+    """Return each bookie of a run that alone has, or may have, some data. One pass over the run's ledgers.
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.

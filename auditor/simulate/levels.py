@@ -189,9 +189,9 @@ MAX_NAMED_DOMAINS = 20
 def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = ()) -> tuple[NearLoss, ...]:
     """Return the data that is one failure from loss, by bookie and, if locations are known, by rack.
 
-    One pass over the run's ledgers. An unknown copy on a bookie in ``down`` makes no possible loss,
-    because reachability counts the copy. Windows are made for few ledgers only: those with a copy that may be
-    missing, and those whose ensembles have two adjacent bookies in one domain.
+    One pass over the run's ledgers. An unknown copy on a bookie in ``down`` does not count as a possible
+    loss, because the table ``reachability`` counts the copy. Windows are made for few ledgers only: those
+    with a copy that may be missing, and those whose ensembles have two adjacent bookies in one domain.
 
     Raises:
         RunError: a table of the run is missing or broken.

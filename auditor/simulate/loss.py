@@ -93,8 +93,8 @@ class FailureEffect:
 class FateBounds:
     """The best and worst possible `WindowOutcome` of each window.
 
-    ``mildest`` is the best fate if the failure takes a copy that exists. It differs from ``best`` if every
-    copy that the failure takes may have been lost before.
+    ``mildest`` is the best fate if the failure takes a copy that exists. ``mildest`` differs from ``best`` if
+    every copy that the failure takes may have been lost before.
     """
 
     best: NDArray[np.int8]
@@ -285,8 +285,8 @@ def each_domain(windows: Windows, domain_of_bookie: Longs) -> tuple[Windows, Fai
     """Return the failure of every single domain for `tally`: windows, copies taken, and the domain.
 
     ``domain_of_bookie`` has a domain number for each bookie: -1 for an unknown place, -2 for no bookie. Each
-    window has a row for each known domain that holds one of its copies. There are no rows for domains that
-    only may hold a copy.
+    window has a row for each known domain that holds one of its copies. A domain that may or may not have a
+    copy gets no row.
     """
     places = domain_of_bookie[windows.bookies]
     rows, groups = [], []

@@ -296,8 +296,8 @@ def decided_ledgers(
     """Yield batches of decided ledgers: their metadata gives the bookies that should hold each entry.
 
     With each batch it yields the number of undecided ledgers that were left out. Every ledger that the store
-    lists is in a batch or in this number. Other znodes and unlisted parts of the tree are not. The run's
-    report has the ids of ledgers that these may hide (`RunFacts.in_doubt`). ``extra_columns``
+    lists is in a batch or in this number. Other znodes, and parts of the tree that could not be listed, are
+    in neither. They may hide ledgers, whose ids the run's report has (`RunFacts.in_doubt`). ``extra_columns``
     are columns besides `COLUMNS`.
     """
     is_listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()

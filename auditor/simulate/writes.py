@@ -75,8 +75,9 @@ _UNREADABLE_ISOLATION = Isolation(None, own=True, is_known=False)
 
 
 class IsolationNumbers:
-    """Numbers that stand for isolation groups: indexes in ``isolations``. 0 is the groups of the
-    configuration.
+    """Numbers that stand for isolation groups: indexes in ``isolations``.
+
+    0 stands for the configured groups.
 
     ``columns`` are the columns of the table ``ledgers`` that are needed to find the groups. They are empty if
     the run's report says that no ledger has groups of its own.
