@@ -13,7 +13,7 @@ SAME_MEANING = {
     **dict.fromkeys(
         ("decode_header", "read_log", "read_logs", "unpack", "windows"), "the same of another format"
     ),
-    **dict.fromkeys(("render", "samples"), "a report in the form that the module is called after"),
+    **dict.fromkeys(("render",), "a report in the form that the module is called after"),
     **dict.fromkeys(("to_json", "to_csv"), "a value as JSON or CSV"),
     **dict.fromkeys(("from_path", "to_path", "ledger_ids"), "keys, by layout"),
     **dict.fromkeys(("build_index", "count_ledgers", "probe", "recognise"), "stores, each its own"),

@@ -18,7 +18,7 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class FileKind:
+class FileDecoder:
     """Decoder of one format.
 
     Attributes:
@@ -46,32 +46,32 @@ class FileKind:
 _STORE = "auditor.codecs.store.underreplication"
 
 FILE_KINDS = {
-    "ledger-metadata": FileKind("auditor.codecs.ledger_metadata.one:decode"),
-    "cookie": FileKind("auditor.codecs.bookie.cookie:decode"),
-    "availability": FileKind("auditor.cli.decoders:decode_availability", ("java", "entries")),
-    "index": FileKind("auditor.cli.decoders:decode_index", ("entries",)),
-    "bookie-frame": FileKind("auditor.cli.decoders:decode_bookie_frame", ("entries",)),
-    "entry-log": FileKind("auditor.cli.decoders:decode_entry_log", by_parts=True),
-    "journal": FileKind("auditor.cli.decoders:decode_journal", ("entries",), by_parts=True),
-    "entry": FileKind("auditor.cli.decoders:decode_entry"),
-    "ledger-data": FileKind("auditor.codecs.bookie.ledger_data:decode"),
-    "last-mark": FileKind("auditor.codecs.bookie.last_mark:decode"),
-    "layout": FileKind("auditor.cli.decoders:decode_layout"),
-    "service-info": FileKind("auditor.cli.decoders:decode_service_info", ("bookie_id",)),
-    "mark": FileKind(f"{_STORE}:decode_mark"),
-    "lock": FileKind(f"{_STORE}:decode_lock", key="owner"),
-    "vote": FileKind(f"{_STORE}:decode_vote", key="bookie_id"),
-    "replication-layout": FileKind(f"{_STORE}:decode_layout"),
-    "check-all-ledgers-time": FileKind(f"{_STORE}:decode_check_all_ledgers_time", key="time"),
-    "placement-policy-check-time": FileKind(f"{_STORE}:decode_placement_policy_check_time", key="time"),
-    "replicas-check-time": FileKind(f"{_STORE}:decode_replicas_check_time", key="time"),
-    "pulsar-managed-ledger": FileKind("auditor.codecs.pulsar.managed_ledger:decode"),
-    "pulsar-cursor": FileKind("auditor.cli.decoders:decode_cursor"),
-    "pulsar-cursor-position": FileKind("auditor.cli.decoders:decode_cursor_position"),
-    "pulsar-schema-locator": FileKind("auditor.codecs.pulsar.schema_locator:decode"),
-    "pulsar-placement-config": FileKind("auditor.codecs.pulsar.placement_config:decode"),
-    "log-segment": FileKind("auditor.codecs.pulsar.log_segment:decode"),
-    "log-allocation": FileKind("auditor.codecs.pulsar.log_segment:decode_allocation", key="ledger_id"),
+    "ledger-metadata": FileDecoder("auditor.codecs.ledger_metadata.one:decode"),
+    "cookie": FileDecoder("auditor.codecs.bookie.cookie:decode"),
+    "availability": FileDecoder("auditor.cli.decoders:decode_availability", ("java", "entries")),
+    "index": FileDecoder("auditor.cli.decoders:decode_index", ("entries",)),
+    "bookie-frame": FileDecoder("auditor.cli.decoders:decode_bookie_frame", ("entries",)),
+    "entry-log": FileDecoder("auditor.cli.decoders:decode_entry_log", by_parts=True),
+    "journal": FileDecoder("auditor.cli.decoders:decode_journal", ("entries",), by_parts=True),
+    "entry": FileDecoder("auditor.cli.decoders:decode_entry"),
+    "ledger-data": FileDecoder("auditor.codecs.bookie.ledger_data:decode"),
+    "last-mark": FileDecoder("auditor.codecs.bookie.last_mark:decode"),
+    "layout": FileDecoder("auditor.cli.decoders:decode_layout"),
+    "service-info": FileDecoder("auditor.cli.decoders:decode_service_info", ("bookie_id",)),
+    "mark": FileDecoder(f"{_STORE}:decode_mark"),
+    "lock": FileDecoder(f"{_STORE}:decode_lock", key="owner"),
+    "vote": FileDecoder(f"{_STORE}:decode_vote", key="bookie_id"),
+    "replication-layout": FileDecoder(f"{_STORE}:decode_layout"),
+    "check-all-ledgers-time": FileDecoder(f"{_STORE}:decode_check_all_ledgers_time", key="time"),
+    "placement-policy-check-time": FileDecoder(f"{_STORE}:decode_placement_policy_check_time", key="time"),
+    "replicas-check-time": FileDecoder(f"{_STORE}:decode_replicas_check_time", key="time"),
+    "pulsar-managed-ledger": FileDecoder("auditor.codecs.pulsar.managed_ledger:decode"),
+    "pulsar-cursor": FileDecoder("auditor.cli.decoders:decode_cursor"),
+    "pulsar-cursor-position": FileDecoder("auditor.cli.decoders:decode_cursor_position"),
+    "pulsar-schema-locator": FileDecoder("auditor.codecs.pulsar.schema_locator:decode"),
+    "pulsar-placement-config": FileDecoder("auditor.codecs.pulsar.placement_config:decode"),
+    "log-segment": FileDecoder("auditor.codecs.pulsar.log_segment:decode"),
+    "log-allocation": FileDecoder("auditor.codecs.pulsar.log_segment:decode_allocation", key="ledger_id"),
 }
 
 

@@ -108,7 +108,7 @@ def java_end() -> str | None:
 def _describe_end(code: int) -> str:
     """Describe the end of a process from its status as `subprocess` reports it.
 
-    >>> _end_text(3), _end_text(-9)
+    >>> _describe_end(3), _describe_end(-9)
     ('ended with status 3', 'was ended by signal 9 (SIGKILL)')
     """
     if code >= 0:

@@ -6,17 +6,24 @@ decide, the finding is open.
 
 A finding is false under these conditions:
 
-    entry-lost, below-ack-quorum,      a bookie serves an entry that the finding reports as missing there; or
-    a below-write-quorum                 plain computation gives another class; or the ledger changed between
-    scans over-replicated-ledger             the bookie is a member, or has no entry of the ledger
-    stale-segment, surplus-entries     the bookie has no such entries orphan-ledger,                     the
-    ledger has metadata after the audit orphan-ledger-deleting entries-past-end                   fewer
-    bookies than the ack quorum have such an entry copy-lagging                       the ledger was closed
-    all the time mark-of-deleted-ledger             the ledger has metadata after the audit mark-stale
-    never: a mark can appear and vanish during the audit bookie-down, bookie-unread,        the bookie was
-    up, registered and answering all the time on-unregistered-bookie, mark-missing too-few-writable-bookies,
-    all bookies were up, registered and answering all the time ledger-unavailable, no-auditor,
-    no-replication-workers every other                        always: a healthy cluster has no such fault
+    entry-lost, below-ack-quorum,      a bookie serves an entry that the finding reports as missing there;
+    below-write-quorum                 or plain computation gives another class; or the ledger changed
+                                       between the scans
+    over-replicated-ledger             the bookie is a member, or has no entry of the ledger
+    stale-segment, surplus-entries     the bookie has no such entries
+    orphan-ledger,                     the ledger has metadata after the audit
+    orphan-ledger-deleting
+    entries-past-end                   fewer bookies than the ack quorum have such an entry
+    copy-lagging                       the ledger was closed all the time
+    mark-of-deleted-ledger             the ledger has metadata after the audit
+    mark-stale                         never: a mark can appear and vanish during the audit
+    bookie-down, bookie-unread,        the bookie was up, registered and answering all the time
+    on-unregistered-bookie,
+    mark-missing
+    too-few-writable-bookies,          all bookies were up, registered and answering all the time
+    ledger-unavailable, no-auditor,
+    no-replication-workers
+    every other                        always: a healthy cluster has no such fault
 """
 
 from __future__ import annotations
