@@ -7,7 +7,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_attributi
 
 @check(Severity.NOTE, rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_pinned(tables: Tables) -> DataFrame:
-    """Some needed ledgers keep entry logs on a bookie that also have the bytes of deleted ledgers.
+    """Needed ledgers keep a bookie's entry logs, which also have the bytes of deleted ledgers.
 
     What it finds:
         Needs `--entry-logs`. Closed logs count if they have both needed and unneeded bytes after the next
