@@ -164,7 +164,7 @@ def test_an_inventory_is_collected_with_what_it_declares(tmp_path: Path) -> None
 def test_a_collection_is_never_written_over(tmp_path: Path) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
     (tmp_path / "out").mkdir()
-    with pytest.raises(UsageError, match="already exists; name a new directory"):
+    with pytest.raises(UsageError, match="already exists; choose a new directory"):
         collect([str(root)], str(tmp_path / "out"))
     assert not list((tmp_path / "out").iterdir())
 
