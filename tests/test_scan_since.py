@@ -80,7 +80,7 @@ def test_a_damaged_table_is_done_without_and_a_resumed_run_says_so_too(
             rows = second.ledgers
         assert (rows.count(), rows.where("reused").count()) == (LEDGERS, 0)
         (note,) = second.notes
-        assert note.startswith("no ledger was taken from spoiled: ")
+        assert note.startswith("no ledger was reused from run spoiled: ")
         assert file.name in note
 
 
