@@ -50,7 +50,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         known_bookies.where(is_accepted & ~F.col("bookie_id").rlike(rf"\A{PORTABLE}\z")),
         bookie_id="bookie_id",
         severity=F.lit(Severity.NOTE.value),
-        message="'{bookie_id}' is a bookie id that BookKeeper takes and BP-41 does not allow",
+        message="'{bookie_id}' is a bookie id that BookKeeper accepts, but BP-41 does not allow",
         evidence="named, has_cookie, registered",
     )
     return (

@@ -85,9 +85,9 @@ def disk_content_mismatch(roster: Roster) -> Findings:
         better_ledgers = sum(row["better"] for row in rows)
         yield bookie_finding(
             owner,
-            f"{owner}: {count_text(ledger_count, 'directory', 'directories')} counted for it "
-            f"{'holds' if ledger_count == 1 else 'hold'} what {', '.join(ids)} should hold and lacks: "
-            f"{count_text(better_ledgers, 'ledger', 'ledgers')}, entry for entry",
+            f"{owner}: {count_text(ledger_count, 'directory', 'directories')} attributed to it "
+            f"{'holds' if ledger_count == 1 else 'hold'} data that {', '.join(ids)} should have "
+            f"and lacks: {count_text(better_ledgers, 'ledger', 'ledgers')}, entry for entry",
             {"directories": sorted_facts(rows, *_CONTENT)},
             confidence=Confidence.SUSPECT,
         )

@@ -74,6 +74,6 @@ def disk_id_mismatch(roster: Roster) -> Findings:
         verb = "carries" if len(rows) == 1 else "carry"
         yield bookie_finding(
             place,
-            f"{place}: {directories_text} in its place {verb} the cookie of {', '.join(cookie_ids)}",
+            f"{place}: {directories_text} at its path {verb} the cookie of {', '.join(cookie_ids)}",
             {"directories": sorted_facts(rows, "path", "role", "names", "owner")},
         )

@@ -55,8 +55,8 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
         differing_ledgers.agg(F.array_sort(F.collect_set("bookie_id")).alias("bookies")),
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
-        message="ledger {ledger}: the master keys in the indexes of {bookies:,} differ, and nothing says "
-        "which is right",
+        message="ledger {ledger}: the master keys in the indexes of {bookies:,} differ, and it is "
+        "unknown which is right",
         evidence="bookies, 'tables/digests' AS rows",
     )
     return bookie_findings.unionByName(ledger_findings)

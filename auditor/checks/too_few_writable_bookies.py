@@ -9,7 +9,7 @@ from auditor.model.repair import waiting_words
     Severity.ERROR,
     rests_on=Basis.METADATA,
     needs={Need.ALL_BOOKIES, Need.ALL_LEDGERS, Need.REGISTRATIONS},
-    do_now="find out which bookies are down or read-only: too few take writes",
+    do_now="find out which bookies are down or read-only: too few accept writes",
 )
 def too_few_writable_bookies(roster: Roster) -> Findings:
     """Fewer bookies are writable than an ensemble needs.
