@@ -34,8 +34,8 @@ def start_refused(roster: Roster) -> Findings:
         - Cookies that LegacyCookieValidation rejects, or data without any cookie.
         - `journal-gone`: the file that lastMark points at is missing.
         - `journal-invalid-record`, `journal-unreadable`: a damaged record or file follows lastMark.
-        - `index-not-in-cookie`: cookies from before 4.16 lack the separate index directories, and 4.16
-          refuses them. The severity is `note` while the bookie runs.
+        - `index-not-in-cookie`: cookies from before 4.16 lack the separate index directories, so later
+          releases refuse them. The severity is `note` while the bookie runs.
         - `index-count`: DbLedgerStorage has unequal numbers of index and ledger directories.
 
     Why it matters:
