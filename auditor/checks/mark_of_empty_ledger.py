@@ -34,7 +34,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell recover -l ID BOOKIE`
-          Replaces the bookie in the metadata and copies nothing. A worker then removes the mark.
+          Here it only replaces the bookie in the metadata. A worker then removes the mark.
         - `bookkeeper shell deleteledger -l ID`
           Only if no application needs the ledger.
 

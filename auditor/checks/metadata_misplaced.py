@@ -53,7 +53,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
-          It reads the path where LAYOUT has the ledger.
+          It reads the path that LAYOUT gives the ledger.
 
     Limits:
         Orphans are suspect if such a znode may be of their ledger (ids from `low` to `high`), or if LAYOUT
