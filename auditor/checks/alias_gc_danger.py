@@ -91,7 +91,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
 
 def _copies_of_unregistered(tables: Tables) -> DataFrame:
-    """Return surplus copies on live bookies, each with the vanished id (``alias``) whose entries it has."""
+    """Return surplus copies on live bookies. ``alias`` is the vanished id that should have them."""
 
     from auditor.tables.gc_foresight import other_ids
 

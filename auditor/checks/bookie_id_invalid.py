@@ -1,4 +1,4 @@
-"""Bookie ids that no server accepts, or that it accepts only because of an error in its pattern."""
+"""Bookie ids that no server accepts, or that servers accept only because of an error in their pattern."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows

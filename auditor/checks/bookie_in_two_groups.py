@@ -1,4 +1,4 @@
-"""Bookies in more than one group of Pulsar's mapping."""
+"""Bookies that are in more than one group of Pulsar's mapping of bookies to racks."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check

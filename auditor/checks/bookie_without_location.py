@@ -1,4 +1,4 @@
-"""Bookies without a location in the mapping."""
+"""Bookies without a location in the mapping of bookies to racks."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check

@@ -1,4 +1,4 @@
-"""Cookies of bookies that nobody uses."""
+"""Cookies of bookies that no ledger or registration names."""
 
 from auditor.checks.bookie_findings import bookie_finding, suspect_where
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check

@@ -1,4 +1,4 @@
-"""Open ledgers whose last entries are not yet on every member."""
+"""Open ledgers whose last entries are not yet on every member of the ensemble."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows

@@ -19,7 +19,7 @@ from auditor.model.alias_evidence import MIN_COMPARED_LEDGERS
 
 
 def points_elsewhere(row: Row, match_margin: int) -> bool:
-    """Return whether a row of the table contents speaks for the candidate and against the owner.
+    """Return whether a row of the table contents suggests that the data belongs to the candidate.
 
     At least ``match_margin`` ledgers must match the candidate for each ledger that matches the owner.
     """

@@ -1,4 +1,4 @@
-"""Directories that are in the places of two bookies."""
+"""Directories that are both in the path of one bookie and in the path of another."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
@@ -79,6 +79,6 @@ def disk_shared(roster: Roster) -> Findings:
 
 
 def _cookie(row: Row) -> str:
-    """Return the part of a directory's cookie that is equal in each copy of the directory."""
+    """Return the part of a directory's cookie that is the same in all copies of the directory."""
     names = ("cookie_bookie_id", "instance_id", "journal_dirs", "ledger_dirs", "index_dirs", "configured")
     return repr([row[name] for name in names])

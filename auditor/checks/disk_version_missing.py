@@ -85,7 +85,7 @@ def disk_version_missing(roster: Roster) -> Findings:
 
 
 def _is_released(bookie: Row | None) -> bool:
-    """Return whether no ensemble or mark names a bookie whose data is certainly its own."""
+    """Return whether no ensemble and no mark names a bookie. False if the data may not be its own."""
     if bookie is None or bookie["suspect"] or bookie["foreign_instance"]:
         return False
     return not (bookie["named"] or bookie["marked"])

@@ -96,7 +96,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
 
 def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame:
-    """Return logs whose ledgers map is wrong, or whose header misleads a collector with these settings."""
+    """Return entry logs with a wrong ledgers map, or with a header that misleads the garbage collector."""
     is_misplaced_log = F.col("state") == EntryLogState.ASTRAY.value
     is_collector_misled = settings.source is None or settings.reads_past_header
     wrong_logs = entry_logs.where(
@@ -110,7 +110,7 @@ def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame
 
 
 def _wrong_caches(tables: Tables) -> DataFrame:
-    """Return logs whose cached metadata has wrong ledgers or bytes, or lacks a ledger that is alive there."""
+    """Return entry logs whose cached metadata has wrong ledgers or bytes, or lacks a live ledger."""
     owned_logs = tables.entry_logs.where("bookie_id is not null")
     contradicted_caches = owned_logs.where(F.col("cache") == CacheState.WRONG.value).selectExpr(
         "bookie_id", "path", "1 AS rank", "cache_reason AS reason", "bytes", "true AS sure"

@@ -89,9 +89,9 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
 
 def _per_bookie(tables: Tables) -> DataFrame:
-    """Return one row per bookie: numbers of ledgers of each kind, and whether the bookie ``runs``.
+    """Return one row per bookie: the numbers of ledgers by fault, and whether the bookie ``runs``.
 
-    ``point`` is an example of an entry that is elsewhere.
+    ``point`` is an example of a location at which the entry log has another entry.
     """
     counts = {
         kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "misnamed", "past-end", "other")

@@ -115,7 +115,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
 
 _LEDGERS_NAMED = 3
-"""Number of ledgers that the message names."""
+"""Largest number of ledgers that the message names."""
 _CAUSE_TEXTS = {
     GcCause.NOT_LISTED: "the server's listing of ledgers leaves them out",
     GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",
@@ -132,11 +132,11 @@ _CAUSE_TEXTS = {
     "unseen-keep": "a damaged record hides their entries, so their entry log is deleted "
     "once its other ledgers are deleted",
 }
-"""End of the message, by cause; other causes stand as they are."""
+"""End of the message, by cause. Other causes are shown as they are."""
 
 
 def _findings_without_index(tables: Tables) -> DataFrame:
-    """Return ledgers that lose bytes when a log is deleted or compacted, because the index lacks them."""
+    """Return ledgers that lose entries with a deleted or compacted log, because the index lacks them."""
     is_kept = (F.col("action") == GcAction.KEEP.value) | suspended()
     doomed_logs = tables.log_foresight.where(~is_kept).select("bookie_id", "path", "action")
     rows = tables.space.where(~F.col("remains")).join(doomed_logs, ["bookie_id", "path"])
@@ -165,7 +165,10 @@ def _findings_without_index(tables: Tables) -> DataFrame:
 
 
 def _unseen_replicas(tables: Tables) -> DataFrame:
-    """Return ledgers that name the bookie and have entries in its logs that its collector does not see."""
+    """Return ledgers with entries in a bookie's logs that the bookie's garbage collector does not see.
+
+    The metadata of these ledgers names the bookie.
+    """
     plan_rows = tables.log_foresight.select("bookie_id", "path", "action", suspended().alias("suspended"))
     action = F.when(F.col("suspended"), GcAction.KEEP.value).otherwise(
         F.coalesce("action", F.lit(GcAction.KEEP.value))

@@ -1,4 +1,4 @@
-"""Bookies that serve entries which their index on disk lacks."""
+"""Bookies that serve entries that are not in their index on disk."""
 
 from auditor.checks.check import (
     ActionKind,

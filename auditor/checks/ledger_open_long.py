@@ -9,7 +9,7 @@ from auditor.tables.claims import application_of
 
 _DAY_MS = 86_400_000
 NO_APPLICATION = "no application"
-"""Group of ledgers that no owner names and whose custom metadata names no application."""
+"""Group of ledgers without an owner and without an application in their custom metadata."""
 
 
 @check(
@@ -76,7 +76,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
 
 def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
-    """Add the columns of the first owner, and ``writer``: last, superseded or unnamed."""
+    """Add the columns of the first owner, and ``writer``, which is last, superseded or unnamed."""
     owned_ledgers = tables.ownership.where("standing = 'owned'").select(*OWNER, *LEDGER, "place", "list_size")
     first_owners = owned_ledgers.groupBy(*LEDGER).agg(
         F.min_by(F.struct(*OWNER, "place", "list_size"), F.struct("path", "place")).alias("named")
@@ -88,7 +88,7 @@ def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
 
 
 def _owner_group() -> Column:
-    """Return the owner's name, or else the application of the custom metadata, or else `NO_APPLICATION`."""
+    """Return the owner's name, the application in the custom metadata, or otherwise `NO_APPLICATION`."""
     name = F.when(F.col("path").isNotNull(), owner_name())
     return F.coalesce(name, F.concat(F.lit("application "), F.col("claimed")), F.lit(NO_APPLICATION))
 

@@ -1,4 +1,4 @@
-"""Ledgers that their application has forgotten."""
+"""Ledgers to which their application no longer refers."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, with_fault, words

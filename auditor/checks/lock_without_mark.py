@@ -1,4 +1,4 @@
-"""Locks of the replication queue whose ledgers are not marked."""
+"""Locks of replication workers on ledgers without an under-replication mark."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, words

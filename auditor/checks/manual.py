@@ -1,8 +1,8 @@
-"""Parser of a check's manual page, its docstring: the sections, and the commands with their risks.
+"""Parser of a check's manual page, which is the docstring of the check's function.
 
-The section Commands has one bullet per command, with capitals for the words to fill in. `SHARED` describes
-the commands of several pages, and a page adds only a note. Every other bullet describes its command and its
-risk, which begins with a word of `RISKS`:
+The section Commands has one bullet per command. Words that the user fills in are in capitals. `SHARED`
+describes the commands that several pages have, and such a page adds only a note. Every other bullet describes
+the command and its risk. The risk begins with a word of `RISKS`:
 
     - `bookkeeper shell cookie_get BOOKIE`
       Look at its directories.
@@ -25,12 +25,15 @@ RISKS = {
     "danger": "something changes that you cannot undo, or data may be lost",
 }
 _STORAGES = {"regenerate-interleaved-": "idx", "rebuild-db-": "rocksdb", "check-db-": "rocksdb"}
-"""Kind of index, files (Interleaved, Sorted) or RocksDB, by the first part of the shell's commands for it."""
+"""Kind of a ledger storage's index, by the first part of the shell commands for this kind.
+
+``idx`` is for index files (InterleavedLedgerStorage, SortedLedgerStorage), ``rocksdb`` for DbLedgerStorage.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, its effect and its risk; ``level`` is the first word of ``risk``."""
+    """A command with its effect and its risk."""
 
     text: str
     effect: str
@@ -38,7 +41,9 @@ class Command:
 
     @property
     def storage(self) -> str | None:
-        """Return the kind of index, as in column ``storage`` of the table bookies; None for any bookie.
+        """Return the kind of index that the command is for. None if it is for any bookie.
+
+        The words are those of the column ``storage`` of the table bookies.
 
         >>> SHARED["bookkeeper shell rebuild-db-ledgers-index"].storage
         'rocksdb'
@@ -132,7 +137,7 @@ _SHARED_COMMANDS = """\
   from entry logs and journals. Risk: danger; all ledgers come back fenced and without a master key. It
   moves the old index aside.
 """
-"""Effect and risk of the commands that two pages or more have, without "bookkeeper shell"."""
+"""Bullets of the commands that several pages have. The text leaves out the words "bookkeeper shell"."""
 
 
 SECTIONS = ("What it finds", "Why it matters", "How sure", "What to do", "Commands", "Limits")
@@ -152,16 +157,16 @@ def _shared_commands() -> Iterator[tuple[str, Command]]:
 
 
 SHARED = dict(_shared_commands())
-"""Shared commands, by their text."""
+"""Commands that several pages have, by the text of the command."""
 
 
 def sections(page: str) -> dict[str, str]:
-    """Return the sections of a cleaned docstring: text by heading, in order."""
+    """Return the texts of the sections of a cleaned docstring by their headings, in order."""
     return {name: inspect.cleandoc(text) for name, text in _SECTION.findall(page)}
 
 
 def repeated_headings(page: str) -> list[str]:
-    """Return the headings that a page has twice; only the last of such sections would be visible.
+    """Return the headings that a page has twice. Of two such sections, `sections` returns only the last.
 
     >>> repeated_headings("Title.\\n\\nLimits:\\n    One.\\n\\nLimits:\\n    Two.\\n")
     ['Limits']
@@ -174,7 +179,7 @@ def commands(text: str) -> tuple[Command, ...]:
     """Return the commands of a section.
 
     Raises:
-        ValueError: the section has no command, a command lacks its risk, or it repeats a shared description.
+        ValueError: the section has no command, a risk is missing, or a bullet describes a shared command.
 
     >>> [command] = commands("- `bkaudit decode layout FILE` shows it. Risk: none; it reads the file.")
     >>> (command.text, command.effect, command.risk, command.level)

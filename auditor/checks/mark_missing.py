@@ -1,4 +1,4 @@
-"""Unregistered bookies whose ledgers are not marked."""
+"""Unregistered bookies whose ledgers have no under-replication mark."""
 
 from auditor.checks.bookie_findings import count_per_bookie
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check

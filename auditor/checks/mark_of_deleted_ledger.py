@@ -1,4 +1,4 @@
-"""Marks of deleted ledgers, by the bookie that they name."""
+"""Under-replication marks of deleted ledgers, by the bookie that the mark names."""
 
 from auditor.checks.bookie_findings import count_per_bookie
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check

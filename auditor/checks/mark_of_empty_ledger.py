@@ -1,4 +1,4 @@
-"""Old marks of closed ledgers that have no entry."""
+"""Old under-replication marks of closed ledgers that have no entry."""
 
 from auditor.checks.bookie_findings import count_per_bookie, doubts
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check

@@ -1,4 +1,4 @@
-"""Marks of ledgers that have all their copies again."""
+"""Under-replication marks of ledgers that have all their copies again."""
 
 from auditor.checks.bookie_findings import count_per_bookie, doubts
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check

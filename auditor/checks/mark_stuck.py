@@ -1,4 +1,4 @@
-"""Old marks that no replication worker holds."""
+"""Old under-replication marks that no replication worker has locked."""
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, words

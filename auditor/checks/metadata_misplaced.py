@@ -1,4 +1,4 @@
-"""Znodes of the ledger tree that are not at a ledger's path."""
+"""Znodes in the ledger tree at a path that no ledger can have."""
 
 from auditor.checks.check import (
     ActionKind,

@@ -109,7 +109,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 
 
 def _second_scan_words(cluster: ClusterFacts) -> Column:
-    """Return the end of the message if only the number of orphans puts a live store in doubt."""
+    """Return the end of the message for a live store that only its number of orphans makes doubtful."""
     if not cluster.live:
         return F.lit("")
     last_run_time = cluster.orphans_known

@@ -1,4 +1,4 @@
-"""Clusters whose marks wait for a day while no worker holds a lock."""
+"""Clusters with under-replication marks older than a day and no lock of a replication worker."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, words

@@ -1,4 +1,4 @@
-"""Objects of offloaded ledgers that no topic's list names."""
+"""Objects of offloaded ledgers that are not in the ledger list of any topic."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, words

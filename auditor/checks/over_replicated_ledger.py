@@ -1,4 +1,4 @@
-"""Ledgers on a bookie that none of their ensembles names."""
+"""Ledgers with copies on a bookie that is in none of their ensembles."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, words

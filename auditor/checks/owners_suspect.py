@@ -1,4 +1,4 @@
-"""Stores of owners that are not proved to name every ledger in use."""
+"""Owners' metadata that does not provably refer to every ledger in use."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import (

@@ -78,9 +78,9 @@ def _refused_placements(tables: Tables, rule: str) -> DataFrame:
 
 
 def _refused_shapes(tables: Tables, settings: PlacementSettings) -> DataFrame:
-    """Return one finding for all ensemble shapes that the zone policy refuses, or none.
+    """Return at most one finding, for all ensemble sizes and quorums that the zone policy refuses.
 
-    See `auditor.model.adherence.refuses_shape`.
+    `auditor.model.adherence.refuses_shape` has the rule.
     """
     rule = rule_sentence(settings)
     # Other policies refuse no shape.

@@ -1,4 +1,4 @@
-"""Entries of segments that no longer name their bookie."""
+"""Entries on a bookie that is no longer in the ensemble of their segment."""
 
 from auditor.checks.bookie_findings import other_entries_findings
 from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check

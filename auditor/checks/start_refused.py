@@ -1,4 +1,4 @@
-"""Bookies that would not start again."""
+"""Bookies that would refuse to start if they were restarted."""
 
 from auditor.checks.bookie_findings import bookie_finding, suspect_where
 from auditor.checks.check import (
@@ -16,7 +16,7 @@ from auditor.model.cookie import Source
 from auditor.model.start_refusal import Fault
 
 _REASONS_OF_ABSENT_COOKIES = (Fault.NOT_IN_STORE, Fault.NOT_EMPTY)
-"""Faults that rest, or may rest, on a cookie that the store does not have."""
+"""Faults that come, or may come, from a cookie that is missing in the metadata store."""
 
 
 @roster_check(
@@ -99,12 +99,12 @@ def _way_out(start: Row) -> str:
 
 
 def _origin(start: Row) -> str:
-    """Return the origin of the configuration, if it is not the cookies."""
+    """Return the origin of the bookie's configuration, unless the cookies are the origin."""
     return " (directories and id of --bookie-conf)" if start["source"] == Source.CONFIGURATION else ""
 
 
 def _is_upgrade(start: Row, bookie: Row) -> bool:
-    """Return whether the bookie runs and only a later release would refuse its start."""
+    """Return whether the bookie runs, and only a later server release would refuse to start."""
     return start["fault"] == Fault.INDEX_NOT_IN_COOKIE and bookie["registered"] is not None
 
 

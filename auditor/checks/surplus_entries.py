@@ -1,4 +1,4 @@
-"""Entries on a member of their segment that striping does not put there."""
+"""Entries on a bookie of their ensemble to which striping does not send them."""
 
 from auditor.checks.bookie_findings import other_entries_findings
 from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
