@@ -28,7 +28,8 @@ def disk_shared(roster: Roster) -> Findings:
     """Two bookies have the same directory.
 
     What it finds:
-        Directories given for two bookies have equal VERSION files and stand for the same path in them.
+        Two directories, passed for two bookies, have equal VERSION files and correspond to the same path in
+        them.
 
     Why it matters:
         Two processes overwrite each other's entries and delete each other's ledgers.
@@ -37,15 +38,15 @@ def disk_shared(roster: Roster) -> Findings:
         Confirmed: the VERSION files are equal.
 
     What to do:
-        First stop one of the two, then find out which has the newer data.
+        First stop one of the two bookies, then find out which has the newer data.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        A backup looks the same. Not compared: directories whose path does not end like a path in their
-        VERSION.
+        A backup of a directory looks the same. Not compared: directories whose path does not end like a path
+        in their VERSION.
     """
     configured = [
         row

@@ -38,7 +38,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         entry. Faults:
         - The map lacks a ledger, has one too many, or has a wrong number of its bytes.
         - The offset of the map hides ledgers: it is a little below 0 (`header-astray`), or past the end of a
-          direct logger's log.
+          log of DirectEntryLogger.
         - The garbage collector's `metadata-cache` differs from the log, or lacks a needed ledger.
 
     Why it matters:
@@ -57,12 +57,12 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
     Commands:
         - `bkaudit decode entry-log FILE`
-          lists the ledgers of a log's bytes. Risk: none; it reads.
+          lists the ledgers that have bytes in the log. Risk: none; it reads.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Not reported: wrong ledgers with the right sum of bytes in a log that was not read entry by entry,
-        maps that the server does not use, and a cache at gcEntryLogMetadataCachePath.
+        Not reported: maps that the server does not use, a cache at gcEntryLogMetadataCachePath, and wrong
+        ledgers with the right sum of bytes in a log that was not read entry by entry.
     """
     wrong_logs = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:

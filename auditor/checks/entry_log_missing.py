@@ -24,7 +24,7 @@ from auditor.model.states import GoneState, Probe
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.REBUILD_INDEX,)),),
 )
 def entry_log_missing(tables: Tables) -> DataFrame:
-    """A bookie's index points into an entry log that is gone, too short, or has other data at the place.
+    """A bookie's index points into an entry log that is gone, too short, or has other data at the offset.
 
     What it finds:
         Needs `--entry-logs`: the audit then checks for every ledger that the logs exist and are long enough.

@@ -156,6 +156,6 @@ def doubt_clause() -> Column:
 DOUBT_WORDS = {
     "newer-than-scan": "the index may be newer than the metadata",
     "metadata-suspect": "the metadata of this bookie may be wrong (metadata-suspect)",
-    "id-in-doubt": "the store may have it where it could not be read, or in the wrong place",
+    "id-in-doubt": "the store may have the ledger at a path that could not be read, or at a wrong path",
 }
 """Text of each doubt in messages, by the code of the doubt in tables."""

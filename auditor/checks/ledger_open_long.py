@@ -24,15 +24,15 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers in state OPEN, unchanged for 30 days, per owner or application. A ledger is its owner's newest
-        (`last`), has a newer one (`superseded`), or has no known owner (`unnamed`).
+        (`last`), is older than that (`superseded`), or has no known owner (`unnamed`).
 
     Why it matters:
         A ledger without a writer stays open until somebody opens it with recovery. Until then replication
         skips its last segment (bookkeeper #1200, #3405; pulsar #4599).
 
     How sure:
-        Confirmed that the ledger is open and unchanged. A `last` ledger may have a writer: brokers write to a
-        topic's last ledger, however seldom.
+        Confirmed that the ledger is open and unchanged. A `last` ledger may still have a writer: brokers
+        write to a topic's last ledger, however seldom.
 
     What to do:
         Ask the application whether it still writes to the ledger. If not, let the application open it with
@@ -42,8 +42,8 @@ def ledger_open_long(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Adding entries does not change metadata, so a busy ledger looks the same. Stores without times
-        (etcd) never show it.
+        Adding entries does not change metadata, so a busy ledger looks the same. Stores without times (etcd)
+        never have this finding.
     """
     settings, scan_time = tables.cluster.settings, tables.cluster.scan_time
     open_age = F.lit(scan_time) - F.col("mtime")

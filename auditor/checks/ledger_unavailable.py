@@ -52,7 +52,7 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
     what = F.when(
         F.col("reach") == Reach.UNAVAILABLE,
         words("no registered bookie can serve {entries:entry|entries}"),
-    ).otherwise("it is not closed, and too few members are registered for recovery to close it")
+    ).otherwise("it is not closed, and too few of its bookies are registered for recovery to close it")
     return finding_rows(
         rows,
         ledger_id="ledger_id",

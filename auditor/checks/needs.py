@@ -257,7 +257,7 @@ def _partial_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
         lack = Lack("not all of the metadata could be read", "records that could not be read")
         yield from ((need, lack) for need in (Need.METADATA, Need.ALL_LEDGERS, Need.COPIES, Need.DISKS))
     if sight.in_doubt:
-        reason = "a part of the ledger tree could not be read, or is in the wrong place"
+        reason = "a part of the ledger tree could not be read, or is at the wrong path"
         lack = Lack(reason, "ledger ids that this part may hide")
         yield Need.ALL_LEDGERS, lack
         yield Need.METADATA, lack

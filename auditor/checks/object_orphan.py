@@ -12,7 +12,7 @@ def object_orphan(tables: Tables) -> DataFrame:
         Offloaded objects whose UUID and ledger no offload context has.
 
     Why it matters:
-        The broker never deletes them.
+        The broker never deletes these objects.
 
     How sure:
         Suspect: another cluster may offload into the bucket, or the offload began after the owners were read.

@@ -32,7 +32,7 @@ def replication_undecided(tables: Tables) -> DataFrame:
     What it finds:
         A bookie's index is damaged, misplaced or incomplete, differs from the bookie's answers, or points
         into an entry log that is not there. If a bookie's index is older than the ledgers and no journal
-        shows newer entries, the bookie has one finding for all of them.
+        shows newer entries, the bookie has one finding for all its ledgers.
 
     Why it matters:
         The ledger may be losing copies.
@@ -42,8 +42,8 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
     What to do:
         Repair the index (`index-unreadable`, `ledger-not-indexed`). If the journal was not read, pass the
-        journal directories too. With journalWriteData=false, wait for a flush of the index, or add `--bookies
-        rpc:` to the disks.
+        journal directories too. With journalWriteData=false, wait for a flush of the index, or pass
+        `--bookies rpc:` besides the disks.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.

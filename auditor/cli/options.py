@@ -122,7 +122,7 @@ credentials_option = click.option(
     "--credentials",
     metavar="FILE",
     shell_complete=completion.paths,
-    help=f"{option_types()['credentials'][1].help}  [default: the one that BKAUDIT_CREDENTIALS names]",
+    help=f"{option_types()['credentials'][1].help}  [default: the file in BKAUDIT_CREDENTIALS]",
 )
 
 _DECIMAL = re.compile("-?[0-9]{1,20}")
@@ -325,7 +325,7 @@ def named_ledger(
             raise UsageError("--ledger-qualified-name: contains scope and id. Leave the other options out")
         return LedgerId.parse(ledger_qualified_name)
     if ledger_id is None:
-        raise UsageError("no ledger is named. Pass ID, --ledger-id or --ledger-qualified-name")
+        raise UsageError("no ledger is given. Pass ID, --ledger-id or --ledger-qualified-name")
     if ledger_id not in _LONG_RANGE:
         raise UsageError(f"--ledger-id {ledger_id}: ids are signed 64-bit numbers")
     return LedgerId(ledger_id, named_scope(ledger_scope_id))

@@ -170,16 +170,16 @@ def outputs(forms: Sequence[str], run: str) -> tuple[Output, ...]:
             chosen_outputs.append(Output(name))
     files = [os.path.realpath(output.file) for output in chosen_outputs if output.file is not None]
     if repeated_file := next((file for file in files if files.count(file) > 1), None):
-        raise UsageError(f"--format: {repeated_file} is named twice")
+        raise UsageError(f"--format: {repeated_file} is given twice")
     return tuple(chosen_outputs)
 
 
 def _require_writable(option: str, file: str, run: Path) -> None:
     path = Path(file).absolute()
     if not file or path.is_dir():
-        raise UsageError(f"--format {option}: name a file after '='")
+        raise UsageError(f"--format {option}: write a file name after '='")
     if path == run / REPORT:
-        raise UsageError(f"--format {option}: the run's own report is there. Name another file")
+        raise UsageError(f"--format {option}: the run's own report is there. Choose another file")
     if path.parent == run and not run.exists():
         return  # the audit makes it
     if not path.parent.is_dir():

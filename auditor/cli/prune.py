@@ -115,7 +115,7 @@ def _count_idle_locks(directory: Path, remove: bool) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock_time = datetime.fromtimestamp(file.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            say(f"{file.name} is held, since {lock_time}")
+            say(f"{file.name} is locked since {lock_time}")
         else:
             idle_count += 1
             if remove:

@@ -53,8 +53,8 @@ _SECONDS = ScaledNumber(
     show_default=True,
     metavar="TIME",
     help=(
-        "Time from the start of a round to the start of the next, such as 15m. A round that takes longer "
-        "skips starts."
+        "Time from the start of a round to the start of the next, such as 15m. Starts that "
+        "fall into a longer round are skipped."
     ),
 )
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="End after N rounds.")

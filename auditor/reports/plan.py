@@ -116,11 +116,13 @@ _CONDITION_SENTENCES = {
     Fact.FINDING: ("{of} is found", "{of} is no longer found"),
     Fact.VERSION: ("each ledger has the version and state {value}", "the ledgers changed"),
     Fact.LISTED: ("the store has the ledger", "the store has no such ledger"),
-    Fact.NAMES: ("its ensembles name {of}", "its ensembles do not name {of}"),
-    Fact.QUEUED: ("it is marked underreplicated, or names {of} no more", "it is not marked and names {of}"),
-    Fact.MARKED: ("it is marked underreplicated", "it is not marked underreplicated"),
-    Fact.LOCKED: ("a worker holds it", "no worker holds it"),
-    Fact.UNOWNED: ("no owner names it", "an owner names it"),
+    Fact.NAMES: ("the ledger's ensembles contain {of}", "the ledger's ensembles do not contain {of}"),
+    Fact.QUEUED: ("the ledger is marked underreplicated, or its ensembles no longer contain {of}",
+        "the ledger is not marked, and its ensembles contain {of}",
+    ),
+    Fact.MARKED: ("the ledger is marked underreplicated", "the ledger is not marked underreplicated"),
+    Fact.LOCKED: ("a worker has locked the ledger", "no worker has locked the ledger"),
+    Fact.UNOWNED: ("no owner refers to the ledger", "an owner refers to the ledger"),
 }  # fmt: skip
 
 

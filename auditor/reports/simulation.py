@@ -39,9 +39,10 @@ _NAMES_SHOWN = 3
 _NAME_LENGTH = 60
 
 _LEGEND = (
-    "lost: ledgers that lose an entry, by the indexes of today; bytes: of these entries; all copies: "
-    "ledgers that lose one even with all copies present; <Qa, <Qw: ledgers below ack quorum, below write "
-    "quorum; open: ledgers that recovery could not close. 3-5: between these, because of unknown copies."
+    "lost: ledgers that lose an entry, by the indexes of today; bytes: of these entries; "
+    "all copies: ledgers that lose one even with all copies present; <Qa, <Qw: ledgers "
+    "below ack quorum, below write quorum; open: ledgers that recovery could not close. "
+    "3-5: from 3 to 5, because copies are unknown."
 )
 
 
@@ -168,7 +169,7 @@ def _distance_parts(level: LevelLoss) -> Iterator[PagePart]:
     counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
     texts = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
     if lost_ledgers := level.distance.get(0):
-        texts.append(f"{plural(lost_ledgers, 'ledger has', 'ledgers have')} lost one already")
+        texts.append(f"{plural(lost_ledgers, 'ledger has', 'ledgers have')} already lost an entry")
     if texts:
         yield LabelledText("", "; ".join(texts))
 
@@ -241,7 +242,7 @@ def _failure_parts(failure: Failure) -> Iterator[PagePart]:
     for label, outcome_bounds in (("not recoverable", failure.today), ("", failure.promise)):
         low, high = outcome_bounds.sure.unrecoverable, outcome_bounds.possible.unrecoverable
         count = plural(low, "open ledger") if low == high else f"{low:,} to {plural(high, 'open ledger')}"
-        condition_text = "with the bookies that are down now" if label else "if all others answer"
+        condition_text = "with the bookies that are down now" if label else "if all other bookies answer"
         yield LabelledText(label, f"{count}, {condition_text}")
 
 
