@@ -5,9 +5,9 @@ from auditor.checks.finding_rows import finding_rows, with_ledgers, words
 from auditor.model.states import Reach
 
 FINDINGS_BY_LEDGER = 1000
-"""Largest number of ledgers that get a finding each.
+"""Largest number of ledgers with one finding each.
 
-More than these probably have one cause: the cluster gets one finding for all.
+If there are more ledgers, they probably have one cause, and one finding about the cluster reports them all.
 """
 
 

@@ -96,7 +96,7 @@ def prune(
 
 
 def _print_line(line: str) -> None:
-    """Print a line. It is folded if the terminal is narrower."""
+    """Print a line, folded to the width of the terminal."""
     width = terminal_width()
     click.echo(
         line if width is None else "\n".join(fold_text(line.replace("  ", "\0 "), width, later="    "))
@@ -106,7 +106,7 @@ def _print_line(line: str) -> None:
 def _count_idle_locks(directory: Path, remove: bool) -> int:
     """Return the number of lock files that no process holds. If ``remove`` is True, delete them.
 
-    This process holds each lock while it deletes the lock's file.
+    The program holds each lock while it deletes the file of the lock.
     """
     idle_count = 0
     for file in sorted(directory.glob(_LOCK_PATTERN)):

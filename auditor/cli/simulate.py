@@ -1,4 +1,4 @@
-"""``bkaudit simulate`` and ``decommission``: the losses of failures, and whether bookies may be removed."""
+"""``bkaudit simulate`` and ``decommission``: data that failures would lose, and removal of bookies."""
 
 import shlex
 import sys
@@ -124,7 +124,7 @@ def _check_table(table: str | None, form: str) -> None:
 
 
 def _locations(run: RunReader, mapping: str) -> Locations:
-    """Return the location of each bookie of a run, from a mapping file of hosts to racks."""
+    """Return the location of each bookie of a run. ``mapping`` is a file that maps hosts to racks."""
     from auditor.sources.racks import locate_all, read_racks
 
     racks = read_racks(mapping)
