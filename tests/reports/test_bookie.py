@@ -77,7 +77,7 @@ cookie      of bk-a:3181, layout 5
             ledgers /data/ledgers1
 read        in part
             index directory /data/ledgers1: not found
-            a directory has the place or the id of another
+            a directory has the path or the id of another
               bookie
 index time  unknown
 ledgers     12,345 name it; 12,000 depend on it
@@ -255,9 +255,9 @@ def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_ma
         "    mark 1a1fc8020c3.txn, byte 6,656",
         "    12,345 entries after it, in 2 files",
         "    3 old files below the mark (journalMaxBackups keeps 5 of",
-        "        them by default); these files may have entries that are",
-        "        lost elsewhere: bkaudit decode journal FILE --entries",
-        "        lists them",
+        "        them by default); these files may have entries that",
+        "        are lost elsewhere: bkaudit decode journal FILE",
+        "        --entries lists them",
         "  /mnt/bk-a/journal1",
         "    mark 1a1fc8020c3.txn, byte 0",
         "    0 entries after it, in 0 files",
