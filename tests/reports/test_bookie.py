@@ -123,7 +123,7 @@ def test_certainty_is_one_line_of_each_problem() -> None:
     wide = bookie.render(BOOKIE, 100).splitlines()
     assert [line for line in wide if line.startswith("    sure ")] == [
         "    sure   0 of 1 confirmed; bkaudit explain check alias-gc-danger",
-        "    sure   Confirmed if neither metadata scan lists the ledger, and its index is older than both.",
+        "    sure   Confirmed: neither scan lists the ledger.",
     ]
     narrow = bookie.render(BOOKIE, 50)
     assert "\n    sure   confirmed;\n           bkaudit explain check orphan-ledger\n" in narrow
