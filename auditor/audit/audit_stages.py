@@ -83,14 +83,14 @@ STAGES = (
     ),
     Stage(
         AuditStage.WITNESS,
-        "read entries that seem to be missing from the bookies (running stores)",
+        "read from bookies the entries that seem to be missing (running stores)",
         ("cache", "first", "pairs", "judged_by_index", "options"),
         ("comparison",),
         judge_with_witness,
     ),
     Stage(
         AuditStage.SECOND_SCAN,
-        "read the metadata again; only its changes where the store can list them (M1)",
+        "read the metadata again; only its changes if the store can list them (M1)",
         ("first",),
         ("metadata", "difference"),
         scan_again,
