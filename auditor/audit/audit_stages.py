@@ -69,7 +69,7 @@ STAGES = (
     ),
     Stage(
         AuditStage.COMPARE,
-        "compare the expected entries with those that bookies have; only unequal replicas go on",
+        "compare the expected entries with those that bookies have, and keep the unequal replicas",
         ("cache", "first", "indexes", "answers", "has_gone"),
         ("pairs",),
         compare_sides,
@@ -83,14 +83,14 @@ STAGES = (
     ),
     Stage(
         AuditStage.WITNESS,
-        "read from bookies the entries that seem to be missing (running stores)",
+        "ask bookies for entries that seem to be missing (running stores)",
         ("cache", "first", "pairs", "judged_by_index", "options"),
         ("comparison",),
         judge_with_witness,
     ),
     Stage(
         AuditStage.SECOND_SCAN,
-        "read the metadata again; only its changes if the store can list them (M1)",
+        "read the metadata again, or only its changes if the store can list them (M1)",
         ("first",),
         ("metadata", "difference"),
         scan_again,
@@ -114,7 +114,7 @@ STAGES = (
     ),
     Stage(
         AuditStage.CONFIRM,
-        "confirm suspects that an earlier run saw too, and write the findings",
+        "confirm suspect findings that an earlier run also had, and write all findings",
         ("cache", "unconfirmed", "claims", "tables", "before", "options"),
         ("findings",),
         confirm_findings,

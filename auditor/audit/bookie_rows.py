@@ -84,7 +84,9 @@ def _row(
     attributed = indexes.bookies.attribution.bookies.get(name)
     read = attributed.read if attributed else BookieRead.UNREAD
     sources = indexes.bookies.sources
-    no_place_reason = "no --bookies source has a place for it" if sources else "no --bookies was given"
+    no_place_reason = (
+        "no --bookies source has a directory of this bookie" if sources else "no --bookies was given"
+    )
     reason = attributed.reason if attributed else no_place_reason
     if name in answer_gaps:
         reason = answer_gaps[name]

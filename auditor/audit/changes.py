@@ -128,7 +128,7 @@ class RunChanges:
         remarks = [remark_with_reason(RemarkKind.NOT_COMPARED, note) for note in self.notes]
         if self.refused:
             losses = plural(self.refused, "finding")
-            text = f"suppressions name {losses} of data loss that they cannot accept"
+            text = f"suppressions contain {losses} of data loss; suppressions cannot accept data loss"
             remarks.append(remark(RemarkKind.NOT_ACCEPTED, text, *self.refusals))
         return remarks
 

@@ -92,7 +92,10 @@ class Witness:
         silent_rows = [row for row in by_bookie if row["unknown"]]
         if silent_rows:
             entries = plural(sum(row["unknown"] for row in silent_rows), "entry")
-            text = f"no answer from {plural(len(silent_rows), 'bookie')} about {entries}: these stay suspect"
+            text = (
+                f"no answer from {plural(len(silent_rows), 'bookie')} about {entries}: these entries "
+                "stay suspect"
+            )
             examples = [
                 f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})"
                 for row in silent_rows[:BOOKIES_NAMED]
@@ -104,7 +107,10 @@ class Witness:
             )
         refusing = [row for row in by_bookie if row["refused"]]
         if refusing:
-            text = f"{plural(len(refusing), 'bookie')} refused reads: index and journal decide there"
+            text = (
+                f"{plural(len(refusing), 'bookie')} refused reads: only index and journal show which "
+                "entries they have"
+            )
             examples = [f"{row['bookie_id']} ({row['reason']})" for row in refusing[:BOOKIES_NAMED]]
             remarks.append(
                 remark(RemarkKind.WITNESS_SILENT, text, *examples, *and_more(len(refusing) - BOOKIES_NAMED))

@@ -140,13 +140,9 @@ def derive_tables(
     )
     locked = derived(marks.where("kind = 'lock'"), all_marks)
     reachability = write_reachability(cache, roster)
-    roster = with_repair_state(
-        cache,
-        metadata,
-        roster,
-        QueueTables(ledgers, first_scan_marks, locked, reachability),
-        before.previous.run,
-    )
+    queues = QueueTables(ledgers, first_scan_marks, locked, reachability)
+    roster = with_repair_state(cache, metadata, roster, queues, before.previous.run)
+    over_replicated = find_over_replicated(comparison.judged, ledgers, first_scan_marks, locked, bookies)
     frames = {
         "ledgers": ledgers,
         "marks": first_scan_marks,
@@ -158,9 +154,7 @@ def derive_tables(
         "verdicts": classes,
         "reachability": reachability,
         **orphan_frames._asdict(),
-        "over_replicated": find_over_replicated(
-            comparison.judged, ledgers, first_scan_marks, locked, bookies
-        ),
+        "over_replicated": over_replicated,
         "unindexed": find_unindexed(comparison.judged, difference.moved),
         "stale_marks": stale_ones,
         "empty_directories": derived(empty_directories(marks), all_marks),

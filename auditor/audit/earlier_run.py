@@ -185,7 +185,7 @@ class EarlierRun:
         except RunError as error:
             return self.plan_without(parts, str(error))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            why = f"its manifest does not say what it read: {type(error).__name__}: {error}"
+            why = f"the manifest of that run does not say what the run read: {type(error).__name__}: {error}"
             return self.plan_without(parts, why)
         reusable_facts_by_table = [
             ReusablePart(part, _earlier_rows(table, files, part.bookie_id, start_time))
@@ -197,7 +197,7 @@ class EarlierRun:
 
     def plan_without(self, parts: Sequence[IndexPart], why: str) -> IndexPlan:
         """Return these parts without reuse. The report shows the reason ``why``."""
-        return IndexPlan(parts, notes=(f"no index was taken from {self.name}: {why}",))
+        return IndexPlan(parts, notes=(f"no index was reused from run {self.name}: {why}",))
 
     def ledgers(self, scope: str, history: History) -> EarlierLedgers | None:
         """Return the earlier rows of ledgers for an etcd that now has ``history``. None if not ``usable``.
@@ -236,12 +236,12 @@ def earlier_ledgers(table: str, facts: Any, scope: str, history: History) -> Ear
         earlier_history = History(int(cluster), int(revision), (int(is_ahead[0]), int(is_ahead[1])))
         same_scope, files = facts["scope"] == scope, dict(facts["files"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        why = f"its manifest does not say when they were read: {type(error).__name__}: {error}"
+        why = f"the manifest of that run does not say when ledgers were read: {type(error).__name__}: {error}"
         raise RunError(why) from error
     if not same_scope or earlier_history.cluster != history.cluster:
-        raise RunError("it read another etcd, or another scope of it")
+        raise RunError("that run read another etcd, or another scope of this etcd")
     if not history.continues(earlier_history):
-        raise RunError(f"etcd was restored since it was read at revision {earlier_history.revision}")
+        raise RunError(f"etcd was restored after that run read it at revision {earlier_history.revision}")
     _check_files(table, files)
     return find_ledgers(table, list(files))
 
@@ -269,20 +269,20 @@ def find_earlier_run(option: str | None, run_store: RunStore, cluster: Cluster) 
         "since", _newest_run(run_store.directory.path, cluster) if option == LAST else option
     )
     if path is None:
-        why = "all data was read: no complete run of this cluster is beside this one"
+        why = "all data was read: the parent directory has no complete run of this cluster"
         return EarlierRun(None, notes=(why,))
     run = RunDirectory(absolute(path))
     report = RunReader(run.path).report
     if not same_cluster(report.cluster, cluster):
         raise UsageError(
-            f"--since {option}: that is a run of another cluster, {report.cluster.name}; "
-            f"this one is {cluster.name}"
+            f"--since {option}: that is a run of another cluster, {report.cluster.name}; this "
+            f"cluster is {cluster.name}"
         )
     try:
         facts = run.read_manifest().get(REUSABLE, {})
         same_version = {name: facts.get(name) for name in writer()} == writer()
     except RunError as error:
-        return _unusable(run.path, f"its manifest cannot be read: {error}")
+        return _unusable(run.path, f"the manifest of that run cannot be read: {error}")
     if not same_version:
         return _unusable(run.path, "another version of this program wrote it")
     return EarlierRun(run.path, facts, usable=True)
@@ -290,7 +290,7 @@ def find_earlier_run(option: str | None, run_store: RunStore, cluster: Cluster) 
 
 def _unusable(path: str, why: str) -> EarlierRun:
     run = EarlierRun(path)
-    return replace(run, notes=(f"nothing was taken from {run.name}: {why}",))
+    return replace(run, notes=(f"nothing was reused from run {run.name}: {why}",))
 
 
 def _newest_run(out: str, cluster: Cluster) -> str | None:
@@ -327,13 +327,13 @@ def _why_not_reusable(earlier_facts: Mapping[str, Any] | None, bookie: Attribute
     if not bookie.index_directories:
         return None  # nothing to read
     if earlier_facts is None:
-        return "that run did not read it"
+        return "that run did not read this bookie"
     facts = bookie_facts(bookie)
     if earlier_facts["directories"] != facts["directories"]:
         return "its index directories or their VERSION changed"
     earlier_time, current_time = earlier_facts["index_time"], facts["index_time"]
     if earlier_time is not None and (current_time is None or current_time < earlier_time):
-        return "its index is older than it was: a disk was restored"
+        return "its index is older than in that run: a disk was restored"
     return None
 
 
@@ -350,7 +350,7 @@ def _whole(table: str, noted_files: Mapping[str, int]) -> list[_File]:
 
 def _check_files(table: str, noted_files: Mapping[str, int]) -> None:
     if files_of(table) != dict(noted_files):
-        raise RunError(f"{table}: its files are no longer those that were written")
+        raise RunError(f"{table}: its files changed after the run wrote them")
 
 
 def _file(table: str, name: str) -> _File:

@@ -49,13 +49,13 @@ BOOKIES_NAMED = 5
 
 _WHY = {
     NotChecked.BUDGET: "beyond the budget of bytes (--digest-budget)",
-    NotChecked.LOG: "in a log that could not be read there",
+    NotChecked.LOG: "in a log that could not be read",
     NotChecked.OTHER: "with other data at their location (entry-log-missing)",
     NotChecked.METADATA: "of ledgers whose metadata is gone or cannot be read",
     NotChecked.TYPE: "of ledgers without a digest type in their metadata",
     NotChecked.DUMMY: "of ledgers without digests",
-    NotChecked.NO_PASSWORD: "with HMAC and no password (--credentials)",
-    NotChecked.OTHER_PASSWORD: "with HMAC under another password",
+    NotChecked.NO_PASSWORD: "with an HMAC digest whose password was not given (--credentials)",
+    NotChecked.OTHER_PASSWORD: "with an HMAC digest made with another password",
 }
 
 

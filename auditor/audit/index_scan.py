@@ -295,8 +295,8 @@ def _write_indexes(
 
 DAMAGED = "its table availability is damaged and cannot be read completely"
 UNSEEN = (
-    "tasks found no file of its availability; executors must see the collection at the same path as the "
-    "driver"
+    "tasks found no file of its table availability; executors must see the collection at "
+    "the same path as the driver"
 )
 
 

@@ -37,7 +37,9 @@ _BOOKIES_NAMED = 3  # bookies that a note names
 
 SEVERAL = "its directories come from more than one source"
 NOT_COLLECTED = "its collection has no journals: an older version of this program made it"
-OTHER_MARK = "its collection starts at another mark than the newest one of the bookie's directories"
+OTHER_MARK = (
+    "the journals in its collection start at another mark than the newest lastMark of its directories"
+)
 BROADCAST_BYTES = 32 << 20
 """Largest size on disk at which ``journal_tails`` is broadcast to every task of a join, in bytes."""
 

@@ -183,7 +183,7 @@ def _ledgers(
     except (RunError, StoreError) as error:
         unusable = str(error)  # if the store is at fault, it is for reading to find out
     has_note = unusable is not None and earlier.path is not None
-    notes = [f"no ledger was taken from {earlier.name}: {unusable}"] if has_note else []
+    notes = [f"no ledger was reused from run {earlier.name}: {unusable}"] if has_note else []
     note_ledgers(source.cache.run_store, store.root, history, notes)
     if earlier_ledgers is None:
         return source.table(LedgerSource, nodes)
@@ -253,5 +253,6 @@ def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
     ledgers_text = plural(row["lost"], "ledger is", "ledgers are")
     layout_names = " and ".join(row["layouts"])
     return (
-        f"{layout_note}, but {ledgers_text} at paths of layout {layout_names}, and {row['own']:,} at its own"
+        f"{layout_note}, but {ledgers_text} at paths of layout {layout_names}; {row['own']:,} "
+        "are at paths of the layout that is set"
     )

@@ -130,8 +130,8 @@ def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri]) -> None
         if store.text not in store_names:
             first_tree = APPLICATIONS[store.application].trees[0]
             raise StoreError(
-                f"--owners {store.text}: no data of {store.application} is there; add the chroot above "
-                f"{first_tree} to the URI"
+                f"--owners {store.text}: the store has no data of {store.application}; add the chroot "
+                f"above {first_tree} to the URI"
             )
 
 
@@ -323,7 +323,7 @@ def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str,
             if isinstance(store, NeighbourStore) and store.has_beside(application.trees[0]):
                 return (beside(name, source.uri),), notes
         except StoreError as error:
-            notes += (f"{name}: unknown whether it owns ledgers here: {error}",)
+            notes += (f"{name}: unknown whether this application owns ledgers here: {error}",)
     return (), notes
 
 

@@ -87,10 +87,13 @@ def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: Audit
         run.forget()
         return Resumption(
             None,
-            (f"an interrupted run was started again: its tables, from {since} on, were too old to resume",),
+            (
+                f"an interrupted run was started from the beginning: its tables, from {since} on, "
+                "were too old to resume",
+            ),
         )
     return Resumption(
-        oldest, (f"this run was resumed: it has tables of an interrupted run, from {since} on",)
+        oldest, (f"this run was resumed: it reuses the tables of an interrupted run, from {since} on",)
     )
 
 

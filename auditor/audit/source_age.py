@@ -30,8 +30,8 @@ def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
     """
     scan_time, audit_time = first.source.scan_time, now_ms()
     reasons = {
-        name: f"its collection was made {format_time(moment)}, after this audit; a clock was wrong, and "
-        f"its age is unknown"
+        name: f"its collection was made {format_time(moment)}, after this audit; a clock was wrong, "
+        "and the age of the collection is unknown"
         for name, moment in collection_times(indexes.bookies).items()
         if moment > audit_time + MAX_SOURCE_AGE_MS
     }
@@ -49,8 +49,9 @@ def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
     for name, ledgers in _count_later_ledgers(first, indexes, last_writes).items():
         last_write = last_writes[name]
         reasons[name] = (
-            f"its newest file is of {format_time(last_write)}, {_describe_age(last_write, scan_time)}; "
-            f"its index lacks {plural(ledgers, 'ledger')} of which it took entries later"
+            f"its newest file is of {format_time(last_write)}, "
+            f"{_describe_age(last_write, scan_time)}; its index lacks {plural(ledgers, 'ledger')} "
+            "of which the bookie received entries later"
         )
     return reasons
 

@@ -115,12 +115,12 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
             f"entry logs: {plural(files, 'file', 'files')}, {extent_text} in the table space",
             "each byte is in one class",
             f"{verified:,} of {plural(maps, 'ledgers map')} compared with the log's entries",
-            f"{probed_count:,} of {located:,} pairs of ledger and log compared with an entry there",
+            f"{probed_count:,} of {located:,} pairs of ledger and log compared with an entry in the log",
         )
     ]
     if cached:
-        unreadable = f", {cache_unread:,} of them unreadable there" if cache_unread else ""
-        text = f"entry logs: collectors' metadata caches have {plural(cached, 'log')}{unreadable}"
+        unreadable = f", {cache_unread:,} of them unreadable" if cache_unread else ""
+        text = f"entry logs: metadata caches of garbage collection have {plural(cached, 'log')}{unreadable}"
         remarks.append(remark(RemarkKind.SPACE, text))
     if unread:
         paths = plural(unread, "file or directory", "files or directories")

@@ -235,7 +235,7 @@ def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[Remark]:
         return []
     resting_findings = plural(resting_count, "finding depends", "findings depend")
     text = f"the dump may be cut: {resting_findings} on records that are missing"
-    return [remark(RemarkKind.END_UNKNOWN, text, "make it with bkaudit dump, which marks the end")]
+    return [remark(RemarkKind.END_UNKNOWN, text, "make the dump with bkaudit dump, which writes an end mark")]
 
 
 def _counts(

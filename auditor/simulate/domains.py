@@ -72,7 +72,7 @@ class Domains:
             UsageError: there is no such domain. The message lists existing domains.
         """
         if not names:
-            raise UsageError(f"--lose {self.level}: name one, or several with commas between them")
+            raise UsageError(f"--lose {self.level}: give one name, or several separated by commas")
         names_without_slashes = {name.strip("/"): name for name in self.names}
         domains = []
         for name in names:

@@ -96,7 +96,7 @@ def simulation_table(
     if name == ALL_FAILURES_TABLE or (name is None and answer is None):
         return failures_table(simulation)
     if answer is None:
-        raise UsageError(f"--table {name}: name a failure with --lose or --any")
+        raise UsageError(f"--table {name}: select a failure with --lose or --any")
     if name == "topics":
         return owners_table(answer.topics)
     if name == "namespaces":

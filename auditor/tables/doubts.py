@@ -18,7 +18,7 @@ class Doubt(NamedTuple):
 
 def misplaced(bookie_id: str) -> Doubt:
     """Return the doubt that the entries in a directory may be another bookie's."""
-    return Doubt(f"a directory of {bookie_id} is in another bookie's place", heals=False)
+    return Doubt(f"a directory of {bookie_id} is at the path of another bookie", heals=False)
 
 
 def not_closed() -> Doubt:
@@ -28,7 +28,9 @@ def not_closed() -> Doubt:
 
 def only_listed(bookie_id: str) -> Doubt:
     """Return the doubt of a bookie's own listing: it may leave out entries that are only in memory."""
-    return Doubt(f"a listing of {bookie_id} proves its entries, not missing entries", heals=False)
+    return Doubt(
+        f"a listing of {bookie_id} proves that its entries exist, not that others are missing", heals=False
+    )
 
 
 def undated(bookie_id: str) -> Doubt:
@@ -48,7 +50,7 @@ def unheard(bookie_id: str, why: str) -> Doubt:
 
 def unasked(why: str) -> Doubt:
     """Return the doubt that no bookie of the ledger was asked, although some could have been."""
-    return Doubt(f"its bookies were not asked: {why}", heals=True)
+    return Doubt(f"bookies of the ledger were not asked: {why}", heals=True)
 
 
 def too_irregular(why: str) -> Doubt:

@@ -91,7 +91,7 @@ _ALL = (
     Table("cluster", "a fact of the whole cluster, such as its instance id", CLUSTER),
     Table("members", "a bookie in an ensemble", MEMBERS),
     Table("directories", "a bookie's directory", DIRECTORIES),
-    Table("contents", "a directory, and a bookie whose ledgers it seems to hold", CONTENTS),
+    Table("contents", "a directory, and a bookie whose ledgers the directory seems to have", CONTENTS),
     Table("starts", "whether the next start of a bookie succeeds", STARTS),
     Table("identity_edges", "two bookie ids that may be one bookie, and why", EDGES),
     Table("identities", "a bookie id, and the other ids of the same bookie", IDENTITIES),
@@ -106,11 +106,16 @@ _ALL = (
     ),
     Table(
         "answers",
-        "a row as in `availability`, from the bookie's answer, if that differs from its index",
+        "a ledger on a bookie whose answer differs from its index, with columns as in `availability`",
         AVAILABILITY,
         LISTING_RUNS,
     ),
-    Table("entry_logs", "an entry log, or a ledger in one, with bytes and their source", ENTRY_LOGS, LOGS),
+    Table(
+        "entry_logs",
+        "an entry log, or a ledger in an entry log, with the number of bytes and its source",
+        ENTRY_LOGS,
+        LOGS,
+    ),
     Table("locations", "a ledger in an entry log according to the bookie's index", LOCATIONS, LOGS),
     Table(
         "disks",

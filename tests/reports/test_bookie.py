@@ -90,7 +90,7 @@ disks
     ledger; VERSION of bk-b:3181, layout 5
     instance a77a8e0d
     last mark not older than 2026-11-21 05:07:40 UTC
-    counted for bk-b:3181
+    attributed to bk-b:3181
     ledgers in this directory: 1,200
       bk-b:3181: 1,199 name it, 1,150 match entry for entry
       bk-a:3181: 800 name it, 12 match entry for entry
@@ -199,7 +199,7 @@ read """
 
 def test_what_is_not_there_is_said_too() -> None:
     bare = BookieView(
-        "bk-z:3181", "unread", "no source covers it", None, False, False, False, 3, 2, 1, None, 0
+        "bk-z:3181", "unread", "no source covers this bookie", None, False, False, False, 3, 2, 1, None, 0
     )
     text = render(bare)
     for said in ("registered  no", "cookie      none in the store", "read        not at all"):
@@ -229,7 +229,7 @@ def test_what_cannot_be_read_says_why() -> None:
     assert "registered  writable, not ephemeral: no live bookie" in text
     assert "registered  readonly\n" in text
     assert "ledger; no VERSION: byte 1: no digit" in text
-    assert "in the place of no bookie\n    counted for no bookie" in text
+    assert "at the path of no bookie\n    attributed to no bookie" in text
 
 
 def test_every_line_fits_and_nothing_reaches_the_terminal_as_a_command() -> None:
@@ -255,9 +255,9 @@ def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_ma
         "    mark 1a1fc8020c3.txn, byte 6,656",
         "    12,345 entries after it, in 2 files",
         "    3 old files below the mark (journalMaxBackups keeps 5 of",
-        "        them by default); entries that are lost elsewhere",
-        "        may be in there: bkaudit decode journal FILE",
-        "        --entries lists them",
+        "        them by default); these files may have entries that are",
+        "        lost elsewhere: bkaudit decode journal FILE --entries",
+        "        lists them",
         "  /mnt/bk-a/journal1",
         "    mark 1a1fc8020c3.txn, byte 0",
         "    0 entries after it, in 0 files",
@@ -279,6 +279,6 @@ def test_what_the_index_time_rests_on_is_told() -> None:
     dated = replace(BOOKIE, index_time=1_795_237_660_000, index_time_basis="older-journal")
     assert (
         "index time  2026-11-21 05:07:40 UTC\n"
-        "            the file time of the journal before that of its\n"
-        "              mark; it may be newer\n"
+        "            the file time of the journal file before the one in\n"
+        "              lastMark; the index may be newer\n"
     ) in render(dated)

@@ -307,7 +307,7 @@ class _Edit:
             self._varint()
         elif tag == _COMPARATOR:
             if (name := self._string()) != COMPARATOR:
-                raise self._error(f"keys in the order of {name[:80]!r}")
+                raise self._error(f"unknown comparator (order of keys) {name[:80]!r}")
         # Where the next compaction of a level begins: no file depends on it.
         elif tag == _CURSOR:
             self._varint()

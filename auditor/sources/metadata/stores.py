@@ -266,7 +266,10 @@ def _layout_of_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[Layou
         if path.rpartition("/")[2] == "LAYOUT":
             raise StoreError(f"--metadata {uri}: its layout at {path} cannot be read: {reason}")
     if znode is None and has_pulsar_layout(store, cluster):
-        return LayoutKind.HIERARCHICAL, "no LAYOUT znode, as in every store of Pulsar: hierarchical"
+        return (
+            LayoutKind.HIERARCHICAL,
+            "no LAYOUT znode, as in every store of Pulsar: the layout is hierarchical",
+        )
     if znode is None:
         layout_source = "taken from the URI" if uri_layout else "hierarchical is assumed"
         return uri_layout or LayoutKind.HIERARCHICAL, f"no LAYOUT znode: {layout_source}"

@@ -246,9 +246,7 @@ def _host(uri: str, text: str, default_port: int) -> str:
 
 def _parse_saved(uri: str, scheme: str, authority: str, path: str, query: dict[str, str]) -> MetadataUri:
     if authority or path in ("", "/"):
-        raise UsageError(
-            f"{redact(uri)!r}: saved metadata is named by an absolute path, as in {scheme}:///path"
-        )
+        raise UsageError(f"{redact(uri)!r}: saved metadata requires an absolute path, as in {scheme}:///path")
     parameter = SAVED[scheme]
     parameters = (parameter, "scope") if scheme == "dump" else (parameter,)
     unknown_parameters = sorted(set(query) - {*parameters})

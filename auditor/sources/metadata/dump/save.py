@@ -136,9 +136,9 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         UsageError: ``path`` exists already, or its directory does not exist.
     """
     if not path.parent.is_dir():
-        raise UsageError(f"{path.parent}: no such directory; create it, or name another FILE")
+        raise UsageError(f"{path.parent}: no such directory; create it, or choose another FILE")
     if path.exists() or path.is_symlink():  # a dangling link, which would be overwritten
-        raise UsageError(f"{path}: already exists and is not overwritten; name another FILE")
+        raise UsageError(f"{path}: already exists and is not overwritten; choose another FILE")
     descriptor, temporary_path = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with (

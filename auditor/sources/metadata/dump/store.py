@@ -120,7 +120,8 @@ class EtcdDumpStore(LineStore):
         if newest_record is None:
             raise self._empty_dump_error(
                 f"there is no BookKeeper cluster below {self.root} in {self._path}",
-                f"name its {self.parameter} with ?{self.parameter}=/path, exactly as BookKeeper has it",
+                f"pass the cluster's {self.parameter} with ?{self.parameter}=/path, exactly as "
+                "BookKeeper has it",
                 gaps,
             )
         revision = f"revision {max(newest_record.czxid, newest_record.mzxid)}"
@@ -278,7 +279,7 @@ class ZooKeeperDumpStore(LineStore):
         newest_record, gaps = whole_dump.newest, tuple(whole_dump.gaps)
         if newest_record is None:
             raise self._empty_dump_error(
-                f"{self._path} has no znode {self.root}", "name the right root with ?root=/path", gaps
+                f"{self._path} has no znode {self.root}", "pass the right root with ?root=/path", gaps
             )
         nodes = _with_id_generator_counts(
             {znode.path[len(self.root) + 1 :]: znode for znode in whole_dump.nodes}

@@ -314,7 +314,9 @@ class EtcdClient:
         if self.cluster_id is None:
             self.cluster_id = header.cluster_id
         elif self.cluster_id != header.cluster_id:
-            raise StoreError(f"{self.name}: the endpoints belong to several clusters; name those of one")
+            raise StoreError(
+                f"{self.name}: the endpoints belong to several clusters; pass those of one cluster"
+            )
         key_values = list(response.kvs)  # protobuf makes each an object once, not once a column
         keys = Keys(
             [kv.key for kv in key_values],
@@ -345,8 +347,9 @@ class EtcdClient:
         ):
             start = question.start.decode("utf-8", "backslashreplace")
             return StoreError(
-                f"not authorised to read {start} in {self.name} ({details}); name a user that may read "
-                "the whole scope, and its password, in the [etcd] section of the credentials file"
+                f"not authorised to read {start} in {self.name} ({details}); set a user that may read "
+                "the whole scope, and the user's password, in the [etcd] section of the credentials "
+                "file"
             )
         return StoreError(f"{self.name} refused to answer: {code.name}: {details}")
 

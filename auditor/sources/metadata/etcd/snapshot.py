@@ -238,7 +238,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
             roots = find_roots(data, self.markers)
         store = self.uri.text.partition("?")[0]
         return other_roots_sentence(store, roots, self.parameter) or (
-            f"name its {self.parameter} with ?{self.parameter}=/path, exactly as BookKeeper has it"
+            f"pass the cluster's {self.parameter} with ?{self.parameter}=/path, exactly as BookKeeper has it"
         )
 
     def _read_files(self) -> _SnapshotState:
@@ -306,7 +306,7 @@ def recognise(parsed: MetadataUri) -> None:
 
 def _unreadable_error(file: Path, damage: DecodeError) -> StoreError:
     """Return the error for a file that cannot be read at all."""
-    expected_file = "name a file that `etcdctl snapshot save` wrote"
+    expected_file = "pass a file that `etcdctl snapshot save` wrote"
     if file_kind(file) == BBOLT:
         return StoreError(f"{file} is not an etcd snapshot that can be read: {damage}")
     return StoreError(f"{not_a('an etcd snapshot that can be read', file, expected_file)} ({damage})")
