@@ -309,8 +309,7 @@ def _rights_line(directories: Sequence[IndexDirectory]) -> Line:
     return BOOKIES.warn(
         "rights",
         f"user {os.geteuid()} may not read {denied_words}{suffix}",
-        "run as a user with read access (the bookies' user, or a member of its group), here "
-        "and on every executor",
+        "here and on every executor, run as a user with read access; for example the bookies' user",
         NOT_COVERED,
     )
 

@@ -55,7 +55,7 @@ def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
             lost_ledgers.add(row)
         else:
             (confirmed_groups if row["confidence"] == Confidence.CONFIRMED else unconfirmed_groups).add(row)
-    template = "put back the metadata of {}, to which an owner refers"
+    template = "put back the metadata of {}, which an owner names"
     if confirmed_groups:
         bookies = sorted({name for ledger in confirmed_groups.ledgers for name in holders[ledger]})
         yield from _restore_steps(situation, template, confirmed_groups, bookies)

@@ -234,8 +234,8 @@ def _work_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         yield from labelled("copies", _copies_text(work), width)
     if work.open_ends:
         work_text = (
-            f"{plural(work.open_ends, 'ledger')} not closed: a worker waits 30 s, then fences and "
-            "closes each ledger while its writer uses it, and copies the last entries too"
+            f"{plural(work.open_ends, 'ledger')} not closed: a worker waits 30 s, fences and "
+            "closes each ledger despite its writer, and copies the last entries too"
         )
         yield from labelled("open", work_text, width)
     if candidates.least is not None:

@@ -28,8 +28,8 @@ CHANGES = schema_of(
     (
         "change",
         pa.string(),
-        "new, same, worse (or newly confirmed), better, fixed or unseen (neither found nor "
-        "ruled out, because the object was not checked)",
+        "new, same, worse (or newly confirmed), better, fixed or unseen. unseen: neither "
+        "found nor ruled out, because the object was not checked",
     ),
     (
         "known_severity",

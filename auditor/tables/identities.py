@@ -59,8 +59,7 @@ IDENTITIES = schema_of(
     (
         "disks",
         pa.list_(pa.string()),
-        "bookie ids in the VERSION files of the directories that this bookie should use by "
-        "their paths, one for each file",
+        "bookie ids in the VERSION files of the directories at this bookie's path, one for each file",
     ),
 )
 

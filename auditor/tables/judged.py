@@ -106,8 +106,8 @@ JUDGED = schema_of(
     (
         "lagging",
         _ENTRIES,
-        "acknowledged entries at the end of an open ledger that a bookie of the last "
-        "ensemble lacks, although it was read",
+        "acknowledged last entries of an open ledger that a completely read bookie of the "
+        "last ensemble lacks",
     ),
     ("stale", _ENTRIES, "entries that a bookie has of segments whose ensembles do not contain the bookie"),
     (
@@ -140,8 +140,8 @@ JUDGED = schema_of(
     (
         "listed",
         _ENTRIES,
-        "entries that a bookie listed although its index lacks them, if nobody asked for "
-        "them and clocks do not explain that",
+        "entries that a bookie listed although its index lacks them; without entries that "
+        "were asked for, or that clocks explain",
     ),
     ("doubts", pa.list_(pa.string()), "reasons why the result is only suspect"),
     (

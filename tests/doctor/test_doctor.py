@@ -162,7 +162,7 @@ def test_workers_of_another_python_are_told(monkeypatch: pytest.MonkeyPatch, tmp
     other.chmod(0o755)
     monkeypatch.setenv("PYSPARK_PYTHON", str(other))
     found = line(diagnosed(), "here", "Python")
-    assert (found.state, "is 3.9; this is 3." in found.said) == (FAIL, True)
+    assert (found.state, "is 3.9; the driver has 3." in found.said) == (FAIL, True)
 
 
 def test_credentials_that_an_audit_refuses_are_refused(corpus: Corpus, tmp_path: Path) -> None:

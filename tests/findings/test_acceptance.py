@@ -48,8 +48,8 @@ ROWS = (LOST, DANGLING, DESTROYS, UNSURE, STUCK, GONE)
 TOO_LATE = "until 2026-12-04 is too late: the latest day allowed is 2026-12-03"
 ABSENT = f'the key "missing" is absent; for the entries that are missing now its value is "{DIGEST}"'
 OTHER_ENTRIES = (
-    f"the missing entries are not those of digest {'0' * 16}; the digest of the entries that are missing now "
-    f'is "{DIGEST}"'
+    f"the missing entries are not those of digest {'0' * 16}; "
+    f'the digest of the entries that are missing now is "{DIGEST}"'
 )
 DIGESTS = {
     LOST["fingerprint"]: DIGEST,

@@ -63,7 +63,7 @@ def test_a_set_is_complete_where_all_conditions_hold() -> None:
             reasons(stores=(WEST,), declared=(WEST,), lists={EAST: ListCounts(5, 5)}),
             f"{EAST}: the store was not read in this run; the store's lists lost 5 ledgers of 5",
         ),
-        (reasons(gaps=1), f"{WEST}: 1 place of it could not be listed"),
+        (reasons(gaps=1), f"{WEST}: 1 path of the store could not be listed"),
     ],
 )
 def test_what_is_not_proved_is_said(found: list[str], said: str) -> None:

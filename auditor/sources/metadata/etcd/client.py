@@ -348,9 +348,8 @@ class EtcdClient:
         ):
             start = question.start.decode("utf-8", "backslashreplace")
             return StoreError(
-                f"not authorised to read {start} in {self.name} ({details}); set a user that may read "
-                "the whole scope, and the user's password, in the [etcd] section of the credentials "
-                "file"
+                f"not authorised to read {start} in {self.name} ({details}); in [etcd] of the "
+                "credentials file, set a user that may read the whole scope, and the user's password"
             )
         return StoreError(f"{self.name} refused to answer: {code.name}: {details}")
 
