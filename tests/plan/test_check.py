@@ -599,5 +599,6 @@ def test_stops_that_together_leave_an_entry_unserved_are_no_longer_true(
     assert [step.state for step in steps] == states
     refused = [why for step in steps for why in step.why]
     assert refused == [
-        "not permitted: a:1, b:1 are the only bookies that serve some entries, and this plan stops the others"
+        "not permitted: a:1, b:1 are the only bookies that serve some entries, and this plan "
+        "stops the other bookies"
     ] * (states.count(StepState.CHANGED))
