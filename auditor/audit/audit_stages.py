@@ -1,8 +1,8 @@
 """The stages of one audit, from sources to report.
 
-The order matters. A ledger's metadata exists before its first entry is written, and is deleted before its
-data. Suppose a disk has a ledger that the metadata lacks. If the metadata was read after the disk, the
-ledger can only have been deleted.
+The order of the stages matters. Writers create the metadata of a ledger before the first entry, and bookies
+delete the data after the metadata is deleted. Suppose that a disk has a ledger that the metadata lacks. If
+the audit read the metadata after the disk, the ledger must have been deleted.
 
     python -m auditor.audit.audit_stages
 

@@ -1,10 +1,10 @@
 """Reuse of unchanged rows of an earlier run of the same cluster (``--since``).
 
-A row is reused only if its source is certain to have the same content now. This holds for index files and
+A row is reused only if its source certainly has the same content now. That is certain for index files and
 databases with unchanged stamps (`auditor.sources.bookies.earlier_rows`), on bookies with unchanged
-directories. With a running etcd it also holds for unchanged ledgers
-(`auditor.sources.metadata.etcd.pinned_etcd`). All other data is read again. A run that may reuse nothing
-reads everything, and says why.
+directories. With a running etcd, it is also certain for unchanged ledgers
+(`auditor.sources.metadata.etcd.pinned_etcd`). All other data is read again. If a run cannot reuse any row, it
+reports the reason.
 
 For later runs, a run writes these facts to its manifest:
 
@@ -69,7 +69,7 @@ def note_indexes(run_store: RunStore, bookies: Mapping[str, AttributedBookie]) -
 
 
 def note_ledgers(run_store: RunStore, scope: str, history: History | None, notes: Sequence[str]) -> None:
-    """Save the etcd and its revision in the manifest before the table ``ledgers`` is read.
+    """Save the identity and the revision of the etcd in the manifest before the table ledgers is read.
 
     ``history`` is None if the revision is unknown.
     """
@@ -128,7 +128,7 @@ _FILES_AT_ONCE = 16
 class _File(NamedTuple):
     """A file of the table ``availability``, and the lowest and highest bookie id in it.
 
-    Both ids are None if the file has no rows. The file then counts as one that may have any bookie.
+    Both ids are None if the file has no rows. Such a file counts as a file that may have any bookie.
     """
 
     name: str
@@ -154,8 +154,8 @@ class IndexPlan(NamedTuple):
 class EarlierRun:
     """The earlier run whose rows may be reused, at ``path``. ``path`` is None if there is no such run.
 
-    ``facts`` are the facts about reuse in its manifest (`auditor.audit.earlier_run`). ``usable`` is whether
-    its rows may be reused. ``notes`` say why not.
+    ``facts`` are the facts about reuse in the manifest of that run (`auditor.audit.earlier_run`). ``usable``
+    is whether the rows of that run may be reused. If not, ``notes`` have the reasons.
     """
 
     path: str | None
@@ -196,7 +196,7 @@ class EarlierRun:
         return IndexPlan(changed_parts, reusable_facts_by_table, _bookie_notes(changed))
 
     def plan_without(self, parts: Sequence[IndexPart], why: str) -> IndexPlan:
-        """Return these parts without reuse. The report shows the reason ``why``."""
+        """Return a plan that reads all ``parts`` and reuses no rows. The report shows the reason ``why``."""
         return IndexPlan(parts, notes=(f"no index was reused from run {self.name}: {why}",))
 
     def ledgers(self, scope: str, history: History) -> EarlierLedgers | None:
@@ -224,7 +224,7 @@ def _bookie_notes(changed: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def earlier_ledgers(table: str, facts: Any, scope: str, history: History) -> EarlierLedgers:
-    """Return the earlier rows of the ``ledgers`` at the path ``table``, for an etcd that now has ``history``.
+    """Return the earlier rows of the table ledgers at the path ``table``. The etcd now has ``history``.
 
     ``facts`` are the facts that the earlier run saved about the table.
 
@@ -323,7 +323,7 @@ def _tables_whole(path: str) -> bool:
 
 
 def _why_not_reusable(earlier_facts: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
-    """Return why no index of a bookie may be reused. None if it may be."""
+    """Return the reason why no index of a bookie may be reused. None if indexes may be reused."""
     if not bookie.index_directories:
         return None  # nothing to read
     if earlier_facts is None:

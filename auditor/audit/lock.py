@@ -29,7 +29,7 @@ from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.sources.regular_file import NotRegularError, open_descriptor
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-"""Errors with which a file system without locks answers."""
+"""Numbers of the errors that a file system without locks returns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def open_metadata(cache: TableCache, uri: MetadataUri, options: AuditOptions) ->
     """Open a metadata store while the block runs, and find its ledger layout.
 
     Raises:
-        UsageError: the URI says another layout than the store.
+        UsageError: the layout in the URI differs from the layout of the store.
         StoreError: the store cannot be read.
     """
     # Closed whatever comes: a live store that nobody holds would go on connecting.
@@ -196,7 +196,10 @@ def scan_ledgers(
     nodes: ClusterNodes,
     read: Callable[[ClusterNodes], Rows],
 ) -> LedgerScan:
-    """Write all ledgers as of one time. If the store can no longer read at that time, use a newer time."""
+    """Write all ledgers as of one time.
+
+    If the store no longer has the state of that time, use a newer time.
+    """
     for restarts in range(RESTARTS):
         try:
             return LedgerScan(source.cache.write_table(name, partial(read, nodes)), nodes, restarts)
@@ -211,9 +214,9 @@ REASONS = 5
 """Largest number of reasons that a report gives for ledger ids in doubt."""
 
 MOST_ELSEWHERE = 10_000
-"""Number of ledgers at paths of another layout above which these always count as a whole ledger tree.
+"""Largest number of ledgers at paths of another layout that may count as single misplaced ledgers.
 
-If they did not, each of these ledgers would add a range of ids in doubt.
+More ledgers always count as a whole ledger tree. Otherwise each of them would add a range of ids in doubt.
 """
 
 _LAYOUT = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"

@@ -19,7 +19,7 @@ from auditor.spark import functions as F
 from auditor.tables.registry import store_cookies
 
 MAX_SOURCE_AGE_MS = 3_600_000
-"""Largest time by which bookie data may be older than the metadata and still prove absence, in ms."""
+"""Largest age of bookie data relative to the metadata at which the data still proves absence, in ms."""
 
 
 def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
@@ -72,7 +72,7 @@ def collection_times(bookies: ClusterBookies) -> dict[str, int]:
 
 
 def find_foreign_sources(first: FirstScan, bookies: ClusterBookies) -> dict[str, str]:
-    """Return a reason for each bookie if all directories are of another cluster. Else an empty dict.
+    """Return a reason for each bookie if all directories belong to another cluster, else an empty dict.
 
     If only some bookies' directories are foreign, their disks were exchanged. That is a fault of the bookies,
     not of the source. The dict is also empty if a bookie has no cookie with the store's own instance id: the
@@ -93,7 +93,7 @@ def find_foreign_sources(first: FirstScan, bookies: ClusterBookies) -> dict[str,
 def _count_later_ledgers(
     first: FirstScan, indexes: Indexes, last_writes: Mapping[str, int]
 ) -> dict[str, int]:
-    """Count, for each bookie, the ledgers of which it received entries after its last write.
+    """Count, for each bookie, the ledgers that sent entries to the bookie after its last write to disk.
 
     Bookies with any of these ledgers in their index are left out. A ledger does not count while its entries
     may still be in flight (`auditor.tables.accounts`).

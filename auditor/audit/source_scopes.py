@@ -1,9 +1,10 @@
 """The table ``sources``: the scope that each source claims to cover, and the scope that the audit proved.
 
 An object that a source lacks counts as absent only within the proved scope. The metadata covers every ledger
-of its cluster if four conditions hold. It was listed without a gap. Bookies carry its instance id. Its id
-generator is beyond every id in use. No bookie and no part of the ledger tree lost more than a fifth of its
-ledgers without explanation. Cookies, registrations and ensembles together show which bookies exist.
+of its cluster if four conditions are true. The metadata was listed without a gap. Bookies carry the instance
+id of the metadata. The id generator of the metadata is beyond every id in use. No bookie and no part of the
+ledger tree lost more than a fifth of its ledgers without explanation. Cookies, registrations and ensembles
+together show which bookies exist.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -116,7 +117,7 @@ def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables:
 
 
 def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> Iterator[str]:
-    """Return a reason if parts of the ledger tree shrank since the last run and owners do not explain it."""
+    """Return a reason if parts of the ledger tree lost ledgers since the last run without explanation."""
     source = metadata.source
     earlier = before.with_ledgers(source.cache.run_store, source.scan_time)
     if earlier is None:

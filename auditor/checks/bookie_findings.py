@@ -238,7 +238,7 @@ def logs(tables: Tables) -> DataFrame:
 
 
 def logs_per_bookie(rows: DataFrame, *aggregates: Column) -> DataFrame:
-    """Return a row per bookie: number of ``logs``, their ``bytes``, largest as ``sample``, ``aggregates``."""
+    """Return one row per bookie: ``logs`` (number), ``bytes``, ``sample`` (largest logs), and aggregates."""
     bookie_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
     log_struct = F.struct("place", "path", "bytes", "entries", "remain", "keeps")
     bookie_rows = (

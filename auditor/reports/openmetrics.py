@@ -56,7 +56,7 @@ METRICS = {
     "bkaudit_at_risk_ledgers": "Ledgers with findings, by severity.",
     "bkaudit_at_risk_bytes": "Length of the ledgers with findings, by severity, one copy of each.",
     "bkaudit_near_loss_ledgers": "Ledgers with an entry that the loss of one bookie, or rack, would lose.",
-    "bkaudit_near_loss_bytes": "Bytes of entries that the loss of one bookie, or rack, would lose; one copy.",
+    "bkaudit_near_loss_bytes": "Bytes that the loss of one bookie, or rack, would lose, counted once.",
     "bkaudit_near_loss_possible_ledgers": "Further ledgers that the loss of one bookie, or rack, "
     "would damage if every unknown copy is "
     "missing.",

@@ -215,7 +215,7 @@ _ALL = (
     Table("stale_marks", "an under-replication mark of a ledger that has all its copies", STALE_MARKS),
     Table(
         "changes",
-        "a finding compared with the run before, and the time of its first run",
+        "a finding compared with the run before, and the time of the first run that had it",
         CHANGES,
     ),
     Table(

@@ -63,7 +63,7 @@ def decode(data: bytes) -> PlacementConfig:
 
 
 def _groups(data: bytes, name: str, value: Any) -> tuple[str, ...]:
-    """Return the names of groups, split as in Java: empty names at the end are dropped."""
+    """Return the names of groups, split as in Java, which drops empty names at the end."""
     match value:
         case None:
             text = ""

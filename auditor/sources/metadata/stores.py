@@ -67,7 +67,7 @@ STORES = {
 CONNECT_PROBE_SECONDS = 1.0
 """Seconds that `check_reachable` waits for a connection.
 
-A server that does not refuse within this time counts as reachable. The client waits longer for it.
+A server that does not refuse within this time counts as reachable. The client then waits longer.
 """
 
 PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
@@ -118,9 +118,9 @@ def recognise(uri: str | MetadataUri) -> None:
 def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None) -> None:
     """Raise at once if no server of a running store can be reached: no host resolves, or all refuse.
 
-    Commands call this first. A client would retry for the whole time-out, because the server may be
-    restarting; that is right only during a scan. If a server accepts or is slow, this function returns, and
-    the client waits for the server.
+    Commands call this function first. A client would retry for the whole time-out, because the server may be
+    restarting. Such retries are right only during a scan. If a server accepts the connection or is slow, this
+    function returns, and the client waits for the server.
 
     Raises:
         UsageError: the URI or the credentials file is invalid.

@@ -1,6 +1,6 @@
 """Metadata URIs: BookKeeper's own forms, and those of saved metadata.
 
-    zk://h1:2181,h2:2181/ledgers              the LAYOUT node decides; zk+null says the same
+    zk://h1:2181,h2:2181/ledgers              the LAYOUT node decides; zk+null means the same
     zk+flat://h1:2181;h2:2181/ledgers         the suffix is a layout that LAYOUT must confirm
     zk-snapshot:///dir/version-2?root=/ledgers     a server's own snapshots and transaction logs
     etcd://h1:2379,h2:2379/scope              the path is the scope, in front of every key
@@ -176,7 +176,7 @@ def _require_no_user(uri: str, authority: str) -> None:
 
 
 def _metadata_store(uri: str) -> MetadataUri:
-    """Parse a ``metadata-store:`` URI, in this program's form or that of bookies' and brokers' settings."""
+    """Parse a ``metadata-store:`` URI, in the form of this program or of bookie and broker settings."""
     kind, _, location = uri.removeprefix(METADATA_STORE).partition(":")
     if kind == "zk":  # Pulsar's root below its chroot is always the same
         authority, _, chroot = location.removeprefix("//").partition("/")

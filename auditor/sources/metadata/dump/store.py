@@ -186,7 +186,7 @@ _SESSION_FIELD, _MODIFICATIONS_FIELD = "session", "modifications"
 def open_dump(uri: MetadataUri) -> MetadataStore:
     """Return the store for a dump. The first readable record shows whether the dump is of etcd.
 
-    For etcd, the first `RECORDS_LOOKED_AT` records show whether the keys are ZooKeeper's paths; the
+    For etcd, the first `RECORDS_LOOKED_AT` records show whether the keys are ZooKeeper's paths, because the
     distinctive keys come first. Any other file is opened as a dump of ZooKeeper. If such a file is no dump,
     reading it raises an error that names the file's apparent kind.
     """
@@ -295,9 +295,9 @@ class ZooKeeperDumpStore(LineStore):
 def _with_id_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
     """Return the cluster's own znodes, with ``made`` set for each id generator.
 
-    ``made`` is the number of children ever created below the generator. It is computed from the generator's
-    cversion and its present children. Other znodes get no ``made``: ``nodes`` lacks the ledgers and marks
-    below them.
+    ``made`` is the number of children ever created below the generator. The function computes this number
+    from the cversion and the present children of the generator. Other znodes get no ``made``, because
+    ``nodes`` lacks the ledgers and marks below them.
     """
     child_counts = Counter(path.rpartition("/")[0] for path in nodes)
     nodes_with_counts = {}

@@ -1,8 +1,9 @@
 """The metadata store that reads a file of ``etcdctl snapshot save``, or a copy of a member's ``snap/db``.
 
 The file is a bbolt database; ``snapshot save`` appends its SHA-256. Single pages have no checksums. If
-the hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger that
-is not found then counts as unknown, because a flipped bit can turn one ledger's key into another's. A ledger
+the hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger
+that is not found then counts as unknown, because a flipped bit can turn the key of one ledger into the key of
+another. A ledger
 whose last change lies before an unreadable page becomes a gap too. The unreadable page may have changed or
 deleted that ledger.
 
@@ -294,7 +295,7 @@ def recognise(parsed: MetadataUri) -> None:
     """Check that the first two pages of a file are those of a bbolt database.
 
     Raises:
-        StoreError: they are not; the message says what the file seems to be.
+        StoreError: the pages are of another kind. The message names the apparent kind of the file.
     """
     file = Path(parsed.path)
     try:

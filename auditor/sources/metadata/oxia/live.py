@@ -199,7 +199,7 @@ class OxiaStore:
     def moment_lost(self) -> bool:
         """Return whether the shards of the namespace have changed since `cluster`.
 
-        Parts that were cut before then name shards that no longer exist.
+        If so, the parts that were cut before refer to shards that no longer exist.
         """
         return self._shards is not None and frozenset(self._client.renew_assignments()) != self._shards
 

@@ -5,8 +5,8 @@ In every release, the keys directly below a path form one range. The keys of a w
 shard. Each answer shows one moment of one shard.
 
 A record does not show whether it has children. So the walk looks below every record, except below
-ledgers, marks, locks and nodes of id generators. It recognises those by their names. If such a record
-has no value, the walk looks below it all the same.
+ledgers, marks, locks and nodes of id generators. The walk recognises these by their names. If such a
+record has no value, the walk looks below it, too.
 
 The walk does not find a directory without a record of its own, nor anything below it. Pulsar's driver
 creates a record for each directory, and lists by the same ranges.

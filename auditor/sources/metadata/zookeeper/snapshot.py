@@ -66,7 +66,7 @@ class ZnodesPart(Part):
 
 @dataclass(frozen=True, slots=True)
 class _SnapshotState:
-    """The data from the files that the driver keeps in memory, without ledgers that the logs do not change.
+    """The data that the driver keeps in memory, without the ledgers that the logs do not change.
 
     ``state`` has the znodes that the driver computed, by path.
     """
