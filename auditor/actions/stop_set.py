@@ -23,10 +23,10 @@ def why_last_of_set(holders: Sequence[str]) -> str:
     """Return why one of these bookies must not stop: the plan already stops the others.
 
     >>> why_last_of_set(["a:1", "b:1"])
-    'a:1, b:1 are the only bookies that serve some entries, and this plan stops the others'
+    'a:1, b:1 are the only bookies that serve some entries, and this plan stops the other bookies'
     """
     names = first_names(holders, _MAX_NAMES)
-    return f"{names} are the only bookies that serve some entries, and this plan stops the others"
+    return f"{names} are the only bookies that serve some entries, and this plan stops the other bookies"
 
 
 class StopSet:

@@ -50,7 +50,8 @@ cluster_option = click.option(
     "--cluster",
     metavar="NAME",
     shell_complete=completion.clusters,
-    help="Name of a cluster in the file of --conf, which has the places of its metadata, bookies and runs.",
+    help="Name of a cluster in the file of --conf, which has the locations of the cluster's "
+    "metadata, bookies and runs.",
 )
 
 conf_option = click.option(

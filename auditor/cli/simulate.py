@@ -39,8 +39,8 @@ _LEVELS = [str(level) for level in Level]
     metavar="FILE",
     shell_complete=completion.paths,
     help=(
-        "A file of the locations of bookies, as --racks of `bkaudit audit` takes it. It replaces the "
-        "locations of the run."
+        "A file of the locations of bookies, in a form that --racks of `bkaudit audit` "
+        "accepts. It replaces the locations of the run."
     ),
 )
 @click.option(

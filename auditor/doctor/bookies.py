@@ -65,9 +65,7 @@ def look_at_journals(bookie: AttributedBookie) -> JournalLook:
             reasons.append(f"{directory.path}: {error}")
             continue
         if mark.file_id > 0 and mark.file_id not in {file_id for file_id, _, _ in files}:
-            reasons.append(
-                f"{directory.path}: the journal file of lastMark, {mark.file_name}, does not exist"
-            )
+            reasons.append(f"{directory.path}: journal file of lastMark missing: {mark.file_name}")
         for file_id, path, state in files:
             if file_id < mark.file_id:
                 below.append(path)

@@ -79,12 +79,8 @@ _TIME_BASIS_SENTENCES = {
     TimeBasis.JOURNAL_READ: "the time when the journal of the running bookie was read",
     TimeBasis.LAST_WRITE: "the file time of its journal or lastMark, the later one",
     TimeBasis.CLEAN_STOP: "the file time of the lastMark that the bookie wrote when it stopped",
-    TimeBasis.OLDER_JOURNAL: (
-        "the file time of the journal file before the one in lastMark; the index may be newer"
-    ),
-    TimeBasis.FIRST_START: (
-        "the first start of the bookie, from the ids of its journal files; the index may be much newer"
-    ),
+    TimeBasis.OLDER_JOURNAL: "the file time of the journal before lastMark's; the index may be newer",
+    TimeBasis.FIRST_START: "the bookie's first start, by its journals' ids; the index may be much newer",
     TimeBasis.INDEX_LOG: "the file time of RocksDB's log: the files of the index are older than lastMark",
 }
 

@@ -318,10 +318,7 @@ def _open_state(
         facts = {condition.fact for condition in step.requires}
         for fact, audit in _NEEDED_AUDITS.items():
             if fact in facts:
-                doubts.append(
-                    f"the store alone does not show whether this is true, but {audit} does: use plan "
-                    "check --run"
-                )
+                doubts.append(f"a store cannot show this, but {audit} can: use plan check --run")
     if step.kind is ActionKind.WAIT and cluster.time > step.expires:
         faults.append("AutoRecovery should have copied the ledgers by now")
     elif time > step.expires:

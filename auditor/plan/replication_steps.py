@@ -243,7 +243,7 @@ def wait_step(
         allowed, title.format(plural(count, "ledger")), findings, procedures.LIST_MARKED.filled(allowed, {}),
         urgency=_copy_urgency(situation, groups.urgency, queued), fewest_copies=groups.fewest_copies(queued),
         bookie_id=bookie, effect=_WORKER_EFFECT,
-        risk="none; recover takes no lock: if a worker copies the ledger too, it is copied twice",
+        risk="none; recover takes no lock: if a worker also copies the ledger, the ledger is " "copied twice",
         undo="nothing is done",
         ledgers=[PlannedLedger(str(ledger), None, None) for ledger in queued], ledger_count=count,
         expires=situation.facts.scan_time + HOUR_MS,

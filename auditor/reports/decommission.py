@@ -216,7 +216,9 @@ def _single_trial_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         yield "they may go together"
     elif rehearsal.order:
         yield from fold_text(f"one by one they may go, in this order: {', '.join(rehearsal.order)}", width)
-        yield from fold_text("make the others read-only meanwhile, or ledgers are copied to them", width)
+        yield from fold_text(
+            "meanwhile make the other leaving bookies read-only, or ledgers are copied to them", width
+        )
     else:
         answer_texts = (
             f"{trial.bookies[0]} alone: {ANSWER_TEXTS[trial.answer]}" for trial in rehearsal.alone

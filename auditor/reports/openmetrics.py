@@ -44,7 +44,7 @@ METRICS = {
     "bkaudit_ledgers": "Ledgers by state: decided, undecided, or open (cannot be checked yet).",
     "bkaudit_replicas": "Replicas (a ledger on a bookie) by state: decided or undecided.",
     "bkaudit_bookies": "Bookies of the cluster by state: read or unread.",
-    "bkaudit_gaps": "Places in the metadata that could not be listed or read; there may be more.",
+    "bkaudit_gaps": "Paths in the metadata that could not be listed or read; there may be more.",
     "bkaudit_check_blind": "1 for a check that lacked input; absent for a check with complete input.",
     "bkaudit_findings": "Findings, including suppressed ones; absent for a check that was skipped.",
     "bkaudit_findings_suppressed": "Findings that a suppression accepts.",

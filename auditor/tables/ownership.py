@@ -44,11 +44,7 @@ OWNERSHIP = schema_of(
         "owned, offloaded, dangling, unowned, young, unknown, foreign or unnamed; null: no ledger",
     ),
     ("fault", pa.string(), "the check that reports the fault of the row; null: no fault"),
-    (
-        "why",
-        pa.string(),
-        "reason for unknown, for foreign or for a doubt, such as data that was not read or may have changed",
-    ),
+    ("why", pa.string(), "reason for unknown, foreign or a doubt, such as unread or changed data"),
     (
         "seen_before",
         pa.bool_(),
@@ -80,11 +76,7 @@ OWNERSHIP = schema_of(
     ("cursor", pa.string(), "the subscription"),
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("path", pa.string(), "the owner's znode"),
-    (
-        "claim",
-        pa.string(),
-        "the owner's znode according to the custom metadata, without the chroot if one is known",
-    ),
+    ("claim", pa.string(), "owner's znode in the custom metadata, without the chroot if one is known"),
     ("place", pa.int64(), "place of the ledger in the topic's list, from 0"),
     ("list_size", pa.int64(), "number of ledgers in that list"),
     ("entries", pa.int64(), "number of entries in the owner's record"),

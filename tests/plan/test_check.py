@@ -295,8 +295,7 @@ def test_a_store_is_asked_for_what_it_says(tmp_path: Path) -> None:
     [
         ("/j", [], StepState.UNKNOWN, (
             "not known: no ledger names e:1",
-            "the store alone does not show whether this is true, but an audit of the metadata does: "
-            "use plan check --run",
+            "a store cannot show this, but an audit of the metadata can: use plan check --run",
         )),
         ("/k", [], StepState.CHANGED, ("not true: e:1 has its cookie (DIGEST)",)),
         ("/j", ["/ledgers/available/e:1"], StepState.CHANGED, ("not true: e:1 is not registered",)),
@@ -599,5 +598,6 @@ def test_stops_that_together_leave_an_entry_unserved_are_no_longer_true(
     assert [step.state for step in steps] == states
     refused = [why for step in steps for why in step.why]
     assert refused == [
-        "not permitted: a:1, b:1 are the only bookies that serve some entries, and this plan stops the others"
+        "not permitted: a:1, b:1 are the only bookies that serve some entries, and this plan "
+        "stops the other bookies"
     ] * (states.count(StepState.CHANGED))

@@ -279,6 +279,6 @@ def test_what_the_index_time_rests_on_is_told() -> None:
     dated = replace(BOOKIE, index_time=1_795_237_660_000, index_time_basis="older-journal")
     assert (
         "index time  2026-11-21 05:07:40 UTC\n"
-        "            the file time of the journal file before the one\n"
-        "              in lastMark; the index may be newer\n"
+        "            the file time of the journal before lastMark's;\n"
+        "              the index may be newer\n"
     ) in render(dated)

@@ -329,11 +329,7 @@ OWNERS = schema_of(
     ("borrowed", pa.bool_(), "whether the reference is a shadow topic's, and another topic owns the ledger"),
     ("stale", pa.bool_(), "whether a newer reference may be in the last entry of the cursor's ledger"),
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
-    (
-        "mark_delete_ledger_id",
-        pa.int64(),
-        "for a cursor: ledger of the acknowledged position, from the cursor's znode",
-    ),
+    ("mark_delete_ledger_id", pa.int64(), "for a cursor: ledger of the acknowledged position in its znode"),
     ("mark_delete_entry_id", pa.int64(), "for a cursor: entry of the acknowledged position; -1: none"),
     ("compression", pa.string(), "compression of the value, or none"),
     ("mzxid", pa.int64(), "transaction (ZooKeeper) or revision (etcd) of the last change of the value"),

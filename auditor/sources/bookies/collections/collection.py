@@ -243,7 +243,11 @@ def _parse_count(value: Any) -> int:
 
 
 PLACES = schema_of(
-    ("place", pa.int32(), "number of the place in this collection"),
+    (
+        "place",
+        pa.int32(),
+        "number of the place (directory or inventory entry of a bookie) in this collection",
+    ),
     ("name", pa.string(), "name of the place: a bookie's id with _ for :, or the id in an inventory"),
     ("path", pa.string(), "path of the place, or of the inventory that lists it"),
     ("names_bookie", pa.bool_(), "whether the name is a bookie's id in its original form"),

@@ -385,7 +385,7 @@ def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Key
     for directory, home in product(directories, keys.places(ledger)):
         if Path(directory, "current", home).exists():
             return SkippedPath(None, path, IndexState.STRAY, f"the server opens {directory}/current/{home}")
-    reason = f"is outside its place {keys.to_path(ledger)}" + ("" if keys.scope_id else _UNOPENABLE_NOTE)
+    reason = f"is not at its path {keys.to_path(ledger)}" + ("" if keys.scope_id else _UNOPENABLE_NOTE)
     return SkippedPath(ledger, path, IndexState.MISPLACED, reason, scope_id=keys.scope_id)
 
 
