@@ -235,7 +235,7 @@ def _list_actions(
         cache.run.batches,
         exists=True,
         as_of=scope.as_of,
-        newest_time=scope.newest,
+        newest_data_time=scope.newest,
         has_earlier=facts["earlier_run"] is not None,
         logs_read="entry_logs" in tables.frames,
         now=changes.finished,

@@ -141,10 +141,10 @@ def _journal_remedy(incomplete_bookies: list[str]) -> str | None:
 MAX_NAMED = 20
 """Largest number of bookies and paths to name. All are counted."""
 
-TRIED = 200
+MAX_TRIED_FILES = 200
 """Largest number of files to try to open in one index directory. Permissions rarely differ between files."""
 
-STALE_S = 86_400.0
+STALE_SECONDS = 86_400.0
 """Largest time in seconds that an index may be older than the metadata without a warning: one day.
 
 Missing entries of ledgers that changed after the index was written stay unconfirmed.
@@ -315,7 +315,7 @@ def _rights_line(directories: Sequence[IndexDirectory]) -> Line:
 def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
     """Yield (path, reason) for files of an index directory that this user cannot open. Nothing is read.
 
-    At most about `TRIED` files are tried.
+    At most about `MAX_TRIED_FILES` files are tried.
     """
     current = Path(directory.path, "current")
     if directory.storage == IDX:
@@ -323,11 +323,11 @@ def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
     else:
         unread_directories = [path for path in (current / "ledgers", current / "locations") if path.is_dir()]
     tried = 0
-    while unread_directories and tried < TRIED:
+    while unread_directories and tried < MAX_TRIED_FILES:
         path = unread_directories.pop(0)
         try:
             with os.scandir(path) as entries:
-                for entry in islice(entries, TRIED):
+                for entry in islice(entries, MAX_TRIED_FILES):
                     tried += 1
                     if entry.is_dir():
                         unread_directories.append(Path(entry.path))
@@ -361,7 +361,7 @@ def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, op
     if scan_time is None:
         return BOOKIES.ok("index time", text)
     lag_s, lead_s = (scan_time - oldest_time) / 1000, (max(dates).at - scan_time) / 1000
-    if lag_s > STALE_S:
+    if lag_s > STALE_SECONDS:
         return BOOKIES.warn(
             "index time",
             f"{text}, {duration(lag_s)} before the metadata: missing entries of ledgers that changed "
