@@ -53,7 +53,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     """
     rows = _per_bookie(tables)
     may_have_moved = F.lit(tables.cluster.live) & F.coalesce("runs", F.lit(False))
-    seen_before = F.coalesce(F.col("since") < F.lit(tables.cluster.scan_time), F.lit(False))
+    was_seen_before = F.coalesce(F.col("since") < F.lit(tables.cluster.scan_time), F.lit(False))
     location_words = F.when(
         F.col("point.there_ledger").isNotNull(),
         words("where entry {point.there_entry} of ledger {point.there_ledger} is"),
@@ -62,7 +62,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         with_attribution(rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(
-            (may_have_moved & ~seen_before & ~F.col("agreed"))
+            (may_have_moved & ~was_seen_before & ~F.col("agreed"))
             | F.col("no_log_at_all")
             | F.col("attribution_suspect")
         ),
