@@ -1,17 +1,17 @@
-"""Comparison of the metadata with the bookies' indexes and own listings, and the state of each ledger.
+"""Comparison of the metadata with the indexes and answers of bookies, and the state of each ledger.
 
 The comparison needs only the first scan, and runs before the second one. If a ledger is deleted while
 bookies are asked, the second scan therefore shows the deletion.
 
-With ``--bookies rpc:`` bookies are first asked for their listings. A bookie without a readable directory or
-collection is asked about every ledger that may have entries on it. The other bookies are asked only about
-ledgers where their index differs from the metadata. Their answers include entries that are not yet written
-to the index. No bookie is asked which ledgers it has: the protocol has no such request.
+With ``--bookies rpc:``, the audit first asks bookies for lists of their entries. A bookie without a readable
+directory or collection is asked about every ledger that may have entries on it. The other bookies are asked
+only about ledgers where their index differs from the metadata. Their answers include entries that are not yet
+written to the index. No bookie is asked which ledgers it has: the protocol has no such request.
 
-Witness reads come last: on a live cluster, bookies are asked for entries before a report says that these are
-lost. `auditor.tables.rejudgement` chooses the reads and applies the answers. The table ``witness`` has every
-answer. A bookie is asked only if a copy is missing, a ledger is in limbo or misplaced, or a listing has more
-entries than the bookie's disk.
+Witness reads come last. On a live cluster, the audit asks bookies for entries before it reports the entries
+as lost. `auditor.tables.rejudgement` chooses the reads and applies the answers. The table ``witness`` has
+every answer. A bookie is asked only if a copy is missing, a ledger is in limbo or misplaced, or the list in
+an answer has more entries than the bookie's disk.
 """
 
 from collections.abc import Mapping, Sequence
@@ -92,7 +92,10 @@ class Witness:
         silent_rows = [row for row in counts_by_bookie if row["unknown"]]
         if silent_rows:
             entries = plural(sum(row["unknown"] for row in silent_rows), "entry")
-            text = f"no answer from {plural(len(silent_rows), 'bookie')} about {entries}: these stay suspect"
+            text = (
+                f"no answer from {plural(len(silent_rows), 'bookie')} about {entries}: these entries "
+                "stay suspect"
+            )
             examples = [
                 f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})"
                 for row in silent_rows[:BOOKIES_NAMED]
@@ -104,7 +107,10 @@ class Witness:
             )
         refusing_rows = [row for row in counts_by_bookie if row["refused"]]
         if refusing_rows:
-            text = f"{plural(len(refusing_rows), 'bookie')} refused reads: index and journal decide there"
+            text = (
+                f"{plural(len(refusing_rows), 'bookie')} refused reads: only index and journal show which "
+                "entries they have"
+            )
             examples = [f"{row['bookie_id']} ({row['reason']})" for row in refusing_rows[:BOOKIES_NAMED]]
             remarks.append(
                 remark(
@@ -137,7 +143,7 @@ class UnequalPairs(NamedTuple):
 
 
 class SideComparison(NamedTuple):
-    """The tables ``unequal`` and ``judged``, with the read state of each bookie and the witness reads.
+    """The tables unequal and judged, the witness reads, and how much of each bookie was read.
 
     ``ledgers`` and ``indexes`` have at least the rows for the ledgers of the unequal pairs.
     """
@@ -188,7 +194,7 @@ def judge_with_witness(
 def _judge_again(
     cache: TableCache, first: FirstScan, pairs: UnequalPairs, by_indexes: DataFrame, options: AuditOptions
 ) -> tuple[DataFrame, Witness]:
-    """Return the table ``judged``, and the witness reads that it contains."""
+    """Return the table judged, and the witness reads whose answers are in the table."""
     if cache.run.exists(f"tables/judged/{WHOLE}"):
         has_witness = cache.run.exists(f"tables/witness/{WHOLE}")
         rows = cache.spark.read.parquet(cache.where("tables/witness")) if has_witness else None
@@ -238,7 +244,7 @@ def _askable(first: FirstScan, bookies: ClusterBookies, options: AuditOptions) -
 class BookieAnswers:
     """The table ``answers``, and the bookies that were asked for all their entries.
 
-    ``bookies`` maps each of them to the reason why its listing is incomplete, or to None.
+    ``bookies`` maps each of these bookies to the reason why its list of entries is incomplete, or to None.
     """
 
     rows: DataFrame
@@ -250,8 +256,8 @@ def query_bookies(
 ) -> BookieAnswers | None:
     """Ask the registered bookies in ensembles for their listings. Return None if no source is ``rpc:``.
 
-    ``indexes`` has the entries that files show. An answer also lists entries in
-    the bookie's write cache. It shows the bookie's state at the time of the answer.
+    ``indexes`` has the entries that files show. An answer shows the state of the bookie at the time of the
+    answer, including the entries in the bookie's write cache.
     """
     bookies, ledgers = indexes.bookies, first.ledgers
     if not bookies.rpc:
@@ -285,7 +291,7 @@ def compare_sides(
 ) -> UnequalPairs:
     """Compare metadata and bookies, and write the table ``unequal``.
 
-    ``answers`` is None if no bookie was asked for a listing. ``has_gone`` is whether the table
+    ``answers`` is None if no bookie was asked for a list of its entries. ``has_gone`` is whether the table
     ``gone_entries`` has rows.
     """
     states = bookie_states(indexes, answers.bookies if answers else {})
@@ -319,7 +325,7 @@ def _compare(
     with_answers: bool = False,
     has_gone: bool = False,
 ) -> Rows:
-    """Return the pairs of ledger and bookie whose expected and held entries differ, from the run's tables."""
+    """Return the pairs of ledger and bookie whose expected entries differ from the present entries."""
     tails, overlapping = indexes.tails, frozenset(indexes.overlapping)
     table = cache.files
     accounts = [
@@ -351,9 +357,9 @@ def _compare(
 def bookies_taking_reads(
     witness: DataFrame, bookies: Mapping[str, BookieState], askable_bookies: Sequence[str]
 ) -> list[str]:
-    """Return the askable bookies, without bookies that refuse reads and had their journals fully read.
+    """Return the askable bookies that do not refuse reads, or whose journals were not fully read.
 
-    The bookies left out are judged without a witness. Runs a query.
+    The copies on all other bookies are judged without witness reads. Runs a query.
     """
     refusals = witness.where(F.col("answer") == WitnessAnswer.REFUSED).select("bookie_id").distinct()
     refusing_ids = {row["bookie_id"] for row in refusals.collect()}

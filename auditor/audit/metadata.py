@@ -6,7 +6,7 @@ were read. A finding about something that changed in between is never confirmed.
 If the store can list changes, only the changed ledgers are read again, and the others are taken from the
 first scan. etcd tells which keys have a newer revision, and how many keys there are. ZooKeeper is watched,
 beginning before the first scan. Oxia keeps its changes for some time. If the store cannot list changes, all
-ledgers are read again, and the report says why.
+ledgers are read again, and the report has the reason.
 
 An object seen in either scan exists. An object is absent only if both scans lack it. A truncated source, or
 one with a gap at the object's place, does not prove that the object is absent.
@@ -102,8 +102,8 @@ def scan_marks(first: FirstScan) -> SecondScan:
 class _Rescan:
     """The second read of the ledgers: only changed ones if the store can list them, else all.
 
-    ``takes`` is whether rows were taken from the first scan. ``notes`` say why none were taken. `rows` sets
-    both.
+    ``takes`` is whether rows were taken from the first scan. If not, ``notes`` have the reasons. The method
+    `rows` sets both.
     """
 
     def __init__(self, first: FirstScan) -> None:
@@ -137,7 +137,7 @@ class _Rescan:
 
 
 def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
-    """Return facts of the first scan from which the store can list later changes, for `StoreSource`.
+    """Return the facts of the first scan that a store needs to list later changes, for `StoreSource`.
 
     Raises:
         RunError, StoreError: the first scan has no such facts. The message says why.
@@ -250,7 +250,7 @@ class ClusterMetadata:
         return ids_drawn(self.second.nodes, self.source.layout)
 
     def bare(self) -> bool:
-        """Return whether the store certainly lacks LAYOUT and id generator, and should have one of them.
+        """Return whether the store certainly has neither LAYOUT nor id generator, but should have one.
 
         A Pulsar store that lists ledgers may have neither. Pulsar's driver writes no LAYOUT, and creates the
         id generator as a container node. ZooKeeper deletes a container node when it is empty.
@@ -264,7 +264,7 @@ class ClusterMetadata:
         )
 
     def layout_known(self, tree_elsewhere: str | None) -> bool:
-        """Return whether the layout is certain: the store says it, or it is the only possible one.
+        """Return whether the layout is certain, because the store records it or no other layout is possible.
 
         ``tree_elsewhere`` is that of `ScanDifference`. Pulsar's driver has one layout only. If there is a
         ledger tree of another layout, the store is not one of Pulsar's driver, and its layout is not certain.
@@ -356,7 +356,10 @@ class ScanDifference(NamedTuple):
     moved: DataFrame | None
     doubtful_ids: DataFrame
     tree_elsewhere: str | None
-    """Sentence that says that the ledgers are not at the paths of the store's LAYOUT. None if they are."""
+    """Sentence that the ledgers are not at the paths that the store's LAYOUT gives.
+
+    None if they are there.
+    """
 
 
 def write_difference(metadata: ClusterMetadata) -> ScanDifference:

@@ -118,7 +118,7 @@ def open_metadata(cache: TableCache, uri: MetadataUri, options: AuditOptions) ->
     """Open a metadata store while the block runs, and find its ledger layout.
 
     Raises:
-        UsageError: the URI says another layout than the store.
+        UsageError: the layout in the URI differs from the layout of the store.
         StoreError: the store cannot be read.
     """
     # Closed whatever comes: a live store that nobody holds would go on connecting.
@@ -183,7 +183,7 @@ def _ledgers(
     except (RunError, StoreError) as error:
         unusable_reason = str(error)  # if the store is at fault, it is for reading to find out
     has_note = unusable_reason is not None and earlier.path is not None
-    notes = [f"no ledger was taken from {earlier.name}: {unusable_reason}"] if has_note else []
+    notes = [f"no ledger was reused from run {earlier.name}: {unusable_reason}"] if has_note else []
     note_ledgers(source.cache.run_store, store.root, history, notes)
     if earlier_ledgers is None:
         return source.table(LedgerSource, nodes)
@@ -196,7 +196,10 @@ def scan_ledgers(
     nodes: ClusterNodes,
     read: Callable[[ClusterNodes], Rows],
 ) -> LedgerScan:
-    """Write all ledgers as of one time. If the store can no longer read at that time, use a newer time."""
+    """Write all ledgers as of one time.
+
+    If the store no longer has the state of that time, use a newer time.
+    """
     for restarts in range(RESTARTS):
         try:
             return LedgerScan(source.cache.write_table(name, partial(read, nodes)), nodes, restarts)
@@ -211,9 +214,9 @@ REASONS = 5
 """Largest number of reasons that a report gives for ledger ids in doubt."""
 
 MAX_LEDGERS_ELSEWHERE = 10_000
-"""Number of ledgers at paths of another layout above which these always count as a whole ledger tree.
+"""Largest number of ledgers at paths of another layout that may count as single misplaced ledgers.
 
-If they did not, each of these ledgers would add a range of ids in doubt.
+More ledgers always count as a whole ledger tree. Otherwise each of them would add a range of ids in doubt.
 """
 
 _LAYOUT = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
@@ -253,5 +256,6 @@ def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
     ledgers_text = plural(row["lost"], "ledger is", "ledgers are")
     layout_names = " and ".join(row["layouts"])
     return (
-        f"{layout_note}, but {ledgers_text} at paths of layout {layout_names}, and {row['own']:,} at its own"
+        f"{layout_note}, but {ledgers_text} at paths of layout {layout_names}; {row['own']:,} "
+        "are at paths of the layout that is set"
     )

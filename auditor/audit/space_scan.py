@@ -111,7 +111,7 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
     """Return remarks on the classified bytes, the sampled entries and the unreadable files."""
     counts = _count_bytes(tables.space, scan.entry_logs, scan.locations)
     files, bytes, maps, verified, cached, cache_unread = counts["files"]
-    [classed_bytes], [unread], (located_count, probed_count) = (
+    [classed_bytes], [unread], (pair_count, probe_count) = (
         counts["space"],
         counts["unread"],
         counts["pairs"],
@@ -126,12 +126,12 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
             f"entry logs: {plural(files, 'file', 'files')}, {extent_text} in the table space",
             "each byte is in one class",
             f"{verified:,} of {plural(maps, 'ledgers map')} compared with the log's entries",
-            f"{probed_count:,} of {located_count:,} pairs of ledger and log compared with an entry there",
+            f"{probe_count:,} of {pair_count:,} pairs of ledger and log compared with an entry in the log",
         )
     ]
     if cached:
-        unreadable = f", {cache_unread:,} of them unreadable there" if cache_unread else ""
-        text = f"entry logs: collectors' metadata caches have {plural(cached, 'log')}{unreadable}"
+        unreadable = f", {cache_unread:,} of them unreadable" if cache_unread else ""
+        text = f"entry logs: metadata caches of garbage collection have {plural(cached, 'log')}{unreadable}"
         remarks.append(remark(RemarkKind.SPACE, text))
     if unread:
         paths = plural(unread, "file or directory", "files or directories")
@@ -143,7 +143,7 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
 
 
 def disk_remarks(disks: DataFrame) -> list[Remark]:
-    """Return remarks on the files beside the entry logs, and on those that could not be read."""
+    """Return remarks on the files beside the entry logs, and on files that could not be read."""
     aggregates = [*(f"sum({kind.column})" for kind in DISK_BYTES), "count(reason)", "count(*)"]
     *sums, unread, row_count = aggregate_many({"disks": (disks, aggregates)})["disks"]
     if not row_count:
@@ -270,9 +270,9 @@ def foresight(collector: Collector, tables: Tables, earlier: DataFrame | None = 
 
 
 def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> RecentIds:
-    """Return evidence of which orphans were in the metadata within the last collection interval.
+    """Return evidence on which orphans were in the metadata within the last garbage collection interval.
 
-    The evidence is an earlier run that listed them, or the order of their ids. Runs a query or two.
+    The evidence is an earlier run that lists these orphans, or the order of ids. Runs a query or two.
     """
     source, nodes = metadata.source, metadata.first.nodes.nodes
     conf = source.options.bookie_conf
@@ -284,12 +284,12 @@ def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> RecentIds:
 
 
 def drawn_since(ledgers: DataFrame, ids: IdRange, generator_ctime: int, since: int) -> tuple[int, int] | None:
-    """Return the first id that the generator gave out after ``since``, and its next id. None if unknown.
+    """Return the first id that the generator gave out after ``since``, and the id that it gives out next.
 
     The first id is the lowest above all ids of ledgers from before ``since``. It is 0 if the generator itself
-    is newer than ``since``. ``generator_ctime`` is the time of the generator. Both times are in ms. A store
-    that lists an id beyond the generator is not trusted: an application chose its ids, or its tree is a copy
-    with new znodes and an old generator.
+    is newer than ``since``. ``generator_ctime`` is the creation time of the generator. Both times are in ms.
+    None if the ids are unknown. A store that lists an id beyond the generator is not trusted: an application
+    chose its ids, or its tree is a copy with new znodes and an old generator.
     """
     scope_0_id = F.when(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0), F.col("ledger_id"))
     row = ledgers.agg(

@@ -54,7 +54,7 @@ def _sentences(rows: Iterable[dict[str, Any]], has_gaps: bool) -> tuple[str, ...
     if not marks:
         marks = ["not known: not all marks could be listed" if has_gaps else "not marked for replication"]
         return (*marks, *locks)
-    return (*marks, *(locks or ["no worker holds it"]))
+    return (*marks, *(locks or ["no worker has locked the ledger"]))
 
 
 def _opening_sentence(row: dict[str, Any]) -> str:
@@ -63,10 +63,11 @@ def _opening_sentence(row: dict[str, Any]) -> str:
 
 
 _UNKNOWN_REASONS: dict[str, str] = {
-    UnknownCopy.INDEX_INCOMPLETE: "it serves entries that its index lacks; entries that it was not "
-    "asked for are unknown",
-    UnknownCopy.NOT_ASKED: "its index is too old, and it was not asked for all entries",
-    UnknownCopy.ENTRY_LOG: "its index has entries in an entry log that was not found",
+    UnknownCopy.INDEX_INCOMPLETE: (
+        "the bookie serves entries that its index lacks; entries that it was not asked for are unknown"
+    ),
+    UnknownCopy.NOT_ASKED: "the bookie's index is too old, and it was not asked for all entries",
+    UnknownCopy.ENTRY_LOG: "the bookie's index has entries in an entry log that was not found",
 }
 
 
@@ -368,10 +369,10 @@ def _replicas(
         reason = index.get("reason")
         is_answered = pair.get("answered") is not None and state == IndexState.OK
         if read != BookieRead.READ and not is_answered:
-            reason = bookie.get("reason") or "no source covers it"
+            reason = bookie.get("reason") or "no source covers this bookie"
             state = UnknownCopy.UNREAD if state == IndexState.ABSENT else state
         if is_foreign:
-            reason = "its directories are another cluster's"
+            reason = "its directories belong to another cluster"
         views.append(
             ReplicaView(
                 name,

@@ -51,7 +51,8 @@ CONTENTS = schema_of(
     (
         "better",
         pa.int64(),
-        "number of the exact ledgers that are not exact for the owner and that the candidate itself lacks",
+        "number of the exact ledgers that are not exact for the owner, and that the "
+        "candidate's own directories lack",
     ),
     ("worse", pa.int64(), "number of ledgers that are exact for the owner but not for the candidate"),
     (

@@ -65,7 +65,7 @@ DIGESTS = schema_of(
         "whether this copy can be compared with others: an ensemble contains the bookie, and the "
         "entry is not past the ledger's end",
     ),
-    ("entries", pa.int64(), "1; in a row for entries that were not read, their number"),
+    ("entries", pa.int64(), "1; in a row for entries that were not read: the number of these entries"),
     (
         "master_key",
         pa.string(),

@@ -18,7 +18,7 @@ class Doubt(NamedTuple):
 
 def in_misplaced_directory(bookie_id: str) -> Doubt:
     """Return the doubt that the entries in a directory may be another bookie's."""
-    return Doubt(f"a directory of {bookie_id} is in another bookie's place", is_transient=False)
+    return Doubt(f"a directory of {bookie_id} is at the path of another bookie", is_transient=False)
 
 
 def ledger_not_closed() -> Doubt:
@@ -28,7 +28,10 @@ def ledger_not_closed() -> Doubt:
 
 def only_in_listing(bookie_id: str) -> Doubt:
     """Return the doubt of a bookie's own listing: it may leave out entries that are only in memory."""
-    return Doubt(f"a listing of {bookie_id} proves its entries, not missing entries", is_transient=False)
+    return Doubt(
+        f"a listing of {bookie_id} proves that its entries exist, not that others are missing",
+        is_transient=False,
+    )
 
 
 def index_without_time(bookie_id: str) -> Doubt:
@@ -50,7 +53,7 @@ def reads_unanswered(bookie_id: str, why: str) -> Doubt:
 
 def bookie_not_asked(why: str) -> Doubt:
     """Return the doubt that no bookie of the ledger was asked, although some could have been."""
-    return Doubt(f"its bookies were not asked: {why}", is_transient=True)
+    return Doubt(f"bookies of the ledger were not asked: {why}", is_transient=True)
 
 
 def sets_too_irregular(why: str) -> Doubt:

@@ -158,7 +158,7 @@ GC_FORESIGHT = schema_of(
         "listing-overflows, in-no-ensemble; listing-breaks-off, listed-by-another-name, "
         "metadata-read, not-closed, locked, switched-off, no-locks",
     ),
-    ("verdict", pa.string(), "whether that is right: right, wrong or unknown"),
+    ("verdict", pa.string(), "whether the forecast action is right: right, wrong or unknown"),
     (
         "reason",
         pa.string(),

@@ -59,7 +59,7 @@ IDENTITIES = schema_of(
     (
         "disks",
         pa.list_(pa.string()),
-        "bookie ids in the VERSION files of the directories in its place, one for each file",
+        "bookie ids in the VERSION files of the directories at this bookie's path, one for each file",
     ),
 )
 

@@ -85,56 +85,78 @@ _ENTRIES_TYPE = pa.list_(
 JUDGED = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
-    ("version", pa.int64(), "its store version in the first scan"),
+    ("version", pa.int64(), "version of the ledger's metadata in the first scan"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
-    ("mtime", pa.int64(), "when its metadata last changed, ms; null: not kept"),
+    ("mtime", pa.int64(), "time when the ledger's metadata last changed, ms; null: the store keeps no times"),
     ("write_quorum", pa.int32(), "copies that a write is sent to"),
     ("ack_quorum", pa.int32(), "copies needed for an acknowledgement to the writer"),
-    ("last_entry_id", pa.int64(), "its last entry; -1: none, or it is not closed"),
-    ("length", pa.int64(), "bytes of its entries; null: not closed"),
+    ("last_entry_id", pa.int64(), "last entry of the ledger; -1: the ledger is empty or not closed"),
+    ("length", pa.int64(), "bytes of the ledger's entries; null: the ledger is not closed"),
     ("m", pa.int32(), "largest number of confirmed missing copies of one entry"),
     ("mu", pa.int32(), "largest number of missing or unknown copies of one entry"),
     (
         "class_entries",
         pa.struct([("groups", pa.binary()), ("count", pa.int64())]),
-        "the entries that give it its class: with no copy left, fewer than the ack quorum, or fewer than the "
-        "write quorum; null: too irregular to list",
+        "the entries that decide the ledger's class: entries with no copy left, fewer than "
+        "the ack quorum, or fewer than the write quorum; null: too many groups to list",
     ),
-    ("missing", _ENTRIES_TYPE, "striped entries that a read bookie does not hold"),
+    ("missing", _ENTRIES_TYPE, "entries that a bookie should have and lacks, although it was read"),
     (
         "unknown",
         pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("why", pa.string())])),
-        "bookies whose copies are unknown; why: unread, unreadable, limbo, not-indexed, misplaced, "
-        "wrong-directory, entry-log-gone; "
-        "of bookies that were asked also denied, index-incomplete, not-asked",
+        "bookies whose copies are unknown; why: unread, unreadable, limbo, not-indexed, "
+        "misplaced, wrong-directory, entry-log-gone; for bookies that were asked also: "
+        "denied, index-incomplete, not-asked",
     ),
-    ("lagging", _ENTRIES_TYPE, "open end: acknowledged entries not on a read member"),
-    ("stale", _ENTRIES_TYPE, "held entries of segments without the bookie"),
-    ("surplus", _ENTRIES_TYPE, "held entries beyond the last entry, or not in the bookie's stripe"),
-    ("past_end", _ENTRIES_TYPE, "the run of entries behind the end that an ack quorum holds; not in surplus"),
-    ("past_end_last", pa.int64(), "the last entry of that run; null: none"),
+    (
+        "lagging",
+        _ENTRIES_TYPE,
+        "acknowledged last entries of an open ledger that a completely read bookie of the "
+        "last ensemble lacks",
+    ),
+    (
+        "stale",
+        _ENTRIES_TYPE,
+        "entries that a bookie has of segments whose ensembles do not contain the bookie",
+    ),
+    (
+        "surplus",
+        _ENTRIES_TYPE,
+        "entries that a bookie has beyond the last entry, or outside of the bookie's stripe",
+    ),
+    (
+        "past_end",
+        _ENTRIES_TYPE,
+        "consecutive entries beyond the last entry that an ack quorum of bookies has; not in surplus",
+    ),
+    ("past_end_last", pa.int64(), "the last entry of past_end; null: past_end is empty"),
     (
         "past_end_by_takeover",
         pa.bool_(),
-        "its metadata changed as a takeover changes it, and never since; null: there is no such run",
+        "whether the last change of the ledger's metadata was that of a takeover; null: past_end is empty",
     ),
     (
         "foreign",
         pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("behind_end", pa.int64())])),
-        "bookies that hold entries and are in no ensemble; behind_end: entries beyond the end of a closed "
-        "ledger that no takeover explains",
+        "bookies that have entries of the ledger and are in none of its ensembles; "
+        "behind_end: entries beyond the end of a closed ledger that no takeover explains",
     ),
-    ("unindexed", _ENTRIES_TYPE, "entries that a bookie served and its index lacks, not explained by clocks"),
+    (
+        "unindexed",
+        _ENTRIES_TYPE,
+        "entries that a bookie returned although its index lacks them, if clocks do not explain that",
+    ),
     (
         "listed",
         _ENTRIES_TYPE,
-        "entries that a bookie listed, its index lacks and nobody asked for, not explained by clocks",
+        "entries that a bookie listed although its index lacks them; without entries that "
+        "were asked for, or that clocks explain",
     ),
-    ("doubts", pa.list_(pa.string()), "reasons for which the result is no more than suspect"),
+    ("doubts", pa.list_(pa.string()), "reasons why the result is only suspect"),
     (
         "lasting_doubts",
         pa.list_(pa.string()),
-        "doubts that a newer look at the same version cannot settle",
+        "those of doubts that a newer read of the same version cannot settle",
     ),
     (
         "witness",

@@ -69,7 +69,7 @@ It matters for a bookie without an index, because all its logs are then read.
 """
 
 NOT_IN_COLLECTION = "its collection has no entry logs"
-OVER_LIMIT_REASON = f"one task reads {MAX_TASK_BYTES >> 30} GB of entry logs at most"
+OVER_LIMIT_REASON = f"one task reads at most {MAX_TASK_BYTES >> 30} GB of entry logs"
 
 _LOG_KEY = ("bookie_id", "directory", "path", "log_id")
 _REASONS_WITHOUT_ENTRIES = (UnknownCopy.LIMBO, UnknownCopy.NOT_INDEXED, UnknownCopy.NOT_ASKED)

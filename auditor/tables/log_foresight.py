@@ -76,9 +76,10 @@ LOG_FORESIGHT = schema_of(
     (
         "full_disk",
         pa.string(),
-        "effect of a full disk: full: no compaction runs; almost-full: only minor compaction "
-        "runs; forced: all compaction runs at once (isForceGCAllowWhenNoSpace); null: the disk "
-        "has room, or its free bytes are not known",
+        "effect of the disk's fill level on compaction. full: no compaction is started; "
+        "almost-full: only minor compaction is started; forced: minor and major compaction "
+        "start immediately (isForceGCAllowWhenNoSpace); null: the disk has room, or its free "
+        "bytes are not known",
     ),
     (
         "minor_since",
@@ -340,7 +341,9 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> Data
 MAX_REWRITTEN_BYTES = 4 << 30
 """Approximate limit of bytes that one task reads from logs that compaction rewrites."""
 
-OVER_LIMIT_REASON = f"one task reads {MAX_REWRITTEN_BYTES >> 30} GB of logs that compaction rewrites at most"
+OVER_LIMIT_REASON = (
+    f"one task reads at most {MAX_REWRITTEN_BYTES >> 30} GB of the logs that compaction rewrites"
+)
 
 
 def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -19,8 +19,8 @@ OFFLOAD_OBJECTS = schema_of(
     ("ledger_id", pa.int64(), "the ledger that was copied"),
     ("objects", pa.int64(), "number of objects of this copy in the listing"),
     ("bytes", pa.int64(), "bytes of these objects"),
-    ("has_data", pa.bool_(), "whether the listing has the data of the copy"),
-    ("has_index", pa.bool_(), "whether the listing has the index of the copy"),
+    ("has_data", pa.bool_(), "whether the listing has the data object of the copy"),
+    ("has_index", pa.bool_(), "whether the listing has the index object of the copy"),
     ("fault", pa.string(), "fault of the copy: object-orphan or offload-object-missing; null: none"),
     ("why", pa.string(), "reason why the fault is unconfirmed"),
     (

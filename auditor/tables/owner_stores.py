@@ -23,7 +23,7 @@ OWNER_STORES = schema_of(
     (
         "scope_claimed",
         pa.string(),
-        "the statement about a ledger that is absent from the store, which a deletion needs",
+        "the statement that a deletion requires about ledgers to which the store does not refer",
     ),
     (
         "scope_proved",
@@ -46,8 +46,12 @@ OWNER_STORES = schema_of(
         "name of the store that is equal in every run; null: it was not read, or another row is "
         "the same store",
     ),
-    ("gaps", pa.int64(), "number of places of the store that could not be listed"),
-    ("claims", pa.int64(), "for all stores together: number of ledgers whose custom metadata name an owner"),
+    ("gaps", pa.int64(), "number of paths of the store that could not be listed"),
+    (
+        "claims",
+        pa.int64(),
+        "for all stores together: number of ledgers whose custom metadata contain an owner",
+    ),
     (
         "foreign_claims",
         pa.int64(),

@@ -44,7 +44,11 @@ OWNERSHIP = schema_of(
         "owned, offloaded, dangling, unowned, young, unknown, foreign or unnamed; null: no ledger",
     ),
     ("fault", pa.string(), "the check that reports the fault of the row; null: no fault"),
-    ("why", pa.string(), "reason for unknown, foreign or a doubt: data not read, or perhaps changed"),
+    (
+        "why",
+        pa.string(),
+        "reason for unknown, for foreign or for a doubt, such as data that was not read or may have changed",
+    ),
     (
         "seen_before",
         pa.bool_(),
@@ -66,7 +70,8 @@ OWNERSHIP = schema_of(
     (
         "application",
         pa.string(),
-        "application by the owner's reference, or by the custom metadata if no owner refers to the ledger",
+        "application according to the owner's reference, or to the custom metadata if no "
+        "owner refers to the ledger",
     ),
     ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
     ("tenant", pa.string(), "tenant"),
@@ -75,7 +80,11 @@ OWNERSHIP = schema_of(
     ("cursor", pa.string(), "the subscription"),
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("path", pa.string(), "the owner's znode"),
-    ("claim", pa.string(), "the owner's znode by the custom metadata, without the chroot if one is known"),
+    (
+        "claim",
+        pa.string(),
+        "the owner's znode according to the custom metadata, without the chroot if one is known",
+    ),
     ("place", pa.int64(), "place of the ledger in the topic's list, from 0"),
     ("list_size", pa.int64(), "number of ledgers in that list"),
     ("entries", pa.int64(), "number of entries in the owner's record"),
@@ -83,8 +92,8 @@ OWNERSHIP = schema_of(
     ("offload", pa.string(), "incomplete, complete or deleted (from BookKeeper); null: never offloaded"),
     ("offload_uid", pa.string(), "UUID in the names of the offloaded objects"),
     ("borrowed", pa.bool_(), "whether a shadow topic refers to the ledger, which another topic owns"),
-    ("mark_delete_ledger_id", pa.int64(), "cursor: ledger of its acknowledged position"),
-    ("mark_delete_entry_id", pa.int64(), "cursor: entry of its acknowledged position"),
+    ("mark_delete_ledger_id", pa.int64(), "for a cursor: ledger of the acknowledged position"),
+    ("mark_delete_entry_id", pa.int64(), "for a cursor: entry of the acknowledged position"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED; null: not listed, or unreadable"),
     ("last_entry_id", pa.int64(), "last entry of the closed ledger"),
     ("length", pa.int64(), "bytes of the closed ledger"),
@@ -96,7 +105,7 @@ OWNERSHIP = schema_of(
 MAX_GAPS, MAX_CLOSED_PLACES = 1000, 200_000
 """Largest numbers of unlisted and of unread places in owners' trees. Beyond either, no ledger is unowned."""
 
-AGELESS_REASON = "its creation time is not known"
+AGELESS_REASON = "the ledger's creation time is not known"
 """Reason why a ledger without an owner is unknown if the store keeps no times (etcd)."""
 
 SHORT_GRACE_REASON = (
@@ -253,7 +262,7 @@ def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
         F.broadcast(closed_places.limit(MAX_CLOSED_PLACES)), "claim", "left"
     )
     general_reason = F.when(
-        F.col("many") | F.col("more"), F.lit("too many places of the owners' trees were not read")
+        F.col("many") | F.col("more"), F.lit("too many paths of the owners' trees were not read")
     )
     block_reason = F.coalesce("unlisted", "unread", general_reason)
     return closed_rows.crossJoin(F.broadcast(counts)).withColumn("blocked", block_reason)
@@ -348,13 +357,13 @@ def _is_foreign() -> Column:
 
 def _reason_column(applications: tuple[str, ...], moments: ReadTimes) -> Column:
     change_reason = (
-        F.when(F.col("mzxid") > moments.first_zxid, "its owner changed while the metadata was read")
+        F.when(F.col("mzxid") > moments.first_zxid, "the ledger's owner changed while the metadata was read")
         if moments.first_zxid is not None
         else F.lit(None)
     )
     if moments.first_time is not None:
         is_later = F.coalesce(F.col("mtime") >= moments.first_time, F.lit(True))
-        change_reason = F.when(is_later, "its owner may have changed while the metadata was read")
+        change_reason = F.when(is_later, "the ledger's owner may have changed while the metadata was read")
     identity_reason, grace_reason = (
         F.lit(moments.mismatch_reason),
         F.lit(SHORT_GRACE_REASON if moments.grace < ROLLOVER_MS else None),
@@ -362,7 +371,7 @@ def _reason_column(applications: tuple[str, ...], moments: ReadTimes) -> Column:
     unknown = F.coalesce(
         F.when(F.col("borrowed"), "a shadow topic may list ledgers that its source has given up"),
         F.when(~F.col("settled"), "the ledger was made or deleted while the metadata was read"),
-        F.when(F.col("claim").isNull(), "its custom metadata does not name its owner"),
+        F.when(F.col("claim").isNull(), "the ledger's custom metadata does not mention its owner"),
         F.col("blocked"),
         F.when(F.col("ctime").isNull(), AGELESS_REASON),
     )

@@ -93,7 +93,7 @@ _ALL_TABLES = (
     Table("cluster", "a fact of the whole cluster, such as its instance id", CLUSTER),
     Table("members", "a bookie in an ensemble", MEMBERS),
     Table("directories", "a bookie's directory", DIRECTORIES),
-    Table("contents", "a directory, and a bookie whose ledgers it seems to hold", CONTENTS),
+    Table("contents", "a directory, and a bookie whose ledgers the directory seems to have", CONTENTS),
     Table("starts", "whether the next start of a bookie succeeds", STARTS),
     Table("identity_edges", "two bookie ids that may be one bookie, and why", EDGES),
     Table("identities", "a bookie id, and the other ids of the same bookie", IDENTITIES),
@@ -108,13 +108,13 @@ _ALL_TABLES = (
     ),
     Table(
         "answers",
-        "a row as in `availability`, from the bookie's answer, if that differs from its index",
+        "a ledger on a bookie whose answer differs from its index, with columns as in `availability`",
         AVAILABILITY,
         LISTING_RUNS,
     ),
     Table(
         "entry_logs",
-        "an entry log, or a ledger in one, with bytes and their source",
+        "an entry log, or a ledger in an entry log, with the number of bytes and its source",
         ENTRY_LOGS,
         ENTRY_LOG_RUNS,
     ),
@@ -220,7 +220,7 @@ _ALL_TABLES = (
     Table("stale_marks", "an under-replication mark of a ledger that has all its copies", STALE_MARKS),
     Table(
         "changes",
-        "a finding compared with the run before, and the time of its first run",
+        "a finding compared with the run before, and the time of the first run that had it",
         CHANGES,
     ),
     Table(

@@ -154,8 +154,8 @@ MOVED = schema_of(
     (
         "listed",
         pa.bool_(),
-        "whether the ledger's znode is in its place; false: the server takes "
-        "a misplaced znode for this ledger",
+        "whether the ledger's znode is at the path of its id; false: the server takes a "
+        "znode at another path for this ledger",
     ),
     ("version", pa.int64(), "version of the ledger in the first scan; null: absent"),
     ("version_again", pa.int64(), "version of the ledger in the second scan; null: absent"),

@@ -41,11 +41,13 @@ SPACE = schema_of(
     (
         "class",
         pa.string(),
-        "live; over-replicated: no ensemble names the bookie; orphan: the metadata has no such ledger; "
-        "surplus: entries that striping does not put here; not-indexed: entries that the bookie needs and "
-        "its index lacks; owner-named: the metadata has no such ledger, and an owner names it; superseded: "
-        "the index needs nothing of the ledger in this log; owner-unknown; headers-and-maps: of no ledger, "
-        "padding too; not-yet-mapped: written since the index was, or the end of a log that is written to",
+        "live; over-replicated: no ensemble of the ledger contains the bookie; orphan: the "
+        "metadata has no such ledger; surplus: entries that striping does not put here; "
+        "not-indexed: entries that the bookie needs and its index lacks; owner-named: the "
+        "metadata has no such ledger, but an owner refers to it; superseded: the index needs "
+        "nothing of the ledger in this log; owner-unknown; headers-and-maps: of no ledger, "
+        "padding too; not-yet-mapped: written after the index, or the end of a log that the "
+        "bookie still writes",
     ),
     ("bytes", pa.int64(), "number of bytes"),
     (

@@ -47,7 +47,8 @@ UNEQUAL = schema_of(
     (
         "expected",
         pa.binary(),
-        "entries that the bookie should have, as groups of 24 bytes; null: the audit compares none there",
+        "entries that the bookie should have, as groups of 24 bytes; null: the audit "
+        "compares no entries of the ledger there",
     ),
     ("held", pa.binary(), "entries in the bookie's index, as groups; null: no index"),
     (
@@ -59,7 +60,8 @@ UNEQUAL = schema_of(
     (
         "listed",
         pa.binary(),
-        "those of held that the bookie listed (rpc:), but that its completely read disk lacks; null: none",
+        "those entries of held that the bookie listed (rpc:), although its completely read "
+        "disk lacks them; null: none",
     ),
     ("gone", pa.binary(), "entries that the index locates in a missing entry log; they are not in held"),
     (

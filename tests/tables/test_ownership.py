@@ -255,7 +255,7 @@ def test_with_too_many_places_unread_no_ledger_is_called_unowned(
         ReadTimes(NOW, GRACE),
     )
     [row] = found.where("ledger_id = 7").collect()
-    many = "too many places of the owners' trees were not read"
+    many = "too many paths of the owners' trees were not read"
     assert (row["standing"], row["why"]) == (("unknown", many) if above else ("unowned", None))
 
 

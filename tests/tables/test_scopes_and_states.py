@@ -384,7 +384,7 @@ def test_a_listing_is_as_new_as_the_moment_it_was_given_and_proves_no_absence(sp
     assert late["doubts"] == ["the ledger changed too shortly before the index of bk1 was written"]
     asked = index(1, "bk1", {0}, storage="rpc", answered=SCAN + 9)
     [answered] = judged_of(spark, metadata, [asked]).values()
-    doubts = ["a listing of bk1 proves its entries, not missing entries"]
+    doubts = ["a listing of bk1 proves that its entries exist, not that others are missing"]
     assert (answered["m"], answered["doubts"]) == (1, doubts)
 
 

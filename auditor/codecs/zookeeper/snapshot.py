@@ -219,7 +219,11 @@ def _adler(data: memoryview, begin: int, end: int, value: int) -> int:
 def _read_seal(data: memoryview, offset: int, adler: int) -> int:
     reader = JuteReader(data, WHAT, offset)
     if (stored := reader.int64()) != adler:
-        raise DecodeError(WHAT, offset, f"the seal says {stored:08x}, the bytes before it {adler:08x}")
+        raise DecodeError(
+            WHAT,
+            offset,
+            f"the seal has the checksum {stored:08x}, the bytes before the seal have {adler:08x}",
+        )
     if reader.buffer() != b"/":
         raise DecodeError(WHAT, offset + 8, "a seal without its end mark")
     return adler
