@@ -144,14 +144,14 @@ def _may_stop(run: HeldRun, name: str) -> bool:
 
 def _merge_actions(actions: Iterable[Action]) -> list[Action]:
     """Merge equal instructions of several checks; the result has the urgency of the most urgent check."""
-    merged: dict[tuple[str | None, str], Action] = {}
+    merged_actions: dict[tuple[str | None, str], Action] = {}
     for action in sorted(actions, key=_sort_key):
-        merged_action = merged.setdefault((action["kind"], action["text"]), action)
+        merged_action = merged_actions.setdefault((action["kind"], action["text"]), action)
         if merged_action is not action:
             merged_action["checks"] = [*merged_action["checks"], *action["checks"]]
             merged_action["count"] += action["count"]
             merged_action["unsure"] += action["unsure"]
-    return list(merged.values())
+    return list(merged_actions.values())
 
 
 def _merge_refusals(refusals: Iterable[ForbiddenAction]) -> list[ForbiddenAction]:

@@ -102,7 +102,7 @@ class HoldBook:
         logs_read: bool,
         now: int,
         unheld: Mapping[ActionKind, Sequence[str]] | None = None,
-        newest_time: int | None = None,
+        newest_data_time: int | None = None,
     ) -> None:
         self._batches = batches
         self.exists = exists
@@ -111,7 +111,7 @@ class HoldBook:
         self.logs_read = logs_read
         self.now = now
         self.unheld = unheld or {}
-        self._newest_time = as_of if newest_time is None else newest_time
+        self._newest_time = as_of if newest_data_time is None else newest_data_time
 
     @property
     def is_stale(self) -> bool:

@@ -210,8 +210,8 @@ class Audit:
         def save_finished(stage: AuditStage) -> None:
             cache.run.add_to_manifest({FINISHED_STAGE: stage})
 
-        finished_before = _finished_stage(cache) if cache.run_store.resumed is not None else None
-        return run_stages(STAGES, values, cache.progress, last, finished_before, save_finished)
+        finished_stages = _finished_stage(cache) if cache.run_store.resumed is not None else None
+        return run_stages(STAGES, values, cache.progress, last, finished_stages, save_finished)
 
     def scan(self, spark: SparkSession | None = None, progress: Progress | None = None) -> dict[str, int]:
         """Read only the metadata and write its tables. Return the number of rows by table.

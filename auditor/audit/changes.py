@@ -65,7 +65,7 @@ from auditor.tables.scans import scan_ids
 REFUSALS_SHOWN = 20
 """Largest number of refused suppression entries that a report names."""
 
-_COUNTED = ("change", "urgency", "severity", "id", "confidence", "suppression", "bookie_id")
+_COUNTED_COLUMNS = ("change", "urgency", "severity", "id", "confidence", "suppression", "bookie_id")
 
 
 @dataclass(frozen=True)
@@ -192,8 +192,8 @@ def compare_with_previous(
 
     rows = cache.write_table("changes", table)
     first_ledger = F.min(F.when(F.col("ledger_id").isNotNull(), F.struct(*LEDGER))).alias("first")
-    counts_by_kind = rows.groupBy(*_COUNTED).agg(F.count("*").alias("count"), first_ledger)
-    counted_rows = counts_by_kind.select(*_COUNTED, "count", "first.*").collect()
+    counts_by_kind = rows.groupBy(*_COUNTED_COLUMNS).agg(F.count("*").alias("count"), first_ledger)
+    counted_rows = counts_by_kind.select(*_COUNTED_COLUMNS, "count", "first.*").collect()
     counts = tuple(FindingCount(*row) for row in counted_rows)
     changes = RunChanges(
         counts, previous.run, previous.notes, entries, finished, rows, lost=lost, lost_carried=lost_carried
@@ -319,12 +319,12 @@ class RunsBefore:
 
 def find_runs_before(run_store: RunStore, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
     """Choose the earlier runs for a new run. ``scan_time`` is the time of its first scan, in ms."""
-    siblings = runs_beside(run_store.directory.path, cluster, renew_index=True)
-    newest_run = siblings.newest(time := now_ms())
-    notes = (*newest_run.notes, *siblings.notes_of_future(time))
+    sibling_runs = runs_beside(run_store.directory.path, cluster, renew_index=True)
+    newest_run = sibling_runs.newest(time := now_ms())
+    notes = (*newest_run.notes, *sibling_runs.notes_of_future(time))
     previous = Previous(_first_choice(run_store, "previous", newest_run.run), notes)
-    older_run = siblings.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
-    return RunsBefore(previous, _first_choice(run_store, "hour_ago", older_run), siblings)
+    older_run = sibling_runs.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
+    return RunsBefore(previous, _first_choice(run_store, "hour_ago", older_run), sibling_runs)
 
 
 def _first_choice(run_store: RunStore, key: str, run: RunSummary | None) -> RunSummary | None:
@@ -339,11 +339,11 @@ def _has(run: RunSummary, name: str) -> bool:
     return RunDirectory(run.path).exists(f"{name}/{WHOLE}")
 
 
-UNREAD = "bookie-unread"
+UNREAD_CHECK = "bookie-unread"
 
-EXPLAINING = frozenset(
+EXPLAINING_CHECKS = frozenset(
     {
-        UNREAD,
+        UNREAD_CHECK,
         "replication-undecided",
         "index-unreadable",
         "ledger-not-indexed",
@@ -354,7 +354,7 @@ EXPLAINING = frozenset(
 )
 """Checks that explain why replicas or ledgers are undecided. A suppressed finding of them accepts that."""
 
-NOTHING_ACCEPTED: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
+NO_ACCEPTED_GAPS: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 
 
 def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
@@ -364,9 +364,9 @@ def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
     explains the ledger's replica on that bookie. A finding about a bookie alone explains all replicas on the
     bookie. A ledger counts if all its unknown replicas are explained.
     """
-    if not any(count.id in EXPLAINING and count.suppression is not None for count in compared.counts):
-        return NOTHING_ACCEPTED
-    causes = compared.changes.where(F.col("suppression").isNotNull() & F.col("id").isin(*EXPLAINING))
+    if not any(count.id in EXPLAINING_CHECKS and count.suppression is not None for count in compared.counts):
+        return NO_ACCEPTED_GAPS
+    causes = compared.changes.where(F.col("suppression").isNotNull() & F.col("id").isin(*EXPLAINING_CHECKS))
     rows = causes.where("ledger_id is null and bookie_id is not null").select("id", "bookie_id").collect()
     bookies = sorted({row["bookie_id"] for row in rows})
     about = causes.where("ledger_id is not null").select(*LEDGER, F.col("bookie_id").alias("on")).distinct()
@@ -383,7 +383,7 @@ def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
         .collect()
     )
     [replicas] = copies.agg(F.count_if("accepted")).collect()
-    unread_bookies = sorted({row["bookie_id"] for row in rows if row["id"] == UNREAD})
+    unread_bookies = sorted({row["bookie_id"] for row in rows if row["id"] == UNREAD_CHECK})
     return {"bookies": unread_bookies, "ledgers": ledgers[0], "replicas": replicas[0]}
 
 

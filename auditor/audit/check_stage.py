@@ -29,8 +29,10 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
 
     ``findings`` are all findings of the run, without the columns ``cause`` and ``fingerprint``.
     """
-    proving = findings.where(F.col("id").isin(*PROVING)).select("id", "bookie_id", "confidence", "evidence")
-    rows = [row.asDict() for row in proving.collect()]
+    proving_rows = findings.where(F.col("id").isin(*PROVING)).select(
+        "id", "bookie_id", "confidence", "evidence"
+    )
+    rows = [row.asDict() for row in proving_rows.collect()]
     return find_claims(rows, tables.roster, _lacking(findings, tables))
 
 
@@ -40,9 +42,9 @@ def _lacking(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
     @asks_tables(*(id.replace("-", "_") for id in COPIES))
     def counts(tables: Tables) -> DataFrame:
         of_copies = findings.where(F.col("id").isin(*COPIES) & (F.col("confidence") != Confidence.SUSPECT))
-        uneven_bookies = uneven_directories(tables.roster)
+        bookies_with_uneven_disks = uneven_directories(tables.roster)
         directory_counts = [
-            F.lit(part) for name, places in uneven_bookies.items() for part in (name, len(places))
+            F.lit(part) for name, places in bookies_with_uneven_disks.items() for part in (name, len(places))
         ]
         number = F.create_map(*directory_counts)[F.col("bookie_id")] if directory_counts else F.lit(None)
         place = F.pmod("ledger_id", F.coalesce(number, F.lit(1)))
@@ -99,13 +101,13 @@ def confirm_findings(
     unconfirmed: DataFrame,
     claims: list[Claim],
     tables: Tables,
-    before: RunsBefore,
+    earlier_run: RunsBefore,
     options: AuditOptions,
 ) -> DataFrame:
     """Write the table findings. A finding that an earlier run has too becomes confirmed."""
 
     def findings() -> DataFrame:
-        confirmed_rows = before.confirm(cache, unconfirmed, tables, options.grace)
+        confirmed_rows = earlier_run.confirm(cache, unconfirmed, tables, options.grace)
         # Without owners no finding names any, not even unknown ones.
         owned_findings = (
             with_owners(confirmed_rows, tables.ownership) if cache.count("ownership") else confirmed_rows

@@ -70,7 +70,7 @@ class Witness:
         )
         # An error of the bookie's disk is an answer: it cannot read the entry.
         unknown &= ~F.coalesce(F.col("reason").endswith(READ_ERROR_TEXT), F.lit(False))
-        by_bookie = (
+        counts_by_bookie = (
             self.rows.groupBy("bookie_id")
             .agg(
                 F.count("*").alias("entries"),
@@ -84,12 +84,12 @@ class Witness:
         )
         remarks = []
         refusing_bookies = [
-            row["bookie_id"] for row in by_bookie if row["entries"] >= max(1, self.reads // 2)
+            row["bookie_id"] for row in counts_by_bookie if row["entries"] >= max(1, self.reads // 2)
         ]
-        if refusing_bookies or sum(row["entries"] for row in by_bookie) >= self.reads:
+        if refusing_bookies or sum(row["entries"] for row in counts_by_bookie) >= self.reads:
             text = "--witness-reads: the limit was reached; entries that were not read stay suspect"
             remarks.append(remark(RemarkKind.WITNESS_BOUND, text))
-        silent_rows = [row for row in by_bookie if row["unknown"]]
+        silent_rows = [row for row in counts_by_bookie if row["unknown"]]
         if silent_rows:
             entries = plural(sum(row["unknown"] for row in silent_rows), "entry")
             text = (
@@ -105,17 +105,19 @@ class Witness:
                     RemarkKind.WITNESS_SILENT, text, *examples, *and_more(len(silent_rows) - BOOKIES_NAMED)
                 )
             )
-        refusing = [row for row in by_bookie if row["refused"]]
-        if refusing:
+        refusing_rows = [row for row in counts_by_bookie if row["refused"]]
+        if refusing_rows:
             text = (
-                f"{plural(len(refusing), 'bookie')} refused reads: only index and journal show which "
+                f"{plural(len(refusing_rows), 'bookie')} refused reads: only index and journal show which "
                 "entries they have"
             )
-            examples = [f"{row['bookie_id']} ({row['reason']})" for row in refusing[:BOOKIES_NAMED]]
+            examples = [f"{row['bookie_id']} ({row['reason']})" for row in refusing_rows[:BOOKIES_NAMED]]
             remarks.append(
-                remark(RemarkKind.WITNESS_SILENT, text, *examples, *and_more(len(refusing) - BOOKIES_NAMED))
+                remark(
+                    RemarkKind.WITNESS_SILENT, text, *examples, *and_more(len(refusing_rows) - BOOKIES_NAMED)
+                )
             )
-        return sum(row["requests"] for row in by_bookie), remarks
+        return sum(row["requests"] for row in counts_by_bookie), remarks
 
 
 def rpc_limits(options: AuditOptions) -> StoreOptions:
@@ -360,6 +362,6 @@ def bookies_taking_reads(
     The copies on all other bookies are judged without witness reads. Runs a query.
     """
     refusals = witness.where(F.col("answer") == WitnessAnswer.REFUSED).select("bookie_id").distinct()
-    refusing = {row["bookie_id"] for row in refusals.collect()}
-    settled_bookies = {name for name, state in bookies.items() if state.journal_read} & refusing
+    refusing_ids = {row["bookie_id"] for row in refusals.collect()}
+    settled_bookies = {name for name, state in bookies.items() if state.journal_read} & refusing_ids
     return [name for name in askable_bookies if name not in settled_bookies]

@@ -87,13 +87,13 @@ def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> 
     if not compactions:
         return owners
     rows = [(compaction.path, True, compaction.compacted) for compaction in compactions]
-    resolved = owners.sparkSession.createDataFrame(rows, COMPACTIONS)
+    resolved_rows = owners.sparkSession.createDataFrame(rows, COMPACTIONS)
     is_resolved = F.col("stale") & F.coalesce("found", F.lit(False))
-    joined = owners.join(F.broadcast(resolved), "path", "left")
-    joined = joined.withColumn(
+    joined_rows = owners.join(F.broadcast(resolved_rows), "path", "left")
+    joined_rows = joined_rows.withColumn(
         "ledger_id", F.when(is_resolved, F.col("compacted")).otherwise(F.col("ledger_id"))
     )
-    return joined.withColumn("stale", F.col("stale") & ~is_resolved).select(*owners.columns)
+    return joined_rows.withColumn("stale", F.col("stale") & ~is_resolved).select(*owners.columns)
 
 
 def _compaction(path: str, body: bytes) -> list[Compaction]:
@@ -104,9 +104,9 @@ def _compaction(path: str, body: bytes) -> list[Compaction]:
 
 
 def _holders(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]]:
-    of_ledgers = indexes.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
+    ledger_rows = indexes.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
     copies_of: dict[int, list[_Copy]] = {}
-    for row in of_ledgers.select("bookie_id", "ledger_id", "groups", "state", "path", "storage").collect():
+    for row in ledger_rows.select("bookie_id", "ledger_id", "groups", "state", "path", "storage").collect():
         if row["state"] == IndexState.OK and row["path"] is not None:
             copy = _Copy(row["bookie_id"], _last_entry(row["groups"]), row["path"], row["storage"])
             copies_of.setdefault(row["ledger_id"], []).append(copy)
@@ -117,9 +117,9 @@ def _tails(indexes: Indexes, ids: list[int]) -> dict[int, int]:
     """Return the id of the last entry in the journals, by ledger id."""
     if indexes.tails.rows is None:
         return {}
-    of_ledgers = indexes.tails.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
+    ledger_rows = indexes.tails.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
     last: dict[int, int] = {}
-    for row in of_ledgers.select("ledger_id", "groups").collect():
+    for row in ledger_rows.select("ledger_id", "groups").collect():
         last[row["ledger_id"]] = max(_last_entry(row["groups"]), last.get(row["ledger_id"], -1))
     return last
 
@@ -132,10 +132,10 @@ def _last_entry(groups: bytes | None) -> int:
 
 def _ledgers(ledgers: DataFrame, ids: list[int]) -> Iterator[tuple[int, list[str], str | None]]:
     """Yield each cursor ledger, with all bookies in its ensembles and its digest type."""
-    of_cursors = ledgers.where(
+    cursor_ledger_rows = ledgers.where(
         (F.col("scope_id") == 0) & F.col("ledger_id").isin(ids) & (F.col("status") == "ok")
     )
-    rows = of_cursors.select(
+    rows = cursor_ledger_rows.select(
         "ledger_id", F.col("replicas.bookie_id").alias("members"), "digest_type"
     ).collect()
     for row in sorted(rows, key=lambda row: int(row["ledger_id"])):
@@ -143,8 +143,8 @@ def _ledgers(ledgers: DataFrame, ids: list[int]) -> Iterator[tuple[int, list[str
 
 
 def _read_whole(indexes: Indexes, name: str) -> bool:
-    tail_read, _ = indexes.tail(name)
-    return indexes.bookies.read_whole(name) and tail_read in (TailRead.READ, TailRead.STOPPED)
+    tail_read_state, _ = indexes.tail(name)
+    return indexes.bookies.read_whole(name) and tail_read_state in (TailRead.READ, TailRead.STOPPED)
 
 
 def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:

@@ -80,8 +80,8 @@ def write_identities(cache: TableCache, bookies: DataFrame, ledgers: DataFrame, 
     ids = facts_by_id(rows)
     # Most clusters have no id that is gone, and then no ledger needs to be asked.
     has_vanished = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
-    shared = shared_contents(ledgers, unequal, bookies).collect() if has_vanished else []
-    edges = alias_edges(ids, compare_contents([row.asDict() for row in shared], rows))
+    shared_rows = shared_contents(ledgers, unequal, bookies).collect() if has_vanished else []
+    edges = alias_edges(ids, compare_contents([row.asDict() for row in shared_rows], rows))
     cache.write_rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES)
     cache.write_rows("identity_edges", edge_rows(edges), EDGES)
 
@@ -272,7 +272,7 @@ def _write_orphans(
     holding_rows = cache.write_table(
         "holdings", lambda: holdings(counts, orphan_rows, before.orphans(cache), recent_listing, owned)
     )
-    vanished = cache.write_or_empty(
+    vanished_rows = cache.write_or_empty(
         has_many_orphans,
         "vanished_ranges",
         VANISHED_RANGES,
@@ -290,7 +290,7 @@ def _write_orphans(
             metadata.first.ledgers, undrawn, ids, source.layout, metadata.second.nodes.scan_time
         ),
     )  # fmt: skip
-    return OrphanTables(orphan_rows, holding_rows, vanished, undrawn, generators)
+    return OrphanTables(orphan_rows, holding_rows, vanished_rows, undrawn, generators)
 
 
 def _fewest_orphans(settings: CheckSettings) -> int:
@@ -321,8 +321,10 @@ def _write_contents(
         lacking = lacking_replicas(comparison.judged, bookies).join(lost_replicas, [*REPLICA], "left_anti")
         doubted_bookies = {row["bookie_id"] for row in bookies_in_doubt(pairs, lacking).collect()}
         bookie_ids = sorted(doubted_bookies | set(indexes.overlapping))
-        large = LargeTables(comparison.ledgers, comparison.indexes.rows, counts, *_by_directories(rows))
-        return contents(indexes.rows, ledgers, pairs, lacking, directories, bookies, bookie_ids, large)
+        large_tables = LargeTables(
+            comparison.ledgers, comparison.indexes.rows, counts, *_by_directories(rows)
+        )
+        return contents(indexes.rows, ledgers, pairs, lacking, directories, bookies, bookie_ids, large_tables)
 
     cache.write_table("contents", table)
 
@@ -331,8 +333,8 @@ def _by_directories(directories: list[dict[str, Any]]) -> tuple[list[str], list[
     """Return the bookies with exactly one possible index directory, and those with none or several."""
     number = Counter(row["owner"] for row in directories if row["role"] != "journal")
     owners = sorted(name for name in {row["owner"] for row in directories} if name is not None)
-    with_one = [name for name in owners if number[name] == 1]
-    return with_one, [name for name in owners if number[name] != 1]
+    owners_with_one = [name for name in owners if number[name] == 1]
+    return owners_with_one, [name for name in owners if number[name] != 1]
 
 
 def _cluster_facts(

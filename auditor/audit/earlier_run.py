@@ -118,7 +118,7 @@ def _note(run_store: RunStore, table: str, facts: dict[str, Any]) -> None:
     run_store.directory.add_to_manifest({REUSABLE: reusable_facts_by_table})
 
 
-_TAKEN_TABLES = ("availability", "ledgers")
+_REUSED_TABLES = ("availability", "ledgers")
 """Tables whose rows can be reused."""
 
 _BOOKIES_NAMED = 5
@@ -176,12 +176,12 @@ class EarlierRun:
         try:
             facts = self.facts["availability"]
             earlier_facts, start_time = facts["bookies"], int(facts["began"])
-            changed = {
+            reasons_by_bookie = {
                 name: why
                 for name, bookie in bookies.items()
                 if (why := _why_not_reusable(earlier_facts.get(name), bookie))
             }
-            files = _whole(table, facts["files"])
+            files = _intact_files(table, facts["files"])
         except RunError as error:
             return self.plan_without(parts, str(error))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -190,10 +190,10 @@ class EarlierRun:
         reusable_facts_by_table = [
             ReusablePart(part, _earlier_rows(table, files, part.bookie_id, start_time))
             for part in parts
-            if part.bookie_id not in changed
+            if part.bookie_id not in reasons_by_bookie
         ]
-        changed_parts = [part for part in parts if part.bookie_id in changed]
-        return IndexPlan(changed_parts, reusable_facts_by_table, _bookie_notes(changed))
+        changed_parts = [part for part in parts if part.bookie_id in reasons_by_bookie]
+        return IndexPlan(changed_parts, reusable_facts_by_table, _bookie_notes(reasons_by_bookie))
 
     def plan_without(self, parts: Sequence[IndexPart], why: str) -> IndexPlan:
         """Return a plan that reads all ``parts`` and reuses no rows. The report shows the reason ``why``."""
@@ -216,9 +216,11 @@ class EarlierRun:
         return Reuse(run=self.name, indexes=indexes, ledgers=ledgers, notes=[*self.notes, *notes])
 
 
-def _bookie_notes(changed: Mapping[str, str]) -> tuple[str, ...]:
-    notes = [f"{name} was read again: {why}" for name, why in sorted(changed.items())[:_BOOKIES_NAMED]]
-    if (further_count := len(changed) - len(notes)) > 0:
+def _bookie_notes(reasons_by_bookie: Mapping[str, str]) -> tuple[str, ...]:
+    notes = [
+        f"{name} was read again: {why}" for name, why in sorted(reasons_by_bookie.items())[:_BOOKIES_NAMED]
+    ]
+    if (further_count := len(reasons_by_bookie) - len(notes)) > 0:
         notes.append(f"{further_count:,} more bookies were read again for similar reasons")
     return tuple(notes)
 
@@ -304,17 +306,19 @@ def _newest_run(out: str, cluster: Cluster) -> str | None:
         for path, summary in siblings(out, cluster, renew_index=True)
         if isinstance(summary, RunSummary) and path != out
     )
-    whole_runs = (path for _, path, _ in reversed(runs) if _tables_whole(path))
+    whole_runs = (path for _, path, _ in reversed(runs) if _are_tables_intact(path))
     return next(whole_runs, next((path for _, path, complete in reversed(runs) if complete), None))
 
 
-def _tables_whole(path: str) -> bool:
+def _are_tables_intact(path: str) -> bool:
     """Return whether this version of the program wrote the run, and the reusable tables are unchanged."""
     try:
         facts = RunDirectory(path).read_manifest().get(REUSABLE, {})
         if {name: facts.get(name) for name in writer()} != writer():
             return False
-        noted_files = {name: facts[name]["files"] for name in _TAKEN_TABLES if "files" in facts.get(name, {})}
+        noted_files = {
+            name: facts[name]["files"] for name in _REUSED_TABLES if "files" in facts.get(name, {})
+        }
         return bool(noted_files) and all(
             files_of(f"{path}/tables/{name}") == noted_files[name] for name in noted_files
         )
@@ -337,7 +341,7 @@ def _why_not_reusable(earlier_facts: Mapping[str, Any] | None, bookie: Attribute
     return None
 
 
-def _whole(table: str, noted_files: Mapping[str, int]) -> list[_File]:
+def _intact_files(table: str, noted_files: Mapping[str, int]) -> list[_File]:
     """Return the files of a table. ``noted_files`` has the size of each file when it was written.
 
     Raises:

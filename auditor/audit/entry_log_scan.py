@@ -148,11 +148,15 @@ def read_entry_logs(
     indexes = index_parts.plan_parts(
         [(bookie.bookie_id, bookie.index_directories) for bookie in indexed], part_count
     )
-    homes = {bookie.bookie_id: bookies.attribution.ledger_directories(bookie.bookie_id) for bookie in indexed}
+    directories_by_bookie = {
+        bookie.bookie_id: bookies.attribution.ledger_directories(bookie.bookie_id) for bookie in indexed
+    }
     directories = _Directories(bookies)
 
     def locations() -> DataFrame:
-        disk_locations = PartTable.of(spark, LOCATION_ROWS, partial(read_locations, homes), indexes).frame()
+        disk_locations = PartTable.of(
+            spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), indexes
+        ).frame()
         owners = bookies.settled.owner_of_piece
         rows = collected_rows(spark, "locations", LOCATIONS, directories.collections, owners)
         return (
@@ -167,7 +171,7 @@ def read_entry_logs(
     where = cache.write_table("locations", locations)
     logs = cache.write_table("entry_logs", entry_logs)
     disks = cache.write_table("disks", lambda: directories.disks(spark))
-    sampled = whole_entries(spark, indexes, homes, options) if options.deep else None
+    sampled_rows = whole_entries(spark, indexes, directories_by_bookie, options) if options.deep else None
     collected = sorted({owner.bookie_id for owner in bookies.settled.owner_of_piece.values()})
     entries_not_in_log = entries_in_no_log(where, ledgers)
     # As many as there are bookies.
@@ -175,12 +179,14 @@ def read_entry_logs(
     parts = [part for part in indexes if part.bookie_id in lacking]
     second_reading = None
     if parts:
-        reread = PartTable.of(spark, LOCATION_ROWS, partial(read_locations, homes), parts)
-        second_reading = cache.write_table("locations_again", reread.frame, f"tables/{SCRATCH}")
+        second_part_table = PartTable.of(
+            spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), parts
+        )
+        second_reading = cache.write_table("locations_again", second_part_table.frame, f"tables/{SCRATCH}")
     lost_entries = cache.write_or_empty(
         bool(lacking), "gone_entries", GONE_ENTRIES, lambda: gone_entries(entries_not_in_log, second_reading)
     )
-    return EntryLogScan(logs, where, disks, sampled, collected, lost_entries)
+    return EntryLogScan(logs, where, disks, sampled_rows, collected, lost_entries)
 
 
 class _Directories:
@@ -214,8 +220,8 @@ class _Directories:
         """Return the number of the entry logger that writes to a directory. None if it is unknown."""
         if row.owner is not None and not self._in_rocksdb.get(row.owner):
             return 0
-        homes = self._bookies.attributed.ledger_directories(row.owner) if row.owner else []
-        return homes.index(row.path) if row.path in homes else None
+        owner_directories = self._bookies.attributed.ledger_directories(row.owner) if row.owner else []
+        return owner_directories.index(row.path) if row.path in owner_directories else None
 
     def _cache(self, row: AttributedDirectory) -> str | None:
         """Return the directory with the garbage collector's metadata cache. None with RocksDB."""

@@ -118,8 +118,8 @@ def write_holds(
     was_unheld = run is not None and bool(RunReader(run.path).report.run.unheld)
 
     def make() -> DataFrame:
-        unlocated = unlocated_ledgers(findings, tables).count() if counts["owner-dangling"] else 0
-        facts = _rows_of_facts(cache, tables, missing, scope.owners_read, unlocated)
+        unlocated_count = unlocated_ledgers(findings, tables).count() if counts["owner-dangling"] else 0
+        facts = _rows_of_facts(cache, tables, missing, scope.owners_read, unlocated_count)
         parts = [arrow_frame(cache.spark, pa.Table.from_pylist(facts, _NEW))]
         parts += holds_of_findings(findings, changes.changes, tables, counts)
         if (unreachable := unreachable_ledgers(tables)) is not None:
@@ -167,15 +167,15 @@ def write_holds(
 
 
 def _rows_of_facts(
-    cache: TableCache, tables: Tables, missing: bool, owners_read: bool, unlocated: int
+    cache: TableCache, tables: Tables, missing: bool, owners_read: bool, unlocated_count: int
 ) -> list[dict[str, Any]]:
     """Return the holds from facts on bookies, entry logs and sources. An object has at most a few holds."""
 
     def rows_of(query: TableQuery[Tables]) -> list[Any]:
-        in_order = TableQuery[Tables](
+        ordered_query = TableQuery[Tables](
             query.asks, lambda asked_tables: query(asked_tables).orderBy("bookie_id")
         )
-        return [row.asDict() for row in collect_query(in_order, tables)]
+        return [row.asDict() for row in collect_query(ordered_query, tables)]
 
     exposures = find_exposures(cache.run, tables.cluster.bookies_listed)
     old_sources = [
@@ -185,7 +185,9 @@ def _rows_of_facts(
     return [
         *exposure_rows(exposures),
         *unread_disk_rows(tables, missing),
-        *unread_log_rows(tables, unlocated, bookies_with_unread_logs(tables) if unlocated else ()),
+        *unread_log_rows(
+            tables, unlocated_count, bookies_with_unread_logs(tables) if unlocated_count else ()
+        ),
         *damaged_database_rows(rows_of(damaged_databases)),
         *foreign_copy_rows(rows_of(foreign_copies)),
         *rows_past_end(rows_of(copies_past_end)),
@@ -236,7 +238,7 @@ def _list_actions(
         cache.run.batches,
         exists=True,
         as_of=scope.as_of,
-        newest_time=scope.newest,
+        newest_data_time=scope.newest,
         has_earlier=facts["earlier_run"] is not None,
         logs_read="entry_logs" in tables.frames,
         now=changes.finished,

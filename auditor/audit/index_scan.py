@@ -248,10 +248,10 @@ def _availability(
 
     Return the bookies that were read, the table, and notes on indexes that were not reused.
     """
-    indexed = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
+    indexed_bookies = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
     part_count = cache.spark.sparkContext.defaultParallelism * options.parts_per_core
     parts = index_parts.plan_parts(
-        [(bookie.bookie_id, bookie.index_directories) for bookie in indexed],
+        [(bookie.bookie_id, bookie.index_directories) for bookie in indexed_bookies],
         part_count,
         threads=options.threads,
     )

@@ -31,13 +31,13 @@ from auditor.spark.batches import Rows
 from auditor.spark.part_tables import PartTable, ReadCost
 from auditor.spark.types import DataFrame
 
-TABLE = "journal_tails"
+TAILS_TABLE = "journal_tails"
 
 _BOOKIES_NAMED = 3  # bookies that a note names
 
-SEVERAL = "its directories come from more than one source"
-NOT_COLLECTED = "its collection has no journals: an older version of this program made it"
-OTHER_MARK = (
+SEVERAL_SOURCES_REASON = "its directories come from more than one source"
+NOT_COLLECTED_REASON = "its collection has no journals: an older version of this program made it"
+OTHER_MARK_REASON = (
     "the journals in its collection start at another mark than the newest lastMark of its directories"
 )
 BROADCAST_BYTES = 32 << 20
@@ -117,7 +117,9 @@ def write_tails(
 
     def read() -> Rows:
         table = PartTable.of(spark, SCHEMA, read_tail, parts, journal_cost(parts))
-        whole_collections = [collection for collection in collected.whole if TABLE in collection[1].tables]
+        whole_collections = [
+            collection for collection in collected.whole if TAILS_TABLE in collection[1].tables
+        ]
         if not whole_collections:
             return table
         return cache.execution.frame(table).unionByName(
@@ -130,7 +132,7 @@ def write_tails(
         for piece, owner in settled_places.owner_of_piece.items()
         if pieces[owner.bookie_id] == 1 and not bookies[owner.bookie_id].index_directories
     }
-    table = cache.write_table(TABLE, read)
+    table = cache.write_table(TAILS_TABLE, read)
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in table.where("ledger_id is null").drop("groups").collect():
         rows.setdefault(row["bookie_id"], []).append(row.asDict())
@@ -139,8 +141,8 @@ def write_tails(
     }
     from_pieces = {name: _collected_tail(bookies[name], rows.get(name, [])) for name in pieces}
     for name in pieces.keys() - {owner.bookie_id for owner in single_pieces.values()}:
-        from_pieces[name] = Tail(SEVERAL, 0, None)
-    mismatched_bookies = [name for name, tail in from_pieces.items() if tail.reason == OTHER_MARK]
+        from_pieces[name] = Tail(SEVERAL_SOURCES_REASON, 0, None)
+    mismatched_bookies = [name for name, tail in from_pieces.items() if tail.reason == OTHER_MARK_REASON]
     return Tails(
         _beside(cache, table, mismatched_bookies), {**on_disk, **from_pieces}, frozenset(mismatched_bookies)
     )
@@ -153,7 +155,7 @@ def _beside(cache: TableCache, table: DataFrame, mismatched_bookies: Sequence[st
     pairs = of_ledgers.select(*REPLICA, "groups")
     if pairs.isEmpty():
         return None
-    return cache.execution.broadcast(pairs, cache.files(TABLE), BROADCAST_BYTES)
+    return cache.execution.broadcast(pairs, cache.files(TAILS_TABLE), BROADCAST_BYTES)
 
 
 def _tail(rows: Sequence[dict[str, Any]]) -> Tail:
@@ -180,14 +182,14 @@ def _tail(rows: Sequence[dict[str, Any]]) -> Tail:
 
 def _collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) -> Tail:
     if not rows:
-        return Tail(NOT_COLLECTED, 0, None)
+        return Tail(NOT_COLLECTED_REASON, 0, None)
     tail = _tail(rows)
     if bookie.journals.trouble is not None:
         return tail._replace(reason=bookie.journals.trouble, lost=(), failed=())
     marks = {(directory.mark_file_id, directory.mark_offset) for directory in bookie.journals.directories}
     has_same_mark = {(row["mark_file_id"], row["mark_offset"]) for row in rows} == marks
     if not has_same_mark:
-        return tail._replace(reason=tail.reason or OTHER_MARK, lost=(), failed=())
+        return tail._replace(reason=tail.reason or OTHER_MARK_REASON, lost=(), failed=())
     return tail
 
 
@@ -214,7 +216,9 @@ def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tu
     return (TailRead.STOPPED if is_stopped else TailRead.UNREAD), tail.reason
 
 
-def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, latest: int) -> DatedIndex | None:
+def date_bookie(
+    bookie: AttributedBookie, tail: Tail | None, running: bool, latest_time: int
+) -> DatedIndex | None:
     """Return the time up to which a bookie's data is certainly complete, and the basis of that time.
 
     None if the time is unknown.
@@ -226,12 +230,12 @@ def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, late
 
     If the journal was not read, the mark gives the bound. The time at which the mark was written is no bound:
     a flush may take minutes, and only entries from before its start are certain to be in the index. Index
-    files that are older than the mark lower the bound. A time after ``latest``, the end of reading, is not
-    used, because a clock was ahead.
+    files that are older than the mark lower the bound. A time after ``latest_time`` (the end of reading) is
+    not used, because a clock was ahead.
     """
     state, _ = tail_state(bookie, tail, running)
     if state == TailRead.READ and tail is not None and running:
-        return bookie.journals.bound(DatedIndex(min(tail.read_at, latest), TimeBasis.JOURNAL_READ))
+        return bookie.journals.bound(DatedIndex(min(tail.read_at, latest_time), TimeBasis.JOURNAL_READ))
     if state == TailRead.READ and tail is not None:
         times = [moment for moment in (bookie.journals.marked, tail.modified) if moment is not None]
         date = DatedIndex(max(times), TimeBasis.LAST_WRITE) if times else None
@@ -240,7 +244,7 @@ def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, late
     else:
         date = bookie.journals.dated
     date = bookie.journals.bound(date)
-    return None if date is None or date.at > latest else date
+    return None if date is None or date.at > latest_time else date
 
 
 def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict[str, Refusal]:

@@ -64,8 +64,8 @@ def lock_file(metadata: str | MetadataUri, out: str) -> Path | None:
     """
     if "://" in out:
         return None
-    parsed = parse_metadata_uri(metadata)
-    cluster = json.dumps([parsed.scheme, sorted(parsed.hosts), parsed.path, parsed.root])
+    parsed_uri = parse_metadata_uri(metadata)
+    cluster = json.dumps([parsed_uri.scheme, sorted(parsed_uri.hosts), parsed_uri.path, parsed_uri.root])
     name = hashlib.sha256(cluster.encode()).hexdigest()[:16]
     return Path(out).absolute().parent.resolve() / f".bkaudit-{name}.lock"
 

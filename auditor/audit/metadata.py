@@ -152,12 +152,12 @@ def _moved_paths(first: FirstScan, store: WatchableStore) -> tuple[str, ...]:
     Raises:
         StoreError: the changed paths are unknown. The message says why.
     """
-    moves = store.ledgers_moved()
-    if moves.unknown is not None:
-        raise StoreError(moves.unknown)
+    ledger_moves = store.ledgers_moved()
+    if ledger_moves.unknown is not None:
+        raise StoreError(ledger_moves.unknown)
     if not first.ledgers.where("status = 'gap'").isEmpty():
         raise StoreError("the first scan could not read all ledgers")
-    return moves.paths
+    return ledger_moves.paths
 
 
 def _moved_rows(first: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -> DataFrame:
@@ -212,16 +212,18 @@ class ClusterMetadata:
 
     def modes(self) -> dict[str, str]:
         """Return the registered bookies and their modes. A bookie that either scan saw is registered."""
-        before, after = self._modes()
-        return {**before, **after}
+        first_modes, second_modes = self._modes()
+        return {**first_modes, **second_modes}
 
     def registered_twice(self) -> set[str]:
         """Return bookies that every scan saw registered both as writable and as read-only.
 
         A bookie that changes its mode is in this state briefly.
         """
-        before, after = self._modes()
-        return {name for name, mode in before.items() if mode == "both" and after.get(name) == "both"}
+        first_modes, second_modes = self._modes()
+        return {
+            name for name, mode in first_modes.items() if mode == "both" and second_modes.get(name) == "both"
+        }
 
     def instance_id_missing(self) -> bool:
         """Return whether the cluster certainly has no INSTANCEID."""
@@ -280,8 +282,8 @@ class ClusterMetadata:
     def gaps(self) -> list[tuple[str, str]]:
         """Return the cluster's own znodes that could not be read, each with its reason."""
         first = self.first.nodes
-        cut_places = [(self.source.store.root, first.cut)] if first.cut else []
-        return sorted({*first.gaps, *self.second.nodes.gaps, *cut_places})
+        incomplete_lists = [(self.source.store.root, first.cut)] if first.cut else []
+        return sorted({*first.gaps, *self.second.nodes.gaps, *incomplete_lists})
 
     def positions(self) -> list[str]:
         """Return the store's position at each scan: ZooKeeper zxids, etcd revisions or Oxia versions."""
@@ -362,12 +364,12 @@ class ScanDifference(NamedTuple):
 
 def write_difference(metadata: ClusterMetadata) -> ScanDifference:
     """Compare both scans, and write the tables ``doubtful_ids`` and ``moved``."""
-    first, again, cache = metadata.first, metadata.second.ledgers, metadata.source.cache
-    names = ("ledgers",) if again is None else ("ledgers", "ledgers_again")
+    first, second_scan, cache = metadata.first, metadata.second.ledgers, metadata.source.cache
+    names = ("ledgers",) if second_scan is None else ("ledgers", "ledgers_again")
     statuses = [cache.values(name, "status") for name in names]
     misplaced = LedgerStatus.MISPLACED in statuses[0]
     tree_elsewhere = whole_tree_elsewhere(first.ledgers, metadata.source.layout_note) if misplaced else None
-    reason_for_all = first.cut or tree_elsewhere
+    any_id_reason = first.cut or tree_elsewhere
     may_miss_ids = first.cut is not None or not frozenset().union(*statuses).isdisjoint(
         STATUSES_WITH_OPEN_IDS
     )
@@ -375,12 +377,12 @@ def write_difference(metadata: ClusterMetadata) -> ScanDifference:
         may_miss_ids,
         "doubtful_ids",
         DOUBTFUL_IDS,
-        lambda: doubtful_ids(first.ledgers, again, reason_for_all),
+        lambda: doubtful_ids(first.ledgers, second_scan, any_id_reason),
     )
-    if again is None:
+    if second_scan is None:
         return ScanDifference(None, doubtful, tree_elsewhere)
-    moves = cache.write_table("moved", lambda: find_moves(first.ledgers, again, doubtful))
-    return ScanDifference(moves, doubtful, tree_elsewhere)
+    ledger_moves = cache.write_table("moved", lambda: find_moves(first.ledgers, second_scan, doubtful))
+    return ScanDifference(ledger_moves, doubtful, tree_elsewhere)
 
 
 def write_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:

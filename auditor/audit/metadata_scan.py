@@ -170,20 +170,20 @@ class LedgerScan(NamedTuple):
 
 
 def _ledgers(
-    source: MetadataSource, earlier: EarlierRun, nodes: ClusterNodes, unusable: str | None = None
+    source: MetadataSource, earlier: EarlierRun, nodes: ClusterNodes, unusable_reason: str | None = None
 ) -> PartTable:
-    """Return all ledgers. If ``unusable`` gives a reason, reuse no rows of the earlier run."""
+    """Return all ledgers. If ``unusable_reason`` gives a reason, reuse no rows of the earlier run."""
     store = source.store
     if not isinstance(store, ComparableStore):
         return source.table(LedgerSource, nodes)
     history, earlier_ledgers = None, None
     try:
         history = store.history()
-        earlier_ledgers = earlier.ledgers(store.root, history) if unusable is None else None
+        earlier_ledgers = earlier.ledgers(store.root, history) if unusable_reason is None else None
     except (RunError, StoreError) as error:
-        unusable = str(error)  # if the store is at fault, it is for reading to find out
-    has_note = unusable is not None and earlier.path is not None
-    notes = [f"no ledger was reused from run {earlier.name}: {unusable}"] if has_note else []
+        unusable_reason = str(error)  # if the store is at fault, it is for reading to find out
+    has_note = unusable_reason is not None and earlier.path is not None
+    notes = [f"no ledger was reused from run {earlier.name}: {unusable_reason}"] if has_note else []
     note_ledgers(source.cache.run_store, store.root, history, notes)
     if earlier_ledgers is None:
         return source.table(LedgerSource, nodes)
@@ -213,7 +213,7 @@ def scan_ledgers(
 REASONS = 5
 """Largest number of reasons that a report gives for ledger ids in doubt."""
 
-MOST_ELSEWHERE = 10_000
+MAX_LEDGERS_ELSEWHERE = 10_000
 """Largest number of ledgers at paths of another layout that may count as single misplaced ledgers.
 
 More ledgers always count as a whole ledger tree. Otherwise each of them would add a range of ids in doubt.
@@ -243,15 +243,15 @@ def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
 def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
     """Return a sentence if a whole ledger tree is at paths of other layouts, else None.
 
-    A tree has at least half of the ledgers, or more than `MOST_ELSEWHERE`. ``layout_note`` names the source
-    of the store's layout. Runs a query or two.
+    A tree has at least half of the ledgers, or more than `MAX_LEDGERS_ELSEWHERE`. ``layout_note`` names the
+    source of the store's layout. Runs a query or two.
     """
     if ledgers.where(IS_IN_ANOTHER_LAYOUT).isEmpty():
         return None
     layouts = F.array_sort(F.collect_set(F.expr(_LAYOUT))).alias("layouts")
     listed_count = ledgers.where(F.col("status").isin(*LISTED)).agg(F.count("*").alias("own"))
     [row] = lost_elsewhere(ledgers).agg(F.count("*").alias("lost"), layouts).crossJoin(listed_count).collect()
-    if not row["lost"] or (row["lost"] < row["own"] and row["lost"] <= MOST_ELSEWHERE):
+    if not row["lost"] or (row["lost"] < row["own"] and row["lost"] <= MAX_LEDGERS_ELSEWHERE):
         return None
     ledgers_text = plural(row["lost"], "ledger is", "ledgers are")
     layout_names = " and ".join(row["layouts"])

@@ -145,7 +145,7 @@ def resolve_cursors(owners: Owners, first: FirstScan, indexes: Indexes) -> Owner
     )
 
 
-def shared_references(owners: DataFrame, lists: DataFrame | None) -> StoreReferences:
+def shared_references(owners: DataFrame, previous_ownership: DataFrame | None) -> StoreReferences:
     """Find the owner stores in which the same paths refer to the same ledgers. Runs up to three queries.
 
     BookKeeper gives out each ledger id once, so two different stores share no reference to a ledger. Two
@@ -153,7 +153,7 @@ def shared_references(owners: DataFrame, lists: DataFrame | None) -> StoreRefere
 
     Args:
         owners: The table ``owners`` of this run.
-        lists: The table ``ownership`` of the earlier run. None if there is none.
+        previous_ownership: The table ``ownership`` of the earlier run. None if there is none.
     """
     is_own = (F.col("status") == "ok") & F.col("ledger_id").isNotNull()
     references = owners.where(is_own & ~F.coalesce("borrowed", F.lit(False)))
@@ -165,9 +165,9 @@ def shared_references(owners: DataFrame, lists: DataFrame | None) -> StoreRefere
         pairs = references.join(references.withColumnRenamed("store", "other"), ["path", "ledger_id"])
         pairs = pairs.where("store < other").select("store", "other").distinct()
         stores_of_same_identity = [(row["store"], row["other"]) for row in pairs.collect()]
-    if lists is None or "store" not in lists.columns:  # of an earlier release
+    if previous_ownership is None or "store" not in previous_ownership.columns:  # of an earlier release
         return StoreReferences(first, stores_of_same_identity, {})
-    earlier_references = lists.where(
+    earlier_references = previous_ownership.where(
         "path is not null and store is not null and not coalesce(borrowed, false)"
     )
     earlier_rows = earlier_references.select(F.col("store").alias("then"), "path", "ledger_id").distinct()
@@ -177,40 +177,48 @@ def shared_references(owners: DataFrame, lists: DataFrame | None) -> StoreRefere
     )
 
 
-def match_owner_stores(owners: Owners, source: MetadataSource, before: RunsBefore) -> Owners:
+def match_owner_stores(owners: Owners, source: MetadataSource, earlier_run: RunsBefore) -> Owners:
     """Find out which stores of owners are the same, in this run and in the earlier one."""
     if owners.rows is None:
         return owners
-    run = before.with_table(source.cache.run_store, "ownership", source.scan_time)
-    lists = None if run is None else before.table(source.cache, "ownership", source.scan_time)
+    run = earlier_run.with_table(source.cache.run_store, "ownership", source.scan_time)
+    previous_ownership = (
+        None if run is None else earlier_run.table(source.cache, "ownership", source.scan_time)
+    )
     earlier: dict[str, str | None] = {}
     if run is not None and RunDirectory(run.path).exists(f"tables/owner_stores/{WHOLE}"):
         rows = RunDirectory(run.path).read("tables/owner_stores").to_pylist()
         earlier = {row["source"]: row.get("identity") for row in rows}
-    references = shared_references(owners.rows, lists)
+    references = shared_references(owners.rows, previous_ownership)
     return replace(owners, matches=match_stores(owners.names, references, earlier))
 
 
-def _with_current_stores(lists: DataFrame | None, owners: Owners) -> DataFrame | None:
+def _with_current_stores(previous_ownership: DataFrame | None, owners: Owners) -> DataFrame | None:
     """Return the earlier run's table ``ownership``, with the name that each store has in this run."""
-    if lists is None or "store" not in lists.columns:
-        return lists
+    if previous_ownership is None or "store" not in previous_ownership.columns:
+        return previous_ownership
     # As many as there are stores.
-    names = [row["store"] for row in lists.select("store").distinct().collect() if row["store"] is not None]
+    names = [
+        row["store"]
+        for row in previous_ownership.select("store").distinct().collect()
+        if row["store"] is not None
+    ]
     stores = [store for store in owners.names if store not in owners.matches.same]
     store_by_name = {name: current_store(name, stores, owners.matches.current) for name in names}
     renamed_stores = {name: store for name, store in store_by_name.items() if name != store}
     if not renamed_stores:
-        return lists
-    pairs = [F.lit(part) for pair in renamed_stores.items() for part in pair]
-    return lists.withColumn("store", F.coalesce(F.create_map(*pairs)[F.col("store")], F.col("store")))
+        return previous_ownership
+    pairs = [F.lit(part) for store_pair in renamed_stores.items() for part in store_pair]
+    return previous_ownership.withColumn(
+        "store", F.coalesce(F.create_map(*pairs)[F.col("store")], F.col("store"))
+    )
 
 
 def write_ownership(
     owners: Owners,
     metadata: ClusterMetadata,
     difference: ScanDifference,
-    before: RunsBefore,
+    earlier_run: RunsBefore,
     options: AuditOptions,
 ) -> DataFrame | None:
     """Join owners with both scans, and write the table ``ownership``. Returns None if there are no owners."""
@@ -219,8 +227,8 @@ def write_ownership(
     if rows is None:
         return None
     grace_ms = round(options.owner_grace * 1000)
-    earlier = before.with_owners(cache.run_store, source.scan_time - max(grace_ms, ROLLOVER_MS))
-    newest_rows = _with_current_stores(before.table(cache, "ownership", source.scan_time), owners)
+    earlier = earlier_run.with_owners(cache.run_store, source.scan_time - max(grace_ms, ROLLOVER_MS))
+    newest_rows = _with_current_stores(earlier_run.table(cache, "ownership", source.scan_time), owners)
     moments = ReadTimes(
         source.scan_time,
         grace_ms,
@@ -266,16 +274,18 @@ def write_owner_stores(
 def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int) -> OwnerCounts:
     """Count the rows of ``owners`` (``rows``) and of ``ownership`` by store."""
     counts = list_counts(ownership, owners.applications, scan_time).collect()
-    lists: dict[str, ListCounts] = {}
+    counts_by_store: dict[str, ListCounts] = {}
     for row in counts:
         store = owners.names[0] if row["store"] is None else row["store"]  # of an earlier release
-        sums = lists.get(store, ListCounts())
-        lists[store] = ListCounts(sums.listed_before + row["listed_before"], sums.dropped + row["dropped"])
+        sums = counts_by_store.get(store, ListCounts())
+        counts_by_store[store] = ListCounts(
+            sums.listed_before + row["listed_before"], sums.dropped + row["dropped"]
+        )
     return OwnerCounts(
         claims=sum(row["claims"] for row in counts),
         foreign_claims=sum(row["foreign_claims"] for row in counts),
         unowned=sum(row["unowned"] for row in counts),
-        lists=lists,
+        lists=counts_by_store,
         facts={row["store"]: StoreFacts(row["gaps"], row["newest"]) for row in store_facts(rows).collect()},
         same=owners.matches.same,
         identities=owners.matches.identities,

@@ -70,8 +70,8 @@ def chosen_settings(text: str) -> PlacementSettings:
     Raises:
         UsageError: the text is neither a policy nor a file, or has a setting that no server has.
     """
-    word, *parts = text.split(",")
-    if word not in [*Policy]:
+    policy_name, *parts = text.split(",")
+    if policy_name not in [*Policy]:
         if not Path(text).exists():
             raise UsageError(
                 f"--placement {text}: must be one of {', '.join(Policy)}, or a configuration file such "
@@ -91,7 +91,7 @@ def chosen_settings(text: str) -> PlacementSettings:
                 f"--placement {text}: {key!r} is no setting; it must be one of {', '.join(sorted(KEYS))}"
             )
         properties[key] = value
-    return _settings(properties, f"--placement {text}", Policy(word))
+    return _settings(properties, f"--placement {text}", Policy(policy_name))
 
 
 def settings_differences(options: AuditOptions, *, pulsar: bool) -> tuple[str, ...]:
@@ -301,8 +301,8 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
 def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Iterator[Remark]:
     """Return remarks about isolation groups in the configuration, and about ledgers with own groups."""
     if settings.groups is not None:
-        words = f"{settings.groups.words}, from {settings.origin}"
-        yield remark(RemarkKind.PLACEMENT, "isolation groups are in force", words)
+        groups_text = f"{settings.groups.words}, from {settings.origin}"
+        yield remark(RemarkKind.PLACEMENT, "isolation groups are in force", groups_text)
     if facts["own_groups"]:
         own_text = plural(facts["own_groups"], "ledger")
         text = f"{own_text} with a placement policy of its own" if facts["own_groups"] == 1 else ""

@@ -137,9 +137,13 @@ def _waiting_questions(
 ) -> _Questions:
     """Return queries for ledgers that depend on a down bookie, and for further ledgers with a mark."""
     ids = F.array(*map(F.lit, sorted(down_bookies)))
-    on_down = F.exists("replicas", lambda copy: copy["depends"] & F.array_contains(ids, copy["bookie_id"]))
+    copies_on_down_bookies = F.exists(
+        "replicas", lambda copy: copy["depends"] & F.array_contains(ids, copy["bookie_id"])
+    )
     keys = ["scope_id", "ledger_id"]
-    depending_ledgers = ledgers.where(F.col("status").isin(*DECODED)).where(on_down).select(*keys)
+    depending_ledgers = (
+        ledgers.where(F.col("status").isin(*DECODED)).where(copies_on_down_bookies).select(*keys)
+    )
     # Marks are few beside ledgers: those of other ledgers are what has to be added.
     marked_ids = marked_ledgers.where("ledger_id is not null").select(*keys)
     marked_only = derived(marked_ids.join(depending_ledgers, keys, "left_anti"), marked_ledgers)
@@ -158,13 +162,13 @@ def _ensemble_question(ledgers: DataFrame, scan_time: int) -> tuple[DataFrame, l
 
 
 def _numbers(counts: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    queued, oldest, queued_since = counts["queue"]
+    queued_count, oldest, queued_since = counts["queue"]
     [depending_count] = counts.get("depending", (0,))
-    [marked_only] = counts.get("marked_only", (queued if not depending_count else 0,))
+    [marked_only] = counts.get("marked_only", (queued_count if not depending_count else 0,))
     smallest, largest = counts.get("ensembles", (0, 0))
     unavailable, unrecoverable, single_copy = counts["reach"]
     return {
-        "queued": queued,
+        "queued": queued_count,
         "oldest": oldest or None,
         "queued_since": queued_since,
         "locked": counts["locks"][0],

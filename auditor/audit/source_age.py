@@ -30,15 +30,15 @@ def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
     """
     scan_time, audit_time = first.source.scan_time, now_ms()
     reasons = {
-        name: f"its collection was made {format_time(moment)}, after this audit; a clock was wrong, "
+        name: f"its collection was made {format_time(made_at)}, after this audit; a clock was wrong, "
         "and the age of the collection is unknown"
-        for name, moment in collection_times(indexes.bookies).items()
-        if moment > audit_time + MAX_SOURCE_AGE_MS
+        for name, made_at in collection_times(indexes.bookies).items()
+        if made_at > audit_time + MAX_SOURCE_AGE_MS
     }
     reasons |= {
-        name: f"its collection was made {format_time(moment)}, {_describe_age(moment, scan_time)}"
-        for name, moment in collection_times(indexes.bookies).items()
-        if moment + MAX_SOURCE_AGE_MS < scan_time
+        name: f"its collection was made {format_time(made_at)}, {_describe_age(made_at, scan_time)}"
+        for name, made_at in collection_times(indexes.bookies).items()
+        if made_at + MAX_SOURCE_AGE_MS < scan_time
     }
     last_writes = {
         name: last_write
@@ -64,8 +64,8 @@ def collection_times(bookies: ClusterBookies) -> dict[str, int]:
     """Return the time of each bookie's oldest collection with an index, in ms."""
     times_by_id = {manifest.id: manifest.made for _, manifest in bookies.collected.whole}
     times: dict[str, int] = {}
-    for piece, owner in bookies.settled.owner_of_piece.items():
-        collection = times_by_id.get(piece.rpartition(":")[0])
+    for collection_piece, owner in bookies.settled.owner_of_piece.items():
+        collection = times_by_id.get(collection_piece.rpartition(":")[0])
         if collection is not None:
             times[owner.bookie_id] = min(collection, times.get(owner.bookie_id, collection))
     return times
@@ -101,7 +101,7 @@ def _count_later_ledgers(
     if not last_writes:
         return {}
     latest_allowed_times = {name: last_write + MAX_SOURCE_AGE_MS for name, last_write in last_writes.items()}
-    limits = [F.lit(part) for pair in latest_allowed_times.items() for part in pair]
+    limits = [F.lit(limit_part) for pair in latest_allowed_times.items() for limit_part in pair]
     replica, limit = F.col("replica"), F.create_map(*limits)[F.col("bookie_id")]
     later_ledgers = (
         first.ledgers.where((F.col("ctime") > min(latest_allowed_times.values())) & ~F.col("undecidable"))

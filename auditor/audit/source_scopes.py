@@ -28,10 +28,10 @@ from auditor.tables.scans import shrunken_leaves
 from auditor.tables.sources import SOURCES, rows_of_scopes
 
 NAMES_SHOWN = 5
-PROOF = CheckSettings()
+PROOF_SETTINGS = CheckSettings()
 """Settings by which scopes are proved. They do not depend on the run's settings of the checks."""
 EVERY_BOOKIE = "every bookie that exists"
-NOTHING = "nothing"
+PROVED_NOTHING = "nothing"
 
 
 def write_sources(
@@ -110,7 +110,7 @@ def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables:
         yield "the id generator could not be compared with the ids in use"
     elif generators["behind"]:
         yield "the id generator is behind an id in use"
-    holders = tables.holdings.where(large_orphan_share(PROOF)).select("bookie_id").collect()
+    holders = tables.holdings.where(large_orphan_share(PROOF_SETTINGS)).select("bookie_id").collect()
     if holders:
         names = sorted(row["bookie_id"] for row in holders)
         yield f"more than 20 % of the ledgers on {first_names(names, NAMES_SHOWN)} have no metadata"
@@ -123,10 +123,13 @@ def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> It
     if earlier is None:
         return
     ledgers = source.cache.spark.read.parquet(f"{earlier.path}/tables/ledgers")
-    shrunken = shrunken_leaves(
-        ledgers, metadata.first.ledgers, 100 // PROOF.large_orphan_share_percent, PROOF.least_unexplained
+    shrunken_leaf_rows = shrunken_leaves(
+        ledgers,
+        metadata.first.ledgers,
+        100 // PROOF_SETTINGS.large_orphan_share_percent,
+        PROOF_SETTINGS.least_unexplained,
     )
-    [row] = shrunken.agg(F.expr("count(*) AS leaves"), F.expr("sum(lost) AS lost")).collect()
+    [row] = shrunken_leaf_rows.agg(F.expr("count(*) AS leaves"), F.expr("sum(lost) AS lost")).collect()
     if row["leaves"] and not _owners_agree(tables):
         parts = plural(row["leaves"], "part")
         yield (
@@ -187,7 +190,9 @@ def _bookie_scope(
     claimed_scope = "every ledger on this bookie"
     reason = tables.cluster.unproved_bookies.get(name) or row["reason"]
     if row["read"] == BookieRead.UNREAD:
-        return SourceScope(name, SourceKind.BOOKIE, claimed_scope, NOTHING, "", None, reason or "not read")
+        return SourceScope(
+            name, SourceKind.BOOKIE, claimed_scope, PROVED_NOTHING, "", None, reason or "not read"
+        )
     time = _as_of(metadata, _bookie_time(name, row, metadata, indexes))
     if row["read"] == BookieRead.PARTIAL or row["suspect"]:
         proof = "entries in the bookie's index exist"
@@ -223,8 +228,8 @@ def _bookie_time(
     collected = collection_times(indexes.bookies).get(name)
     if collected is not None:
         return min(collected, scan_time)
-    newest = indexes.newest(name)
+    newest_time = indexes.newest(name)
     is_dated = metadata.source.store.keeps_times or (metadata.source.live and row["registered"] is not None)
     if name in indexes.old or not is_dated:
-        return newest
+        return newest_time
     return scan_time

@@ -61,13 +61,13 @@ def with_space(
     settings = collector_settings(conf)
     times = [(row["path"], row["index_time"]) for row in tables.roster.directories]
     marked_directories = cache.spark.createDataFrame(times, "path string, index_time long")
-    unlocated = cache.write_table(
+    unlocated_table = cache.write_table(
         "log_entries",
         lambda: log_entries(
             scan.entry_logs, scan.locations, tables.ledgers, tables.judged, scan.gone_entries
         ),
     )
-    of_bytes = cache.write_table(
+    byte_counts = cache.write_table(
         "space",
         lambda: space(
             scan.entry_logs,
@@ -79,7 +79,7 @@ def with_space(
             tables.judged,
             tables.bookies,
             marked_directories,
-            unlocated,
+            unlocated_table,
             tables.ownership,
             None if settings.source is None else settings.log_per_ledger,
         ),
@@ -96,8 +96,8 @@ def with_space(
         ),
     )
     read = {
-        "space": of_bytes,
-        "log_entries": unlocated,
+        "space": byte_counts,
+        "log_entries": unlocated_table,
         "entry_logs": scan.entry_logs,
         "locations": scan.locations,
         "gone_entries": scan.gone_entries,
@@ -111,7 +111,11 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
     """Return remarks on the classified bytes, the sampled entries and the unreadable files."""
     counts = _count_bytes(tables.space, scan.entry_logs, scan.locations)
     files, bytes, maps, verified, cached, cache_unread = counts["files"]
-    [classed_bytes], [unread], (located, probed_count) = counts["space"], counts["unread"], counts["pairs"]
+    [classed_bytes], [unread], (pair_count, probe_count) = (
+        counts["space"],
+        counts["unread"],
+        counts["pairs"],
+    )
     all_bytes = f"all of {'its' if files == 1 else 'their'} {bytes:,} bytes are"
     extent_text = (
         all_bytes if classed_bytes == bytes else f"{bytes - classed_bytes:,} of {bytes:,} bytes are NOT"
@@ -122,7 +126,7 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
             f"entry logs: {plural(files, 'file', 'files')}, {extent_text} in the table space",
             "each byte is in one class",
             f"{verified:,} of {plural(maps, 'ledgers map')} compared with the log's entries",
-            f"{probed_count:,} of {located:,} pairs of ledger and log compared with an entry in the log",
+            f"{probe_count:,} of {pair_count:,} pairs of ledger and log compared with an entry in the log",
         )
     ]
     if cached:
@@ -161,8 +165,8 @@ def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) 
     table, and ``unread`` the number of unreadable paths. ``pairs`` has the number of pairs of ledger and log,
     and the number of pairs for which an entry was compared.
     """
-    mapped = f"state in ('{EntryLogState.OK}', '{EntryLogState.MAP_WRONG}')"
-    maps = (f"count_if({mapped})", f"count_if({mapped} and counted = '{SCAN}')")
+    is_mapped = f"state in ('{EntryLogState.OK}', '{EntryLogState.MAP_WRONG}')"
+    maps = (f"count_if({is_mapped})", f"count_if({is_mapped} and counted = '{SCAN}')")
     caches = ("count(cache)", f"count_if(cache = '{CacheState.UNREADABLE}')")
     unread = entry_logs.where("bytes is null and ledger_id is null")
     return aggregate_many(
@@ -205,8 +209,8 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     def of_tables(asked_tables: Tables) -> DataFrame:
         return foresight(collector, asked_tables, before.table(cache, "gc_foresight", scan_time))
 
-    asks = None if collector.listing.seen is not None else ("orphans", "over_replicated")
-    rows = cache.write_query("gc_foresight", GC_FORESIGHT, TableQuery(asks, of_tables), tables)
+    asked_names = None if collector.listing.seen is not None else ("orphans", "over_replicated")
+    rows = cache.write_query("gc_foresight", GC_FORESIGHT, TableQuery(asked_names, of_tables), tables)
     tables = replace(tables, collector=collector.settings).add(gc_foresight=rows)
     if "space" not in tables.frames:
         return tables
@@ -299,9 +303,11 @@ def drawn_since(ledgers: DataFrame, ids: IdRange, generator_ctime: int, since: i
     if row["old"] is None and generator_ctime >= since:
         return 0, ids.next
     highest_earlier_id = -1 if row["old"] is None else row["old"]
-    minimum = ledgers.agg(F.min(F.when(scope_0_id > highest_earlier_id, scope_0_id)).alias("first")).first()
-    assert minimum is not None
-    return None if minimum["first"] is None else (minimum["first"], ids.next)
+    lowest_row = ledgers.agg(
+        F.min(F.when(scope_0_id > highest_earlier_id, scope_0_id)).alias("first")
+    ).first()
+    assert lowest_row is not None
+    return None if lowest_row["first"] is None else (lowest_row["first"], ids.next)
 
 
 def _listing(metadata: ClusterMetadata) -> ServerListing:

@@ -111,8 +111,8 @@ def modules_of(stage: Stage) -> list[str]:
     if home != STAGE_FUNCTIONS:
         return [home.rpartition(".")[2]]
     names = vars(sys.modules[home])
-    called = [names.get(name) for name in stage.function.__code__.co_names]
-    homes = [function.__module__ for function in called if inspect.isfunction(function)]
+    called_functions = [names.get(name) for name in stage.function.__code__.co_names]
+    homes = [function.__module__ for function in called_functions if inspect.isfunction(function)]
     return list(dict.fromkeys(home.rpartition(".")[2] for home in homes if home.startswith("auditor.audit.")))
 
 

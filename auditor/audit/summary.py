@@ -125,7 +125,7 @@ def summarise(audited: Audited) -> Report:
     scan_notes = (*metadata.first.notes, *indexes.earlier_notes)
     locations = locations_of(tables.roster.bookie_locations, audited.placement.origin)
     bookies = [row["bookie_id"] for row in tables.roster.bookies]
-    placed = placement_facts(audited.placement, locations, bookies, sum(counts.get(OWN_GROUPS, ())))
+    placement_report = placement_facts(audited.placement, locations, bookies, sum(counts.get(OWN_GROUPS, ())))
     run = RunFacts(
         version=program_version(),
         started=audited.started,
@@ -146,7 +146,7 @@ def summarise(audited: Audited) -> Report:
             *witness_remarks,
             *owner_remarks(audited.owners, tables.ownership),
             *offload_remarks(tables),
-            *placement_remarks(audited.placement, placed),
+            *placement_remarks(audited.placement, placement_report),
             *(space_remarks(audited.entry_logs, tables) if audited.entry_logs else []),
             *foresight_remarks(tables),
             *changes.remarks(),
@@ -167,7 +167,7 @@ def summarise(audited: Audited) -> Report:
         bookies_listed=metadata.bookies_seen(),
         directories_read=len(indexes.bookies.attribution.directories),
         witness_asked=source.live and audited.may_ask,
-        placement=placed,
+        placement=placement_report,
         steps=next_steps(changes.found(), audited.actions.texts),
         causes=audited.numbers.causes,
         holds=audited.holds,

@@ -54,12 +54,12 @@ def bookies_with_unread_logs(tables: Tables) -> frozenset[str]:
     return frozenset(row["bookie_id"] for row in rows)
 
 
-def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
+def unread_log_holds(tables: Tables, earlier_holds: DataFrame) -> frozenset[str]:
     """Return the keys of earlier holds on entry logs that now have unread bytes, and on their bookies."""
     unread_parts = logs_with_unknown_bytes(tables)
     if unread_parts is None:
         return frozenset()
-    held_logs = earlier.where(F.col("object") == HoldObject.ENTRY_LOG).select(
+    held_logs = earlier_holds.where(F.col("object") == HoldObject.ENTRY_LOG).select(
         "key", F.regexp_replace("key", " [0-9]+$", "").alias("name")
     )
     unread_keys = unread_parts.select(
@@ -78,13 +78,13 @@ Only answers of the bookie show such entries.
 """
 
 
-def doubted_by_answers(tables: Tables, earlier: DataFrame) -> frozenset[tuple[str, str | None]]:
+def doubted_by_answers(tables: Tables, earlier_holds: DataFrame) -> frozenset[tuple[str, str | None]]:
     """Return pairs of the check `_ON_ANSWERS` and each bookie with a copy that may be present or missing.
 
     Earlier holds of these pairs stay, because an answer of the bookie might show the copy. The result is
     empty if the earlier run has no hold of this check.
     """
-    if earlier.where(F.col("reason") == _ON_ANSWERS).isEmpty():
+    if earlier_holds.where(F.col("reason") == _ON_ANSWERS).isEmpty():
         return frozenset()
     names = tables.judged.select(F.explode("unknown.bookie_id").alias("bookie_id")).distinct().collect()
     return frozenset((_ON_ANSWERS, row["bookie_id"]) for row in names)

@@ -99,7 +99,7 @@ def _copies_of_unregistered(tables: Tables) -> DataFrame:
         "bookie_id"
     )
     lost_ids = tables.unregistered.where("not found").select(F.col("bookie_id").alias("alias"), "has_cookie")
-    pairs = tables.over_replicated.where("not locked").select(*LEDGER, "bookie_id", "state")
+    alias_pairs = tables.over_replicated.where("not locked").select(*LEDGER, "bookie_id", "state")
     held_copies = tables.unequal.where("index_state = 'ok' and length(held) > 0").select(
         *LEDGER, "bookie_id", "held"
     )
@@ -115,7 +115,7 @@ def _copies_of_unregistered(tables: Tables) -> DataFrame:
         "bookie_id", F.col("other").alias("alias"), F.lit(True).alias("same_bookie")
     )
     return (
-        pairs.join(F.broadcast(registered_bookies), "bookie_id")
+        alias_pairs.join(F.broadcast(registered_bookies), "bookie_id")
         .join(held_copies, [*LEDGER, "bookie_id"])
         .join(expected_copies, [*LEDGER])
         .join(F.broadcast(alias_ids), ["bookie_id", "alias"], "left")

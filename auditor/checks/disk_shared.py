@@ -48,22 +48,22 @@ def disk_shared(roster: Roster) -> Findings:
         A backup of a directory looks the same. Not compared: directories whose path does not end like a path
         in their VERSION.
     """
-    configured = [
+    configured_rows = [
         row
         for row in roster.directories
         if row["cookie_bookie_id"] is not None and row["configured"] is not None
     ]
-    shared = [
+    shared_directories = [
         {
             "bookie_id": rows[0]["cookie_bookie_id"],
             "configured": rows[0]["configured"],
             "places": places,
             "found": sorted_facts(rows, "path", "place", "role"),
         }
-        for rows in group_rows(configured, _cookie).values()
+        for rows in group_rows(configured_rows, _cookie).values()
         if len(places := {row["place"] or row["path"] for row in rows}) > 1
     ]
-    for bookie_id, rows in group_rows(shared, lambda row: row["bookie_id"]).items():
+    for bookie_id, rows in group_rows(shared_directories, lambda row: row["bookie_id"]).items():
         sharing_places = sorted({place for row in rows for place in row["places"]})
         number = count_text(len(rows), "directory", "directories")
         verb_form = "is" if len(rows) == 1 else "are"

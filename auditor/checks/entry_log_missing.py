@@ -53,7 +53,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     """
     rows = _per_bookie(tables)
     may_have_moved = F.lit(tables.cluster.live) & F.coalesce("runs", F.lit(False))
-    seen_before = F.coalesce(F.col("since") < F.lit(tables.cluster.scan_time), F.lit(False))
+    was_seen_before = F.coalesce(F.col("since") < F.lit(tables.cluster.scan_time), F.lit(False))
     location_words = F.when(
         F.col("point.there_ledger").isNotNull(),
         words("where entry {point.there_entry} of ledger {point.there_ledger} is"),
@@ -62,7 +62,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         with_attribution(rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(
-            (may_have_moved & ~seen_before & ~F.col("agreed"))
+            (may_have_moved & ~was_seen_before & ~F.col("agreed"))
             | F.col("no_log_at_all")
             | F.col("attribution_suspect")
         ),
@@ -97,7 +97,7 @@ def _per_bookie(tables: Tables) -> DataFrame:
         kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "misnamed", "past-end", "other")
     }
     names = {kind: kind.replace("-", "_") for kind in counts}
-    located = F.struct(
+    located_copies = F.struct(
         F.expr(LEDGER_NAME).alias("ledger"),
         F.col("probe_entry").alias("entry"),
         "log_id",
@@ -105,8 +105,8 @@ def _per_bookie(tables: Tables) -> DataFrame:
         F.col("there_ledger_id").cast("string").alias("there_ledger"),
         F.col("there_entry_id").alias("there_entry"),
     )
-    agreed = tables.gone_entries.where(F.col("state") == GoneState.AGREED.value)
-    confirmed_copies = agreed.select(*REPLICA, F.lit(True).alias("twice"))
+    agreed_copies = tables.gone_entries.where(F.col("state") == GoneState.AGREED.value)
+    confirmed_copies = agreed_copies.select(*REPLICA, F.lit(True).alias("twice"))
     # A location with another entry was read once only, so no second reading agrees.
     is_agreed = F.coalesce("twice", F.lit(False)) & (F.col("probe") != Probe.OTHER.value)
     rows = with_ledgers(
@@ -118,7 +118,7 @@ def _per_bookie(tables: Tables) -> DataFrame:
         F.min(F.when(F.col("probe") == Probe.MISNAMED.value, F.col("log_id"))).alias("misnamed_log"),
         F.slice(F.array_sort(F.collect_set("log_id")), 1, 10).alias("log_ids"),
         F.min("since").alias("since"),
-        F.min(F.when(F.col("probe") == Probe.OTHER.value, located)).alias("point"),
+        F.min(F.when(F.col("probe") == Probe.OTHER.value, located_copies)).alias("point"),
     )
     with_logs = tables.entry_logs.select("bookie_id", F.lit(True).alias("has_logs")).distinct()
     rows = rows.join(F.broadcast(with_logs), "bookie_id", "left").withColumn(

@@ -49,14 +49,14 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
     repair = tables.cluster.repair
     if repair.unavailable + repair.unrecoverable > FINDINGS_BY_LEDGER:
         return _one_finding(tables, rows)
-    what = F.when(
+    unavailable_text = F.when(
         F.col("reach") == Reach.UNAVAILABLE,
         words("no registered bookie can serve {entries:entry|entries}"),
     ).otherwise("it is not closed, and too few of its bookies are registered for recovery to close it")
     return finding_rows(
         rows,
         ledger_id="ledger_id",
-        message=words("ledger {ledger}: {what}; not registered: {bookies:,}", what=what),
+        message=words("ledger {ledger}: {what}; not registered: {bookies:,}", what=unavailable_text),
         evidence="reach, entries, bookies AS bookies_down",
     )
 
@@ -64,9 +64,9 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
 def _one_finding(tables: Tables, rows: DataFrame) -> DataFrame:
     repair = tables.cluster.repair
     down = F.lit(", ".join(repair.down[:10])) if repair.down else F.lit("")
-    counted = with_ledgers(rows.withColumn("one", F.lit(1)), "one", F.sum("entries").alias("entries"))
+    ledger_counts = with_ledgers(rows.withColumn("one", F.lit(1)), "one", F.sum("entries").alias("entries"))
     return finding_rows(
-        counted,
+        ledger_counts,
         message=words(
             "no registered bookie can serve entries of {unavailable:ledger|ledgers}, and recovery cannot "
             "close {unrecoverable:more ledger|more ledgers}; for example ledger {sample:,}; not registered: "

@@ -194,10 +194,10 @@ def commands(text: str) -> tuple[Command, ...]:
 
 
 def _command(bullet_text: str) -> Command:
-    described, reference = _COMMAND.fullmatch(bullet_text), _SHARED_BULLET.fullmatch(bullet_text)
-    if described is not None and described[1] not in SHARED:
-        return Command(*described.groups())
-    if described is None and reference is not None and reference[1] in SHARED:
+    described_command, reference = _COMMAND.fullmatch(bullet_text), _SHARED_BULLET.fullmatch(bullet_text)
+    if described_command is not None and described_command[1] not in SHARED:
+        return Command(*described_command.groups())
+    if described_command is None and reference is not None and reference[1] in SHARED:
         command = SHARED[reference[1]]
         return (
             command if reference[2] is None else replace(command, effect=f"{command.effect}. {reference[2]}")

@@ -136,7 +136,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
+class MissingInput:
     """Reason why a need is not met.
 
     Attributes:
@@ -149,7 +149,7 @@ class Lack:
     is_known: bool = True
 
 
-def lacks(sight: Sight) -> dict[Need, Lack]:
+def lacks(sight: Sight) -> dict[Need, MissingInput]:
     """Return the needs that are not met, with reasons. Needs that are not met at all come first."""
     missing_needs = [
         *_store_lacks(sight),
@@ -157,7 +157,7 @@ def lacks(sight: Sight) -> dict[Need, Lack]:
         *_option_lacks(sight),
         *_partial_lacks(sight),
     ]
-    lack_by_need: dict[Need, Lack] = {}
+    lack_by_need: dict[Need, MissingInput] = {}
     for need, lack in sorted(
         missing_needs, key=lambda need_and_lack: (bool(need_and_lack[1].where), not need_and_lack[1].is_known)
     ):
@@ -165,47 +165,47 @@ def lacks(sight: Sight) -> dict[Need, Lack]:
     return lack_by_need
 
 
-def _unrecorded_lack(missing_fact: str) -> Lack:
-    return Lack(
+def _unrecorded_lack(missing_fact: str) -> MissingInput:
+    return MissingInput(
         f"an earlier version wrote this run, and did not record whether {missing_fact}", is_known=False
     )
 
 
-def _store_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
+def _store_lacks(sight: Sight) -> Iterator[tuple[Need, MissingInput]]:
     """Yield needs for data that the metadata store does not keep, or that the scan could not list."""
     if sight.keeps_marks is False:
-        yield Need.MARKS, Lack("the store keeps no under-replication marks and no locks")
+        yield Need.MARKS, MissingInput("the store keeps no under-replication marks and no locks")
     elif sight.keeps_marks is None:
         yield Need.MARKS, _unrecorded_lack("the store keeps under-replication marks")
     elif sight.marks_listed is False:
-        yield Need.ALL_MARKS, Lack("not all under-replication marks could be listed")
+        yield Need.ALL_MARKS, MissingInput("not all under-replication marks could be listed")
     if sight.keeps_times is False:
-        yield Need.TIMES, Lack("the store keeps no times, so no age is known")
+        yield Need.TIMES, MissingInput("the store keeps no times, so no age is known")
     elif sight.keeps_times is None:
         yield Need.TIMES, _unrecorded_lack("the store keeps times")
     if sight.hidden is not None:
-        yield Need.ALL_BOOKIES, Lack(sight.hidden)
+        yield Need.ALL_BOOKIES, MissingInput(sight.hidden)
     elif sight.unclear is None:
         yield Need.ALL_BOOKIES, _unrecorded_lack("all cookies and registrations could be read")
     elif sight.unclear:
         affected_part = first_names(sight.unclear, UNCLEAR_SHOWN)
-        yield Need.ALL_BOOKIES, Lack("a cookie or a registration could not be read", affected_part)
+        yield Need.ALL_BOOKIES, MissingInput("a cookie or a registration could not be read", affected_part)
     if sight.registrations is None:
         yield Need.REGISTRATIONS, _unrecorded_lack("any bookie was registered")
     elif not sight.registrations:
         reason = "the saved metadata has no registration, so which bookies are down is unknown"
-        yield Need.REGISTRATIONS, Lack(reason)
+        yield Need.REGISTRATIONS, MissingInput(reason)
     if not sight.instance_id:
-        yield Need.INSTANCE_ID, Lack("the cluster has no instance id to compare with")
+        yield Need.INSTANCE_ID, MissingInput("the cluster has no instance id to compare with")
     if not sight.two_scans:
         reason = "saved metadata is scanned once, so changes cannot be seen"
-        yield Need.TWO_SCANS, Lack(reason, "changes while the bookies were read")
+        yield Need.TWO_SCANS, MissingInput(reason, "changes while the bookies were read")
 
 
-def _bookie_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
+def _bookie_lacks(sight: Sight) -> Iterator[tuple[Need, MissingInput]]:
     """Yield needs for data of bookies that the run did not get from any bookie."""
     if not sight.directories and not sight.read:
-        lack = Lack("no bookie was read" if sight.sources else "no --bookies was given")
+        lack = MissingInput("no bookie was read" if sight.sources else "no --bookies was given")
         yield Need.COPIES, lack
         yield Need.DISKS, lack
         yield Need.ENTRY_LOGS, lack
@@ -214,21 +214,21 @@ def _bookie_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     elif sight.directories == 0:
         yield (
             Need.DISKS,
-            Lack("bookies were only asked for their entries (rpc:), so their disks were not checked"),
+            MissingInput("bookies were only asked for their entries (rpc:), so their disks were not checked"),
         )
     elif sight.witness is False:
         reason = "--witness no" if sight.live else "saved metadata"
-        yield Need.WITNESS, Lack(f"{reason}: no bookie was asked for entries that its index lacks")
+        yield Need.WITNESS, MissingInput(f"{reason}: no bookie was asked for entries that its index lacks")
     if sight.witness is None:
         yield Need.WITNESS, _unrecorded_lack("bookies could be asked for entries that their indexes lack")
 
 
-def _option_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
+def _option_lacks(sight: Sight) -> Iterator[tuple[Need, MissingInput]]:
     """Yield needs for data that the run did not read because of its options."""
     if not sight.entry_logs:
-        yield Need.ENTRY_LOGS, Lack("entry logs were not read: --entry-logs adds them")
+        yield Need.ENTRY_LOGS, MissingInput("entry logs were not read: --entry-logs adds them")
     elif not sight.deep:
-        yield Need.DIGESTS, Lack("no entry was read completely: --deep reads a sample")
+        yield Need.DIGESTS, MissingInput("no entry was read completely: --deep reads a sample")
     if sight.placement is None:
         yield Need.LOCATIONS, _unrecorded_lack("it checked placement")
     elif not sight.placement:
@@ -236,32 +236,35 @@ def _option_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
             "placement was not checked: no racks were found next to BookKeeper's root, and --racks was not "
             "given"
         )
-        yield Need.LOCATIONS, Lack(reason)
+        yield Need.LOCATIONS, MissingInput(reason)
     if not sight.owners:
         reason = "owners were not read: none were found next to BookKeeper's root, and --owners was not given"
-        yield Need.OWNERS, Lack(reason)
+        yield Need.OWNERS, MissingInput(reason)
     elif not sight.offload_listing:
-        yield Need.OBJECTS, Lack("objects of offloaded ledgers were not checked: --offload-listing adds them")
+        yield (
+            Need.OBJECTS,
+            MissingInput("objects of offloaded ledgers were not checked: --offload-listing adds them"),
+        )
 
 
-def _partial_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
+def _partial_lacks(sight: Sight) -> Iterator[tuple[Need, MissingInput]]:
     """Yield needs that are not met for some bookies, some ids or some places of the metadata."""
     if sight.unread and (sight.read or sight.directories):
         unread_count = len(sight.unread)
         affected_part = (
             f"{unread_count:,} bookies that were not fully read" if unread_count > 1 else sight.unread[0]
         )
-        lack = Lack("entries outside readable indexes are unknown", affected_part)
+        lack = MissingInput("entries outside readable indexes are unknown", affected_part)
         yield from ((need, lack) for need in (Need.COPIES, Need.DISKS, Need.ENTRY_LOGS))
     if sight.gaps:
-        lack = Lack("not all of the metadata could be read", "records that could not be read")
+        lack = MissingInput("not all of the metadata could be read", "records that could not be read")
         yield from ((need, lack) for need in (Need.METADATA, Need.ALL_LEDGERS, Need.COPIES, Need.DISKS))
     if sight.in_doubt:
         reason = "a part of the ledger tree could not be read, or is at the wrong path"
-        lack = Lack(reason, "ledger ids that this part may hide")
+        lack = MissingInput(reason, "ledger ids that this part may hide")
         yield Need.ALL_LEDGERS, lack
         yield Need.METADATA, lack
     if sight.undecided:
-        lack = Lack("not everything could be checked (see coverage)", "unchecked copies")
+        lack = MissingInput("not everything could be checked (see coverage)", "unchecked copies")
         yield Need.COPIES, lack
         yield Need.DISKS, lack

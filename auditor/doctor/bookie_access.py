@@ -28,17 +28,17 @@ def access_lines(
         access: The logins of bookies.
         options: Options of the audit.
     """
-    used_rows = [row for row in registered if row["used"]]
-    if not used_rows and not rpc:
+    used_registrations = [row for row in registered if row["used"]]
+    if not used_registrations and not rpc:
         return  # nobody runs who could be asked
     problems = {
         str(row["bookie_id"]): f"gives no address ({row['unresolved']})"
-        for row in used_rows
+        for row in used_registrations
         if row["host"] is None
     }
     addresses: dict[str, Address] = {
         str(row["bookie_id"]): (str(row["host"]), int(str(row["port"])))
-        for row in used_rows
+        for row in used_registrations
         if row["host"] is not None
     }
     asked_addresses = dict(list(addresses.items())[:MAX_BOOKIES_ASKED])
@@ -49,15 +49,15 @@ def access_lines(
         if result.reception is not Reception.SERVED
     }
     served_count = sum(result.reception is Reception.SERVED for result in results.values())
-    of_all = (
+    all_bookies_text = (
         f" ({len(addresses) - len(asked_addresses):,} more were not asked)"
         if len(addresses) > len(asked_addresses)
         else ""
     )
-    asked_of = f"{served_count:,} of {plural(len(asked_addresses), 'registered bookie')} asked"
-    text = f"{asked_of} answer a read{of_all}, {_access_words(access)}"
+    asked_count_text = f"{served_count:,} of {plural(len(asked_addresses), 'registered bookie')} asked"
+    text = f"{asked_count_text} answer a read{all_bookies_text}, {_access_words(access)}"
     code = NOT_COVERED if rpc else CLEAN
-    if problems or not used_rows:
+    if problems or not used_registrations:
         consequence = (
             "copies on the other bookies are unknown"
             if rpc
@@ -69,7 +69,7 @@ def access_lines(
     details = [f"{name}: {problems[name]}" for name in sorted(problems)[:MAX_BOOKIES_NAMED]]
     for detail in details + and_more(len(problems) - MAX_BOOKIES_NAMED):
         yield BOOKIES.warn("no access", detail, None, code)
-    yield _rates(options)
+    yield _rates_line(options)
 
 
 def _access_words(access: BookieAccess) -> str:
@@ -84,7 +84,7 @@ def _access_words(access: BookieAccess) -> str:
     return f"over TLS{login}"
 
 
-def _rates(options: AuditOptions) -> Line:
+def _rates_line(options: AuditOptions) -> Line:
     rate = (
         f"{options.bookie_rate_limit:,.0f} requests a second"
         if options.bookie_rate_limit

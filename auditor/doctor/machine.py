@@ -25,11 +25,11 @@ from auditor.sources.file_systems import absolute
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.spark.java import look_for_java
 
-FILES = 4096
+MIN_OPEN_FILES = 4096
 """Limit of open files that is enough for Spark's shuffles and a bookie's databases at the same time."""
 
 START_LIMIT_S = 60.0
-PYTHON = "PYSPARK_PYTHON"
+PYTHON_NAME = "PYSPARK_PYTHON"
 
 
 def machine(options: AuditOptions, start_spark: bool) -> Iterator[Line]:
@@ -84,13 +84,13 @@ def _spark() -> Line:
 
 
 def _python(master: str) -> Line:
-    program = os.environ.get(PYTHON)
+    program = os.environ.get(PYTHON_NAME)
     driver_version = ".".join(map(str, sys.version_info[:3]))
     if program in (None, sys.executable) or shutil.which(program) == sys.executable:
         return HERE.ok("Python", f"{driver_version} for driver and workers: {sys.executable}")
-    text = f"workers run {PYTHON}={program}"
+    text = f"workers run {PYTHON_NAME}={program}"
     remedy = (
-        f"unset {PYTHON}, or set it to the Python of an environment with this program's "
+        f"unset {PYTHON_NAME}, or set it to the Python of an environment with this program's "
         "packages on every executor"
     )
     script = "import sys, auditor, pandas, pyarrow; print(*sys.version_info[:2], sep='.')"
@@ -162,14 +162,14 @@ def _worker(batches: Iterator[object]) -> Iterator[object]:
 
 def _files() -> Line:
     soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = "any number" if hard_limit == resource.RLIM_INFINITY else f"{hard_limit:,}"
-    text = f"hard limit {most}, up to which Java raises its own limit; soft limit {soft_limit:,}"
-    if resource.RLIM_INFINITY != hard_limit < FILES:
-        return HERE.warn("open files", text, f"raise the hard limit to {FILES:,} or more")
+    limit = "any number" if hard_limit == resource.RLIM_INFINITY else f"{hard_limit:,}"
+    text = f"hard limit {limit}, up to which Java raises its own limit; soft limit {soft_limit:,}"
+    if resource.RLIM_INFINITY != hard_limit < MIN_OPEN_FILES:
+        return HERE.warn("open files", text, f"raise the hard limit to {MIN_OPEN_FILES:,} or more")
     return HERE.ok("open files", text)
 
 
-ROOM = 1 << 30
+MIN_FREE_BYTES = 1 << 30
 """Free space in bytes below which the check warns. Even a run of a small cluster may need more."""
 
 
@@ -236,7 +236,7 @@ def _local_lines(path: Path) -> Iterator[Line]:
     note = "" if existing == path else "; the audit creates the directories below it"
     yield OUT.ok("rights", f"{existing} can be written ({system}){note}")
     free = shutil.disk_usage(existing).free
-    state = State.OK if free >= ROOM else State.WARN
+    state = State.OK if free >= MIN_FREE_BYTES else State.WARN
     remedy = None if state is State.OK else "choose a directory with more room"
     yield Line("out", "room", state, f"{size(free)} free", remedy)
 

@@ -175,13 +175,13 @@ def covers(run: Batches, has_holes: bool, findings: Subjects, is_hidden: Flags) 
         return np.empty(0, np.bool_)
     is_listed, is_judged, is_decided = _ledger_flags(run, findings)
     is_known, is_read, has_unread_bookie = _bookies(run, findings.names)
-    nothing = np.zeros_like(is_listed)
-    of_way: dict[Way, Flags] = dict.fromkeys(get_args(Way), nothing)
+    no_rows = np.zeros_like(is_listed)
+    of_way: dict[Way, Flags] = dict.fromkeys(get_args(Way), no_rows)
     for position, finding_basis in enumerate(_BASIS_ORDER):
         rows = findings.basis == position
         if rows.any() and (finding_basis.table is None or _has_table(run, finding_basis.table)):
             of_way[finding_basis.way] = of_way[finding_basis.way] | rows
-    unread = []
+    unread_bookie_rows = []
     for is_shown, unread_bookies in (
         (of_logs, _bookies_with_unread_logs),
         (of_copies, _bookies_with_unreadable_index),
@@ -192,7 +192,7 @@ def covers(run: Batches, has_holes: bool, findings: Subjects, is_hidden: Flags) 
             names = unread_bookies(run)
             # The last place stands for no bookie: then any of them counts.
             is_unread = np.array([*(name in names for name in findings.names), bool(names)], np.bool_)
-            unread.append((is_selected, is_unread[findings.bookie]))
+            unread_bookie_rows.append((is_selected, is_unread[findings.bookie]))
     facts = FindingFacts(
         of_way=of_way,
         has_ledger=findings.has_ledger,
@@ -203,10 +203,10 @@ def covers(run: Batches, has_holes: bool, findings: Subjects, is_hidden: Flags) 
         has_bookie=findings.bookie >= 0,
         is_known_bookie=np.append(is_known, False)[findings.bookie],
         is_read_bookie=np.append(is_read, False)[findings.bookie],
-        is_index_unreadable=_unreadable_flags(run, findings) if of_way["disks"].any() else nothing,
+        is_index_unreadable=_unreadable_flags(run, findings) if of_way["disks"].any() else no_rows,
         of_marks=findings.of_marks,
         is_hidden=is_hidden,
-        unread=unread,
+        unread=unread_bookie_rows,
         has_all_metadata=np.bool_(not has_holes),
         has_all_bookies=np.bool_(not has_unread_bookie),
         has_all_owners=np.bool_(of_way["owners"].any() and _were_owners_read(run)),

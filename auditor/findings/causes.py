@@ -208,15 +208,15 @@ def _older_store_claims(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[
 
 
 def _swapped_disk_claims(proofs: Proofs) -> Iterable[Claim]:
-    carried = {
+    carried_names = {
         name: {directory["names"] for directory in evidence["directories"]}
         for name, evidence in proofs["disk-id-mismatch"].items()
     }
-    for bookie, carried_ids in sorted(carried.items()):
+    for bookie, carried_ids in sorted(carried_names.items()):
         for other_bookie in sorted(carried_ids):
             if (
                 bookie < other_bookie
-                and carried.get(other_bookie) == {bookie}
+                and carried_names.get(other_bookie) == {bookie}
                 and carried_ids == {other_bookie}
             ):
                 yield Claim(

@@ -154,7 +154,9 @@ def still_found(changes: DataFrame) -> DataFrame:
 def _trouble_rows(findings: DataFrame, instance_id: str | None) -> DataFrame:
     is_staged = F.col("id").isin(*STAGES)
     lowest_stage = fingerprints(F.lit(STAGES[0]), instance_id)
-    missing_count = F.aggregate("missing.count", F.lit(0).cast("long"), lambda total, count: total + count)
+    missing_count = F.aggregate(
+        "missing.count", F.lit(0).cast("long"), lambda copy_total, count: copy_total + count
+    )
     rows = findings.withColumn("missing", missing_count)
     return rows.withColumn("trouble", F.when(is_staged, lowest_stage).otherwise(F.col("fingerprint"))).select(
         "trouble", *_SUBJECT
@@ -228,8 +230,10 @@ def _was_covered(coverage: RunCoverage) -> Column:
         # A finding about no bookie is about any of them.
         return F.coalesce(F.col("bookie_id").isin(*sorted(names)), F.lit(True)) if names else F.lit(False)
 
-    ways: tuple[Way, ...] = ("records", "copies", "owners")
-    of_way = {way: of_ids(ids_resting_on(*(basis for basis in Basis if basis.way == way))) for way in ways}
+    evidence_ways: tuple[Way, ...] = ("records", "copies", "owners")
+    of_way = {
+        way: of_ids(ids_resting_on(*(basis for basis in Basis if basis.way == way))) for way in evidence_ways
+    }
     of_way["disks"] = ~(of_way["records"] | of_way["copies"] | of_way["owners"])
     unasked = [
         basis for basis in Basis if basis.table is not None and basis.table not in coverage.asked_tables

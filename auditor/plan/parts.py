@@ -99,7 +99,7 @@ def make_step(
     Raises:
         ValueError: the permission does not cover the step.
     """
-    objects = [ledger(int(planned.ledger_id)) for planned in ledgers]
+    objects = [ledger(int(planned_ledger.ledger_id)) for planned_ledger in ledgers]
     require_permission(allowed, allowed.kind, *objects, *([] if bookie_id is None else [bookie(bookie_id)]))
     return PlanStep(
         0, allowed.kind, urgency, fewest_copies, title, tuple(findings), bookie_id,

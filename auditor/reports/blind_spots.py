@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from auditor.checks import ALL, Need
-from auditor.checks.needs import Lack, Sight, lacks
+from auditor.checks.needs import MissingInput, Sight, lacks
 from auditor.model.report import Report
 
 EXCLUDED_CHECKS = "left out by --checks, --skip-checks or the file of --check-settings"
@@ -67,7 +67,7 @@ def blind_spots(sight: Sight) -> list[BlindSpot]:
 
     ``sight`` has the inputs of the run.
     """
-    needs_by_lack: dict[Lack, list[Need]] = {}
+    needs_by_lack: dict[MissingInput, list[Need]] = {}
     for need, missing_input in lacks(sight).items():
         needs_by_lack.setdefault(missing_input, []).append(need)
     found_spots = [

@@ -227,7 +227,7 @@ class RunReader:
             self.directory.batches,
             exists=facts is not None,
             as_of=scan_time if (time := oldest_as_of(sources)) is None else time,
-            newest_time=newest_as_of(sources, scan_time),
+            newest_data_time=newest_as_of(sources, scan_time),
             has_earlier=facts is not None and facts["earlier_run"] is not None,
             logs_read=self.report.run.entry_logs,
             now=now_ms(),

@@ -46,7 +46,7 @@ MINIMUM_VERSION = 17
 AOT_VERSION = 25
 """First Java version that makes an ahead-of-time cache in one run (JEP 514), with profiles (JEP 515)."""
 
-VECTOR = "--add-modules=jdk.incubator.vector"
+VECTOR_MODULE_OPTION = "--add-modules=jdk.incubator.vector"
 START_LIMIT_S = 60.0
 """Longest time for Java to print its version, in seconds; it usually takes 0.1 s."""
 
@@ -157,10 +157,10 @@ def _probe_java(executable: Path) -> tuple[int, bool, str] | str:
 
     The facts are its version, whether it has the module that Spark adds, and its build.
     """
-    outcome: subprocess.CompletedProcess[str] | None = None
-    for arguments in ([VECTOR], []):
+    probe_outcome: subprocess.CompletedProcess[str] | None = None
+    for arguments in ([VECTOR_MODULE_OPTION], []):
         try:
-            outcome = subprocess.run(
+            probe_outcome = subprocess.run(
                 [executable, *arguments, "-version"],
                 capture_output=True,
                 text=True,
@@ -169,9 +169,9 @@ def _probe_java(executable: Path) -> tuple[int, bool, str] | str:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
-        if outcome.returncode == 0 and (match := _VERSION_PATTERN.search(outcome.stderr)):
-            return int(match[1]), bool(arguments), outcome.stderr
-    lines = outcome.stderr.strip().splitlines() if outcome else []
+        if probe_outcome.returncode == 0 and (match := _VERSION_PATTERN.search(probe_outcome.stderr)):
+            return int(match[1]), bool(arguments), probe_outcome.stderr
+    lines = probe_outcome.stderr.strip().splitlines() if probe_outcome else []
     return lines[0] if lines else "it does not print its version"
 
 
@@ -183,7 +183,7 @@ def _wrap_java(java: Java, cache_dir: Path) -> Java:
     executable = java.executable
     name = hashlib.sha256(os.fsencode(executable)).hexdigest()[:16]
     wrapper = cache_dir / f"java-{name}" / "bin" / "java"
-    text = _WRAPPER_SCRIPT.format(vector=VECTOR, java=shlex.quote(str(executable)))
+    text = _WRAPPER_SCRIPT.format(vector=VECTOR_MODULE_OPTION, java=shlex.quote(str(executable)))
     try:
         if not wrapper.is_file() or wrapper.read_text("utf-8") != text:
             wrapper.parent.mkdir(parents=True, exist_ok=True)
@@ -205,13 +205,13 @@ def user_cache() -> Path:
     return (Path(cache_base) if cache_base else Path("~/.cache").expanduser()) / "bookkeeper-auditor"
 
 
-SETTLED_S = 30
+ARCHIVE_SETTLED_SECONDS = 30
 """Time without a write after which a class archive counts as complete, in seconds."""
 
-MAKING_S = 600
+ARCHIVE_MAKING_SECONDS = 600
 """Age of an incomplete class archive above which the Java that wrote it counts as killed, in seconds."""
 
-UNUSED_S = 90 * 86_400
+ARCHIVE_UNUSED_SECONDS = 90 * 86_400
 
 ROOM_BYTES = 1 << 30
 """Free bytes that the cache's disk needs before a class archive is made.
@@ -322,13 +322,17 @@ def _can_make_archive(part: Path, kind: _ArchiveKind) -> bool:
     A cache must not be made if Java would print secret options while making it.
     """
     record = _record_archive(part)
-    if _file_age_seconds(part) <= MAKING_S or _file_age_seconds(record) <= MAKING_S:
+    if (
+        _file_age_seconds(part) <= ARCHIVE_MAKING_SECONDS
+        or _file_age_seconds(record) <= ARCHIVE_MAKING_SECONDS
+    ):
         return False
     if kind is _AOT_CACHE and os.environ.get("SPARK_SUBMIT_OPTS"):
         return False  # Java prints all its options for the process that makes the cache, passwords among them
     part.parent.mkdir(parents=True, exist_ok=True)
     for archive in part.parent.glob("spark-*"):
-        if time.time() - archive.stat().st_atime > UNUSED_S:  # of a Java or a Spark that has been upgraded
+        # Of a Java or a Spark that has been upgraded.
+        if time.time() - archive.stat().st_atime > ARCHIVE_UNUSED_SECONDS:
             archive.unlink()
     record.unlink(missing_ok=True)  # of a Java that was killed
     return os.access(part.parent, os.W_OK) and shutil.disk_usage(part.parent).free >= ROOM_BYTES
@@ -336,7 +340,7 @@ def _can_make_archive(part: Path, kind: _ArchiveKind) -> bool:
 
 def _settle_archive(part: Path, kind: _ArchiveKind) -> None:
     """Give a class archive its final name once Java has written all of it, and it is on the disk."""
-    if not SETTLED_S < _file_age_seconds(part) < float("inf"):
+    if not ARCHIVE_SETTLED_SECONDS < _file_age_seconds(part) < float("inf"):
         return
     with part.open("rb") as file:
         if not any(file.read(4)):

@@ -151,23 +151,25 @@ def run_errors(run: str) -> Iterator[None]:
         if _KILLED_TEXT.search(text):
             raise SparkError(
                 f"Spark: a Python process of its tasks ended without an error.{log_evidence()} The kernel's "
-                f"log says whether it was killed for lack of memory. {_RETRY}"
+                f"log says whether it was killed for lack of memory. {_RETRY_TEXT}"
             ) from error
         raise
 
 
-_RETRY = "Run the same command again to continue this run."
+_RETRY_TEXT = "Run the same command again to continue this run."
 
 
 def _java_failure(symptom_text: str) -> str:
     if (end := java_end()) is not None:
         return _java_ended(end)
     failure_text = f"{symptom_text[:1].lower()}{symptom_text[1:]}"
-    return f"Spark: {failure_text}, although its Java process was not seen to end.{log_evidence()} {_RETRY}"
+    return (
+        f"Spark: {failure_text}, although its Java process was not seen to end.{log_evidence()} {_RETRY_TEXT}"
+    )
 
 
 def _java_ended(end: str) -> str:
-    return f"Spark: its Java process {end}.{log_evidence()} {_RETRY}"
+    return f"Spark: its Java process {end}.{log_evidence()} {_RETRY_TEXT}"
 
 
 def _possible_places(run: str) -> str:

@@ -14,7 +14,15 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from auditor.spark.java import AOT_VERSION, MAKING_S, SETTLED_S, UNUSED_S, Java, archive_options, find_java
+from auditor.spark.java import (
+    AOT_VERSION,
+    ARCHIVE_MAKING_SECONDS,
+    ARCHIVE_SETTLED_SECONDS,
+    ARCHIVE_UNUSED_SECONDS,
+    Java,
+    archive_options,
+    find_java,
+)
 from auditor.spark.session import SMALL_JAVA_OPTIONS
 
 pytestmark = pytest.mark.spark
@@ -93,7 +101,7 @@ def made(java: Java, tmp_path_factory: pytest.TempPathFactory, plain: Said) -> P
         assert output.startswith(plain[1])
         assert errors.startswith(plain[2])
     assert list(cache.iterdir()) == [named(making)]
-    age(named(making), SETTLED_S + 60)
+    age(named(making), ARCHIVE_SETTLED_SECONDS + 60)
     return named(archive_options(java, cache_dir=cache))
 
 
@@ -213,13 +221,13 @@ def test_an_archive_is_made_only_where_that_is_asked_for_and_there_is_none() -> 
     assert archive_options(NO_JAVA) == ()
     part.write_bytes(bytes(4096))  # the Java of an audit beside this one is writing it
     assert archive_options(NO_JAVA, make=True) == ()
-    age(part, SETTLED_S + 60)
+    age(part, ARCHIVE_SETTLED_SECONDS + 60)
     assert archive_options(NO_JAVA, make=True) == ()
-    age(part, MAKING_S + 60)  # it was killed before it wrote the head
+    age(part, ARCHIVE_MAKING_SECONDS + 60)  # it was killed before it wrote the head
     assert archive_options(NO_JAVA, make=True) == making
     part.write_bytes(b"head and classes")
     assert archive_options(NO_JAVA, make=True) == ()
-    age(part, SETTLED_S + 60)
+    age(part, ARCHIVE_SETTLED_SECONDS + 60)
     [use, *_] = archive_options(NO_JAVA, make=True)
     assert use == f"-XX:SharedArchiveFile={part.with_name(part.stem + '-16.jsa')}"
 
@@ -232,12 +240,12 @@ def test_a_cache_is_not_made_while_its_record_is_written_or_read() -> None:
     assert making[0] == f"-XX:AOTCacheOutput={part}"
     record.write_bytes(b"classes")  # the Java of an audit beside this one
     assert archive_options(NO_JAVA_25, make=True) == ()
-    age(record, MAKING_S + 60)  # it was killed before the cache was made of it
+    age(record, ARCHIVE_MAKING_SECONDS + 60)  # it was killed before the cache was made of it
     assert archive_options(NO_JAVA_25, make=True) == making
     assert not record.exists()
     record.write_bytes(b"classes")
     part.write_bytes(b"head and classes")
-    age(part, SETTLED_S + 60)  # it was killed after that
+    age(part, ARCHIVE_SETTLED_SECONDS + 60)  # it was killed after that
     [use, *_] = archive_options(NO_JAVA_25)
     cache = part.with_name(part.stem + "-16.aot")
     assert use == f"-XX:AOTCache={cache}"
@@ -280,8 +288,8 @@ def test_an_archive_that_nobody_has_used_for_long_goes_when_another_is_made() ->
     unused, used, other = cache / "spark-3-1.jsa", cache / "spark-4-1.jsa", cache / "java-17"
     for file in (unused, used, other):
         file.write_bytes(b"made")
-    age(unused, UNUSED_S + 60)
-    age(other, UNUSED_S + 60)
+    age(unused, ARCHIVE_UNUSED_SECONDS + 60)
+    age(other, ARCHIVE_UNUSED_SECONDS + 60)
     archive_options(NO_JAVA, make=True)
     assert (unused.exists(), used.exists(), other.exists()) == (False, True, True)
 
@@ -349,7 +357,7 @@ def test_a_session_uses_what_an_earlier_one_kept_after_its_end(java: Java, tmp_p
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.1)
         if part.exists():
-            age(part, SETTLED_S + 60)  # as if the next session came later
+            age(part, ARCHIVE_SETTLED_SECONDS + 60)  # as if the next session came later
     assert session() == (f"{packaged} 7 True\n", "")
     assert "[cds" not in log.read_text()
     assert "[aot" not in log.read_text()

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import JavaMissingError
-from auditor.spark.java import AOT_VERSION, VECTOR, ensure_java_home, find_java, look_for_java
+from auditor.spark.java import AOT_VERSION, VECTOR_MODULE_OPTION, ensure_java_home, find_java, look_for_java
 
 
 def fake_java(directory: Path, version: str, has_vector: bool = True) -> Path:
     java = directory / "bin" / "java"
     java.parent.mkdir(parents=True)
-    refuse = "" if has_vector else f'[ "$1" = {VECTOR} ] && exit 1\n'
+    refuse = "" if has_vector else f'[ "$1" = {VECTOR_MODULE_OPTION} ] && exit 1\n'
     java.write_text(f"#!/bin/sh\n{refuse}echo 'openjdk version \"{version}\" 2026-01-01' >&2\n")
     java.chmod(0o755)
     return java
@@ -58,7 +58,7 @@ def test_a_java_that_keeps_linked_classes_gets_a_wrapper_if_that_can_be_written(
     assert find_java(tmp_path / "file").executable == on_path
     java = ensure_java_home()
     assert java.executable.is_relative_to(tmp_path / "cache")
-    assert VECTOR in java.executable.read_text("utf-8")
+    assert VECTOR_MODULE_OPTION in java.executable.read_text("utf-8")
     assert ensure_java_home().executable == java.executable  # JAVA_HOME has it by now
 
 
@@ -71,7 +71,9 @@ def test_a_java_without_the_vector_module_gets_a_wrapper(
     java = find_java(tmp_path / "given")
     assert java.executable != reduced
     assert java.executable.is_relative_to(tmp_path / "given")
-    run = subprocess.run([java.executable, VECTOR, "-version"], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [java.executable, VECTOR_MODULE_OPTION, "-version"], capture_output=True, text=True, check=True
+    )
     assert "21.0.8" in run.stderr
     assert find_java(tmp_path / "given") == java
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.audit.metadata_scan import MOST_ELSEWHERE, count_ids_in_doubt, whole_tree_elsewhere
+from auditor.audit.metadata_scan import MAX_LEDGERS_ELSEWHERE, count_ids_in_doubt, whole_tree_elsewhere
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID
 from auditor.tables.scans import doubtful_ids
 from tests.tables.rows import ledger, ledgers
@@ -142,5 +142,5 @@ def test_very_many_ledgers_at_another_layouts_paths_are_a_tree_whatever_else_the
         )  # fmt: skip
         return whole_tree_elsewhere(own.unionByName(found), "LAYOUT says hierarchical")
 
-    assert with_strays(MOST_ELSEWHERE) is None
-    assert "10,001 ledgers are" in (with_strays(MOST_ELSEWHERE + 1) or "")
+    assert with_strays(MAX_LEDGERS_ELSEWHERE) is None
+    assert "10,001 ledgers are" in (with_strays(MAX_LEDGERS_ELSEWHERE + 1) or "")
