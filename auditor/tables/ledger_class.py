@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.fold import fold
-from auditor.codecs.availability.striping import short_of_whole, worst_of_whole
+from auditor.codecs.availability.striping import entries_short_of_copies, most_missing_copies
 from auditor.errors import CoverageLimitError
 from auditor.tables.judge_replicas import (
     NOTHING,
@@ -50,7 +50,7 @@ def measure(ledger: LedgerFacts, answer: Judgement) -> None:
         [groups for _, groups, _ in answer.unknown],
     )
     if missing or unknown:
-        answer.m, answer.mu = coverage.worst(missing, unknown)
+        answer.m, answer.mu = coverage.worst_copy_counts(missing, unknown)
         answer.class_entries = entries_of_class(ledger, answer)
 
 
@@ -115,13 +115,15 @@ def measure_whole(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) -> None:
         return
     first_entry, last_entry, size, quorum = np.array(seats, np.int64).T
     absent = _square(missing_members)
-    m, mu = worst_of_whole(first_entry, last_entry, size, quorum, absent, _square(doubtful))
+    m, mu = most_missing_copies(first_entry, last_entry, size, quorum, absent, _square(doubtful))
     for number, worst, potential in zip(owner, m.tolist(), mu.tolist(), strict=True):
         # One seat per segment; a ledger is as bad as the worst of its segments.
         answers[number].m = max(answers[number].m, worst)
         answers[number].mu = max(answers[number].mu, potential)
     least = [least_missing(ledgers[number][0], answers[number].m) for number in owner]
-    sets, exact = short_of_whole(first_entry, last_entry, size, quorum, absent, np.array(least, np.int64))
+    sets, exact = entries_short_of_copies(
+        first_entry, last_entry, size, quorum, absent, np.array(least, np.int64)
+    )
     inexact_ledgers = {number for number, single in zip(owner, exact.tolist(), strict=True) if not single}
     try:
         folded = fold(sets.merge(np.array(owner, np.int64), len(answers))).values()
