@@ -269,9 +269,9 @@ def crowded(zones: Numbers, domains: Numbers) -> Flags:
     """Flag the windows with a zone that has two or more bookies there, all in one upgrade domain."""
     is_crowded = np.zeros(zones.shape[:-1], np.bool_)
     for member_index in range(zones.shape[-1]):
-        same_zone = zones == zones[..., member_index : member_index + 1]
-        has_other_domain = same_zone & (domains != domains[..., member_index : member_index + 1])
-        is_crowded |= (same_zone.sum(axis=-1) > 1) & ~has_other_domain.any(axis=-1)
+        is_same_zone = zones == zones[..., member_index : member_index + 1]
+        has_other_domain = is_same_zone & (domains != domains[..., member_index : member_index + 1])
+        is_crowded |= (is_same_zone.sum(axis=-1) > 1) & ~has_other_domain.any(axis=-1)
     return is_crowded
 
 

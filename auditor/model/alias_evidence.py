@@ -290,7 +290,7 @@ def _pair_by_endpoint(ids: Mapping[str, BookieFacts], addresses: Mapping[str, Ho
 def _pair_name_with_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> AliasClaims:
     ips: dict[str, set[str]] = defaultdict(set)
     names: dict[str, set[str]] = defaultdict(set)
-    witness_by_pair: dict[tuple[str, str], str] = {}
+    id_by_name_and_ip: dict[tuple[str, str], str] = {}
     for id, facts in ids.items():
         if not facts.registered:
             continue
@@ -301,11 +301,11 @@ def _pair_name_with_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, H
             ip, name = sorted(hosts, key=is_ip, reverse=True)
             ips[name].add(ip)
             names[ip].add(name)
-            witness_by_pair[name, ip] = min(id, witness_by_pair.get((name, ip), id))
+            id_by_name_and_ip[name, ip] = min(id, id_by_name_and_ip.get((name, ip), id))
     names_by_port: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for id, (host, port) in addresses.items():
         names_by_port[host].append((port, id))
-    for (name, ip), witness in witness_by_pair.items():
+    for (name, ip), witness in id_by_name_and_ip.items():
         if len(ips[name]) > 1 or len(names[ip]) > 1:
             continue
         names_of_ip = dict(sorted(names_by_port.get(ip, ()), reverse=True))

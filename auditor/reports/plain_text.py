@@ -166,5 +166,5 @@ def text_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str
     ['a     b', '台帳  2']
     """
     lines = [titles, *rows]
-    widths = [max(columns_of(line[place]) for line in lines) for place in range(len(titles))]
+    widths = [max(columns_of(line[column_number]) for line in lines) for column_number in range(len(titles))]
     return ["  ".join(map(pad, line, widths)).rstrip() for line in lines]

@@ -44,7 +44,7 @@ from auditor.model.states import (
     LogFileKind,
     SpaceClass,
 )
-from auditor.sources.bookies.collections.places import IN_COLLECTION
+from auditor.sources.bookies.collections.places import COLLECTION_MARK
 from auditor.sources.bookies.entry_logs.reader import MAP, read_contents
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
@@ -319,7 +319,7 @@ DELETION_CANDIDATES = schema_of(
 def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> DataFrame:
     """Return the rows of `DELETION_CANDIDATES`. The arguments are the tables of these names."""
     by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select("path")
-    is_outside_collection = ~F.col("path").contains(IN_COLLECTION)
+    is_outside_collection = ~F.col("path").contains(COLLECTION_MARK)
     logs_to_rewrite = log_foresight.where(
         (F.col("action") != GcAction.KEEP) & ~suspended() & is_outside_collection
     )
