@@ -223,7 +223,7 @@ def _judge_by_zone(
 ) -> Verdicts:
     zones = windows(view.zone[ensembles], write_quorum)
     zone_counts = count_distinct(zones)
-    is_broken = (zone_counts < settings.min_zones) | crowded(
+    is_broken = (zone_counts < settings.min_zones) | flag_crowded(
         zones, windows(view.domain[ensembles], write_quorum)
     )
     is_broken |= (view.zone[ensembles] < 0).any(axis=1, keepdims=True) | is_refused
@@ -265,7 +265,7 @@ def first_of_each(sorted_codes: NDArray[np.integer[Any]]) -> Flags:
     return is_first & (sorted_codes >= 0)
 
 
-def crowded(zones: Numbers, domains: Numbers) -> Flags:
+def flag_crowded(zones: Numbers, domains: Numbers) -> Flags:
     """Flag the windows with a zone that has two or more bookies there, all in one upgrade domain."""
     is_crowded = np.zeros(zones.shape[:-1], np.bool_)
     for member_index in range(zones.shape[-1]):

@@ -57,8 +57,8 @@ _HEADER = struct.Struct("<IHB")
 _RECORD_LOG_NUMBER = struct.Struct("<I")
 _LONG_HEADER_BYTES = _HEADER.size + _RECORD_LOG_NUMBER.size
 _BATCH = struct.Struct("<QI")
-_ZERO, _FULL, _FIRST, _MIDDLE, _LAST = range(5)
-_RECYCLED = {5: _FULL, 6: _FIRST, 7: _MIDDLE, 8: _LAST}
+_ZERO_RECORD, _FULL_RECORD, _FIRST_FRAGMENT, _MIDDLE_FRAGMENT, _LAST_FRAGMENT = range(5)
+_RECYCLED = {5: _FULL_RECORD, 6: _FIRST_FRAGMENT, 7: _MIDDLE_FRAGMENT, 8: _LAST_FRAGMENT}
 _COMPRESSION = 9
 _TIMESTAMPS = (10, 11)
 _WITH_LOG_NUMBER = (*_RECYCLED, 11, 131)
@@ -94,12 +94,12 @@ def records(data: bytes, format_name: str, log_number: int | None = None) -> Ite
     record_start: int | None = None
     fragments: list[bytes] = []
     for offset, kind, payload in _physical_records(data, format_name, log_number):
-        if kind in (_FULL, _FIRST):
+        if kind in (_FULL_RECORD, _FIRST_FRAGMENT):
             # Old writers left an empty first fragment at the end of a block.
             if record_start is not None and any(fragments):
                 raise DecodeError(format_name, record_start, "a record without an end")
             record_start, fragments = offset, [payload]
-        elif kind in (_MIDDLE, _LAST):
+        elif kind in (_MIDDLE_FRAGMENT, _LAST_FRAGMENT):
             if record_start is None:
                 raise DecodeError(format_name, offset, "a fragment without a beginning")
             fragments.append(payload)
@@ -108,9 +108,9 @@ def records(data: bytes, format_name: str, log_number: int | None = None) -> Ite
                 raise DecodeError(format_name, offset, "the log is compressed, which is not supported")
         elif kind not in _TIMESTAMPS and not kind & _PASSED_RECORDS:
             raise DecodeError(format_name, offset, f"a record of unknown type {kind}")
-        if kind in (_FULL, _LAST):
+        if kind in (_FULL_RECORD, _LAST_FRAGMENT):
             assert record_start is not None
-            yield Record(record_start, fragments[0] if kind == _FULL else b"".join(fragments))
+            yield Record(record_start, fragments[0] if kind == _FULL_RECORD else b"".join(fragments))
             record_start = None
     if record_start is not None and any(fragments):
         raise DecodeError(format_name, record_start, "cut: a record without an end")
@@ -207,7 +207,7 @@ def _physical_record(data: bytes, offset: int, block_end: int, format_name: str)
     if block_end - offset < _HEADER.size:
         raise DecodeError(format_name, offset, "cut inside a record's header")
     masked_crc, length, kind = _HEADER.unpack_from(data, offset)
-    if kind == _ZERO and length == 0:
+    if kind == _ZERO_RECORD and length == 0:
         raise DecodeError(format_name, offset, "zeros where a record should be")
     if kind in _WITH_LOG_NUMBER:
         length += _RECORD_LOG_NUMBER.size
@@ -224,12 +224,20 @@ def _physical_record(data: bytes, offset: int, block_end: int, format_name: str)
 COMPARATOR = b"leveldb.BytewiseComparator"
 
 _VARINT = (3, 203, 300)
-_COMPARATOR, _LOG_NUMBER, _LAST_SEQUENCE, _CURSOR, _DELETED, _PREVIOUS, _LEAST_LOG = 1, 2, 4, 5, 6, 9, 10
-_NEW, _NEW_2, _NEW_3, _NEW_4 = 7, 100, 102, 103
+_COMPARATOR, _LOG_NUMBER, _LAST_SEQUENCE, _COMPACTION_CURSOR, _DELETED_FILE, _PREVIOUS, _LEAST_LOG = (
+    1,
+    2,
+    4,
+    5,
+    6,
+    9,
+    10,
+)
+_NEW_FILE, _NEW_FILE_2, _NEW_FILE_3, _NEW_FILE_4 = 7, 100, 102, 103
 _FAMILY, _FAMILY_NAME, _FAMILY_DROP = 200, 201, 202
 _LOG_ADDED_OLD, _LOG_DELETED_OLD, _LOG_ADDED, _LOG_DELETED = 8196, 8197, 8199, 8200
 _MAY_BE_PASSED = 1 << 13
-_END, _MUST_BE_KNOWN, _PATH = 1, 1 << 6, 65
+_END_TAG, _MUST_BE_KNOWN, _PATH_TAG = 1, 1 << 6, 65
 _SYNCED_BYTES = 2
 
 
@@ -311,13 +319,13 @@ class _Edit:
             if (name := self._string()) != COMPARATOR:
                 raise self._error(f"keys in the order of {name[:80]!r}")
         # Where the next compaction of a level begins: no file depends on it.
-        elif tag == _CURSOR:
+        elif tag == _COMPACTION_CURSOR:
             self._varint()
             self._string()
-        elif tag == _DELETED:
+        elif tag == _DELETED_FILE:
             self._varint()
             self._deleted.append(self._varint())
-        elif tag in (_NEW, _NEW_2, _NEW_3, _NEW_4):
+        elif tag in (_NEW_FILE, _NEW_FILE_2, _NEW_FILE_3, _NEW_FILE_4):
             self._new_file(tag)
         elif tag == _FAMILY:
             self._family = self._varint()
@@ -338,18 +346,18 @@ class _Edit:
         # The level. Which files there are is asked here, not where in the tree they are.
         self._varint()
         number = self._varint()
-        if tag == _NEW_3:
+        if tag == _NEW_FILE_3:
             self._varint()
         size = self._varint()
         self._string()
         self._string()
-        if tag != _NEW:
+        if tag != _NEW_FILE:
             self._varint()
             self._varint()
-        if tag == _NEW_4:
-            while (custom_tag := self._varint()) != _END:
+        if tag == _NEW_FILE_4:
+            while (custom_tag := self._varint()) != _END_TAG:
                 # Of the fields that must be known, a path can be passed over: a bookie has only one.
-                if custom_tag & _MUST_BE_KNOWN and custom_tag != _PATH:
+                if custom_tag & _MUST_BE_KNOWN and custom_tag != _PATH_TAG:
                     raise self._error(f"unknown field {custom_tag} of a new file")
                 self._string()
         self._added.append(TableFile(number, size, self._offset))
@@ -358,7 +366,7 @@ class _Edit:
         if has_length_prefix:
             self._varint()
         number = self._varint()
-        while (tag := self._varint()) != _END:
+        while (tag := self._varint()) != _END_TAG:
             if tag != _SYNCED_BYTES:
                 raise self._error(f"unknown field {tag} of a log file")
             self._logs[number] = self._varint()
