@@ -121,7 +121,7 @@ def _write(directory: Path) -> None:
         pq.write_table(_findings(ledgers), directory / f"part-{start}.parquet")
     unread = {
         "id": "bookie-unread", "urgency": "unseen", "severity": "note", "confidence": "unknown",
-        "evidence": '{"read": "unread", "reason": "no --bookies source has a place for it"}',
+        "evidence": '{"read": "unread", "reason": "no --bookies source has a directory of this bookie"}',
     }  # fmt: skip
     rows = [{**unread, "bookie_id": name, "missing": [], "unknown": []} for name in _NAMES[:UNREAD_COUNT]]
     pq.write_table(pa.Table.from_pylist(rows, FOUND_SCHEMA), directory / "unread.parquet")

@@ -80,7 +80,7 @@ def test_a_damaged_table_is_done_without_and_a_resumed_run_says_so_too(
             rows = second.ledgers
         assert (rows.count(), rows.where("reused").count()) == (LEDGERS, 0)
         (note,) = second.notes
-        assert note.startswith("no ledger was taken from spoiled: ")
+        assert note.startswith("no ledger was reused from run spoiled: ")
         assert file.name in note
 
 
@@ -93,9 +93,11 @@ def test_a_store_that_does_not_say_where_it_stands_is_read_and_nothing_begins_wi
     monkeypatch.setattr(EtcdStore, "history", silent)
     with scan(server, spark, tmp_path / "2", since(first)) as second:
         assert second.ledgers.where("reused").count() == 0
-    assert second.notes == ("no ledger was taken from 1: no word of it",)
+    assert second.notes == ("no ledger was reused from run 1: no word of it",)
     monkeypatch.undo()
     with scan(server, spark, tmp_path / "3", since(tmp_path / "2")) as third:
         assert third.ledgers.where("reused").count() == 0
     (note,) = third.notes
-    assert note.startswith("no ledger was taken from 2: its manifest does not say when they were read")
+    assert note.startswith(
+        "no ledger was reused from run 2: the manifest of that run does not say when ledgers were read"
+    )

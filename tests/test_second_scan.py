@@ -149,7 +149,7 @@ def restored(etcd: Etcd, run: Path, home: Path) -> str:
     for _ in range(4):
         etcd.load([(f"{SCOPE}/other", b"")])
     etcd.put_back(home / "snapshot.db")
-    return "etcd was restored since it was read at revision "
+    return "etcd was restored after that run read it at revision "
 
 
 def damaged(etcd: Etcd, run: Path, home: Path) -> str:

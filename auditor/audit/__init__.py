@@ -1,1 +1,4 @@
-"""Stages of an audit. Only this package and those in tests/test_spark_actions.py run Spark actions."""
+"""Stages of an audit.
+
+Only this package and the packages that tests/test_spark_actions.py names run Spark actions.
+"""

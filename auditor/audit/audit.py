@@ -2,10 +2,10 @@
 
 `auditor.audit.audit_stages` declares the stages.
 
-The size of an audit must be known before Java starts. An audit of some ten thousand ledgers runs most Java
-code only a few times, to plan queries. Java's second compiler and a garbage collector with its own threads
-would then take a quarter of the processor time without gain. The size is taken from the saved files, or
-found with at most a few hundred reads from the running store.
+The program must know the size of an audit before it starts Java. An audit of some ten thousand ledgers runs
+most Java code only a few times, to plan queries. Java's second compiler and a garbage collector with its own
+threads would then take a quarter of the processor time without gain. For saved metadata, the program takes
+the size of the files. For a running store, it needs at most a few hundred reads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,8 +61,8 @@ from auditor.tables.run_tables import TABLES
 SMALL_BYTES = 8 << 20
 """Largest saved metadata of a small audit, in bytes.
 
-A dump of some 12,000 ledgers or a snapshot of 30,000 has this size; a packed file has ten times as many
-ledgers.
+A dump of some 12,000 ledgers, or a snapshot of 30,000 ledgers, has this size. A compressed file of this size
+has ten times as many ledgers.
 """
 
 SMALL_LEDGERS = 30_000
@@ -70,10 +70,11 @@ SMALL_LEDGERS = 30_000
 
 
 def is_small(uri: MetadataUri, options: AuditOptions) -> bool:
-    """Return whether the metadata is within `SMALL_BYTES` or `SMALL_LEDGERS`. False if its size is unknown.
+    """Return whether the metadata has at most `SMALL_BYTES` or `SMALL_LEDGERS`. False if the size is unknown.
 
     Raises:
-        UsageError, StoreError: a running store does not answer, or has another layout than the URI says.
+        UsageError, StoreError: a running store does not answer, or its layout differs from the layout in the
+        URI.
     """
     return _is_saved_small(Path(uri.path)) if uri.scheme in SAVED else _runs_small(uri, options)
 
@@ -174,7 +175,7 @@ class Audit:
     ) -> Report | StoppedRun:
         """Run the stages up to ``stage``. The next run of the same audit continues with the stage after it.
 
-        Return the report if ``stage`` is the last one. Otherwise the run has tables and no report.
+        The result is the report if ``stage`` is the last stage. Otherwise the run has tables and no report.
 
         Raises: the errors of `run`, and UsageError if there is no stage ``stage``.
         """

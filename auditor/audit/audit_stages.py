@@ -1,8 +1,8 @@
 """The stages of one audit, from sources to report.
 
-The order matters. A ledger's metadata exists before its first entry is written, and is deleted before its
-data. Suppose a disk has a ledger that the metadata lacks. If the metadata was read after the disk, the
-ledger can only have been deleted.
+The order of the stages matters. Writers create the metadata of a ledger before the first entry, and bookies
+delete the data after the metadata is deleted. Suppose that a disk has a ledger that the metadata lacks. If
+the audit read the metadata after the disk, the ledger must have been deleted.
 
     python -m auditor.audit.audit_stages
 
@@ -69,7 +69,7 @@ STAGES = (
     ),
     Stage(
         AuditStage.COMPARE,
-        "compare the expected entries with those that bookies have; only unequal replicas go on",
+        "compare the expected entries with those that bookies have, and keep the unequal replicas",
         ("cache", "first", "indexes", "answers", "has_gone"),
         ("pairs",),
         compare_sides,
@@ -83,14 +83,14 @@ STAGES = (
     ),
     Stage(
         AuditStage.WITNESS,
-        "read entries that seem to be missing from the bookies (running stores)",
+        "ask bookies for entries that seem to be missing (running stores)",
         ("cache", "first", "pairs", "judged_by_index", "options"),
         ("comparison",),
         judge_with_witness,
     ),
     Stage(
         AuditStage.SECOND_SCAN,
-        "read the metadata again; only its changes where the store can list them (M1)",
+        "read the metadata again, or only its changes if the store can list them (M1)",
         ("first",),
         ("metadata", "difference"),
         scan_again,
@@ -114,7 +114,7 @@ STAGES = (
     ),
     Stage(
         AuditStage.CONFIRM,
-        "confirm suspects that an earlier run saw too, and write the findings",
+        "confirm suspect findings that an earlier run also had, and write all findings",
         ("cache", "unconfirmed", "claims", "tables", "before", "options"),
         ("findings",),
         confirm_findings,

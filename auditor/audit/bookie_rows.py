@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> dict[str, BookieState]:
     """Return, for each bookie that holds or should hold an entry, how much of its data was read.
 
-    ``answer_gaps`` has the bookies that were asked over the wire for all their entries. It maps each to the
-    reason why its listing is incomplete, or to None if the listing is complete.
+    The keys of ``answer_gaps`` are the bookies to which the audit sent requests for all entries. A value is
+    the reason why the bookie's list of entries is incomplete, or None if the list is complete.
     """
     bookies = indexes.bookies
     names = sorted({*filter(is_accepted, bookies.members), *bookies.attribution.bookies})
@@ -84,7 +84,9 @@ def _row(
     attributed = indexes.bookies.attribution.bookies.get(name)
     read = attributed.read if attributed else BookieRead.UNREAD
     sources = indexes.bookies.sources
-    no_place_reason = "no --bookies source has a place for it" if sources else "no --bookies was given"
+    no_place_reason = (
+        "no --bookies source has a directory of this bookie" if sources else "no --bookies was given"
+    )
     reason = attributed.reason if attributed else no_place_reason
     if name in answer_gaps:
         reason = answer_gaps[name]

@@ -69,7 +69,7 @@ class ClusterBookies:
         return [name for name, bookie in self.attribution.bookies.items() if bookie.foreign_instance]
 
     def unseen(self, bookie_id: str) -> bool:
-        """Return whether no part of a bookie's index is in any directory or collection."""
+        """Return whether no directory and no collection has any part of a bookie's index."""
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie is None or bookie.read == BookieRead.UNREAD
 
@@ -111,5 +111,5 @@ def find_bookies(cache: TableCache, first: FirstScan, sources: Sequence[str]) ->
 
 
 def _members(cache: TableCache) -> DataFrame:
-    """Return the bookies in ensembles, one row each, without ids that the server would refuse."""
+    """Return the bookies in ensembles, one row each, without ids that a server would refuse as its own."""
     return cache.write_table("members", lambda: members(cache.execution, cache.files("ledgers")))

@@ -3,8 +3,8 @@
     previous   the newest earlier run. Changes are relative to this run. Findings of both runs are confirmed.
     hour_ago   the newest run that ended an hour or more before the first scan; garbage was collected since
 
-Both are chosen once. A resumed run keeps the choice. If suppressed findings explain why replicas are
-undecided, these stay undecided in the report, but do not make the exit code 3.
+A run chooses both once, and keeps them if it is resumed. If suppressed findings explain why replicas are
+undecided, the replicas stay undecided in the report, but do not lead to exit code 3.
 """
 
 from collections import Counter
@@ -128,7 +128,7 @@ class RunChanges:
         remarks = [remark_with_reason(RemarkKind.NOT_COMPARED, note) for note in self.notes]
         if self.refused:
             losses = plural(self.refused, "finding")
-            text = f"suppressions name {losses} of data loss that they cannot accept"
+            text = f"suppressions contain {losses} of data loss; suppressions cannot accept data loss"
             remarks.append(remark(RemarkKind.NOT_ACCEPTED, text, *self.refusals))
         return remarks
 
@@ -163,7 +163,7 @@ def compare_with_previous(
     """Write the table ``changes``.
 
     Args:
-        holes: Whether some metadata could not be read, or leaves ledger ids in doubt.
+        holes: Whether some metadata could not be read, or ledgers with certain ids may have been missed.
         finish_time: The time when the findings were complete, in ms.
         not_run: Ids of the checks that did not run or had no input.
         inputs: The inputs of this run. None means that no earlier run had further inputs.
@@ -258,7 +258,7 @@ def _day(ms: int) -> date:
 
 @dataclass(frozen=True)
 class RunsBefore:
-    """The earlier runs of the same cluster that an audit uses. A resumed run uses the same ones."""
+    """The earlier runs of the same cluster that an audit uses. A resumed run uses the same earlier runs."""
 
     previous: Previous
     hour_ago: RunSummary | None
@@ -271,18 +271,18 @@ class RunsBefore:
         return cache.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
 
     def ledgers_listed(self, cache: TableCache, since: int, scan_time: int) -> DataFrame | None:
-        """Return the ledgers of the newest run scanned from ``since`` to ``scan_time`` (ms), or None."""
+        """Return the ledgers of the newest run with a scan from ``since`` to ``scan_time`` (ms), or None."""
         newest_run = self._newest_with("tables/ledgers", scan_time)
         is_recent = newest_run is not None and newest_run.scan_time >= since
         run = _first_choice(cache.run_store, "ledgers_before", newest_run if is_recent else None)
         return None if run is None else scan_ids(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run with the table ``ledgers``, scanned until ``scan_time`` (ms), or None."""
+        """Return the newest run with a table ledgers and a scan until ``scan_time`` (ms), or None."""
         return _first_choice(run_store, "ledgers_of", self._newest_with("tables/ledgers", scan_time))
 
     def with_table(self, run_store: RunStore, name: str, scan_time: int) -> RunSummary | None:
-        """Return the newest run with the table ``name``, scanned until ``scan_time`` (ms), or None."""
+        """Return the newest run with a table ``name`` and a scan until ``scan_time`` (ms), or None."""
         return _first_choice(run_store, f"{name}_before", self._newest_with(f"tables/{name}", scan_time))
 
     def table(self, cache: TableCache, name: str, scan_time: int) -> DataFrame | None:
@@ -291,7 +291,7 @@ class RunsBefore:
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/{name}")
 
     def with_owners(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
-        """Return the newest run that read owners, scanned until ``scan_time`` (ms), or None."""
+        """Return the newest run that read owners and has a scan until ``scan_time`` (ms), or None."""
         return _first_choice(run_store, "owners_before", self._newest_with("tables/ownership", scan_time))
 
     def of_future(self, time: int) -> bool:
@@ -303,7 +303,7 @@ class RunsBefore:
         return max(candidates, key=lambda run: (run.scan_time, run.path), default=None)
 
     def confirm(self, cache: TableCache, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
-        """Return the findings. Findings that are also in the previous run become confirmed."""
+        """Return the findings, and confirm the findings that the previous run has too."""
         run = self.previous.run
         if (
             run is None
@@ -328,7 +328,7 @@ def find_runs_before(run_store: RunStore, cluster: Cluster, live: bool, scan_tim
 
 
 def _first_choice(run_store: RunStore, key: str, run: RunSummary | None) -> RunSummary | None:
-    """Return ``run``, or in a resumed run the earlier run that its first attempt chose."""
+    """Return ``run``. In a resumed run, return the earlier run that the first attempt chose."""
     path = run_store.pin_fact(key, run.path if run else None)
     if path is None:
         return None
@@ -352,7 +352,7 @@ EXPLAINING = frozenset(
     }
     | {id for id, group in GROUP_OF.items() if group == "metadata"}
 )
-"""Checks that explain why replicas or ledgers are undecided. Only their suppressed findings accept that."""
+"""Checks that explain why replicas or ledgers are undecided. A suppressed finding of them accepts that."""
 
 NOTHING_ACCEPTED: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 

@@ -1,7 +1,7 @@
 """The checks of a run: their findings, confirmed and with fingerprints, and the causes of findings.
 
-A finding about a ledger that changed between the scans stays suspect. A finding that two runs made is
-confirmed. Causes are derived from findings about bookies, and their consequences are counted over all
+A finding about a ledger that changed between the two metadata scans stays suspect. A finding that two runs
+make is confirmed. Causes come from findings about bookies. The consequences of a cause are counted over all
 findings.
 """
 
@@ -35,7 +35,7 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
 
 
 def _lacking(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
-    """Count findings of missing copies by bookie, and by the position of the ledger's directory there."""
+    """Count findings of missing copies by bookie, and by the position of the ledger's directory."""
 
     @asks_tables(*(id.replace("-", "_") for id in COPIES))
     def counts(tables: Tables) -> DataFrame:
@@ -89,7 +89,7 @@ def _sort_key(count: CauseCount) -> tuple[int, int, int, str]:
 def run_checks(
     cache: TableCache, tables: Tables, not_run: Collection[str] = ()
 ) -> tuple[DataFrame, list[Claim]]:
-    """Run all checks except ``not_run``. Return their rows, not yet confirmed, and the causes."""
+    """Run all checks except ``not_run``. Return the unconfirmed findings and their causes."""
     unconfirmed = _rows_of_checks(cache, tables, not_run)
     return unconfirmed, claim_causes(unconfirmed, tables)
 
@@ -102,7 +102,7 @@ def confirm_findings(
     before: RunsBefore,
     options: AuditOptions,
 ) -> DataFrame:
-    """Write the table ``findings``: the rows of all checks. Earlier runs confirm rows that they also have."""
+    """Write the table findings. A finding that an earlier run has too becomes confirmed."""
 
     def findings() -> DataFrame:
         confirmed_rows = before.confirm(cache, unconfirmed, tables, options.grace)
@@ -116,7 +116,7 @@ def confirm_findings(
 
 
 def _rows_of_checks(cache: TableCache, tables: Tables, not_run: Collection[str]) -> DataFrame:
-    """Write the rows of all checks unsorted, because a sort reads its input twice."""
+    """Write the rows of all checks without sorting them. A sort would read the rows twice."""
     groups: dict[str, list[TableCheck]] = {}
     for check in due_queries(checks.TABLE_CHECKS, tables):
         if check.id not in not_run:

@@ -1,17 +1,17 @@
-"""Comparison of the metadata with the bookies' indexes and own listings, and the state of each ledger.
+"""Comparison of the metadata with the indexes and answers of bookies, and the state of each ledger.
 
 The comparison needs only the first scan, and runs before the second one. If a ledger is deleted while
 bookies are asked, the second scan therefore shows the deletion.
 
-With ``--bookies rpc:`` bookies are first asked for their listings. A bookie without a readable directory or
-collection is asked about every ledger that may have entries on it. The other bookies are asked only about
-ledgers where their index differs from the metadata. Their answers include entries that are not yet written
-to the index. No bookie is asked which ledgers it has: the protocol has no such request.
+With ``--bookies rpc:``, the audit first asks bookies for lists of their entries. A bookie without a readable
+directory or collection is asked about every ledger that may have entries on it. The other bookies are asked
+only about ledgers where their index differs from the metadata. Their answers include entries that are not yet
+written to the index. No bookie is asked which ledgers it has: the protocol has no such request.
 
-Witness reads come last: on a live cluster, bookies are asked for entries before a report says that these are
-lost. `auditor.tables.rejudgement` chooses the reads and applies the answers. The table ``witness`` has every
-answer. A bookie is asked only if a copy is missing, a ledger is in limbo or misplaced, or a listing has more
-entries than the bookie's disk.
+Witness reads come last. On a live cluster, the audit asks bookies for entries before it reports the entries
+as lost. `auditor.tables.rejudgement` chooses the reads and applies the answers. The table ``witness`` has
+every answer. A bookie is asked only if a copy is missing, a ledger is in limbo or misplaced, or the list in
+an answer has more entries than the bookie's disk.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,12 +40,12 @@ from auditor.spark.types import DataFrame
 from auditor.tables.accounts import expected_replicas, gone_replicas, index_replicas, tail_replicas
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
-from auditor.tables.read_replies import READ_ERROR
+from auditor.tables.read_replies import READ_ERROR_TEXT
 from auditor.tables.registry import registered_modes, registrations
 from auditor.tables.rejudgement import candidates, rejudge, requests
 from auditor.tables.replica_blocks import Account
-from auditor.tables.rows_of_ledgers import OF_LEDGERS
-from auditor.tables.unequal import AccountFiles, BookieWords, find_unequal
+from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS
+from auditor.tables.unequal import AccountFiles, BookieTrust, find_unequal
 
 BOOKIES_NAMED = 5
 """Largest number of bookies without an answer that a report names."""
@@ -69,7 +69,7 @@ class Witness:
             F.col("answer") == kind for kind in (WitnessAnswer.UNKNOWN, WitnessAnswer.REFUSED)
         )
         # An error of the bookie's disk is an answer: it cannot read the entry.
-        unknown &= ~F.coalesce(F.col("reason").endswith(READ_ERROR), F.lit(False))
+        unknown &= ~F.coalesce(F.col("reason").endswith(READ_ERROR_TEXT), F.lit(False))
         by_bookie = (
             self.rows.groupBy("bookie_id")
             .agg(
@@ -92,7 +92,10 @@ class Witness:
         silent_rows = [row for row in by_bookie if row["unknown"]]
         if silent_rows:
             entries = plural(sum(row["unknown"] for row in silent_rows), "entry")
-            text = f"no answer from {plural(len(silent_rows), 'bookie')} about {entries}: these stay suspect"
+            text = (
+                f"no answer from {plural(len(silent_rows), 'bookie')} about {entries}: these entries "
+                "stay suspect"
+            )
             examples = [
                 f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})"
                 for row in silent_rows[:BOOKIES_NAMED]
@@ -104,7 +107,10 @@ class Witness:
             )
         refusing = [row for row in by_bookie if row["refused"]]
         if refusing:
-            text = f"{plural(len(refusing), 'bookie')} refused reads: index and journal decide there"
+            text = (
+                f"{plural(len(refusing), 'bookie')} refused reads: only index and journal show which "
+                "entries they have"
+            )
             examples = [f"{row['bookie_id']} ({row['reason']})" for row in refusing[:BOOKIES_NAMED]]
             remarks.append(
                 remark(RemarkKind.WITNESS_SILENT, text, *examples, *and_more(len(refusing) - BOOKIES_NAMED))
@@ -135,7 +141,7 @@ class UnequalPairs(NamedTuple):
 
 
 class SideComparison(NamedTuple):
-    """The tables ``unequal`` and ``judged``, with the read state of each bookie and the witness reads.
+    """The tables unequal and judged, the witness reads, and how much of each bookie was read.
 
     ``ledgers`` and ``indexes`` have at least the rows for the ledgers of the unequal pairs.
     """
@@ -186,7 +192,7 @@ def judge_with_witness(
 def _judge_again(
     cache: TableCache, first: FirstScan, pairs: UnequalPairs, by_indexes: DataFrame, options: AuditOptions
 ) -> tuple[DataFrame, Witness]:
-    """Return the table ``judged``, and the witness reads that it contains."""
+    """Return the table judged, and the witness reads whose answers are in the table."""
     if cache.run.exists(f"tables/judged/{WHOLE}"):
         has_witness = cache.run.exists(f"tables/witness/{WHOLE}")
         rows = cache.spark.read.parquet(cache.where("tables/witness")) if has_witness else None
@@ -236,7 +242,7 @@ def _askable(first: FirstScan, bookies: ClusterBookies, options: AuditOptions) -
 class BookieAnswers:
     """The table ``answers``, and the bookies that were asked for all their entries.
 
-    ``bookies`` maps each of them to the reason why its listing is incomplete, or to None.
+    ``bookies`` maps each of these bookies to the reason why its list of entries is incomplete, or to None.
     """
 
     rows: DataFrame
@@ -248,8 +254,8 @@ def query_bookies(
 ) -> BookieAnswers | None:
     """Ask the registered bookies in ensembles for their listings. Return None if no source is ``rpc:``.
 
-    ``indexes`` has the entries that files show. An answer also lists entries in
-    the bookie's write cache. It shows the bookie's state at the time of the answer.
+    ``indexes`` has the entries that files show. An answer shows the state of the bookie at the time of the
+    answer, including the entries in the bookie's write cache.
     """
     bookies, ledgers = indexes.bookies, first.ledgers
     if not bookies.rpc:
@@ -266,7 +272,7 @@ def query_bookies(
     def answers() -> DataFrame:
         pairs = every_replica(ledgers.where("undecidable = false"), unseen_bookies)
         if can_list:
-            unequal_rows = _compare(cache, indexes, BookieWords(frozenset(bookies.foreign)))
+            unequal_rows = _compare(cache, indexes, BookieTrust(frozenset(bookies.foreign)))
             asked_again_rows = cache.execution.frame(unequal_rows).where(F.col("bookie_id").isin(can_list))
             pairs = pairs.unionByName(asked_again_rows.select(*REPLICA))
         return rpc_availability(
@@ -283,13 +289,13 @@ def compare_sides(
 ) -> UnequalPairs:
     """Compare metadata and bookies, and write the table ``unequal``.
 
-    ``answers`` is None if no bookie was asked for a listing. ``has_gone`` is whether the table
+    ``answers`` is None if no bookie was asked for a list of its entries. ``has_gone`` is whether the table
     ``gone_entries`` has rows.
     """
     states = bookie_states(indexes, answers.bookies if answers else {})
     if has_gone:
         states = _with_stopped(states, first)
-    words = BookieWords(
+    words = BookieTrust(
         frozenset(indexes.bookies.foreign),
         frozenset(name for name in states if indexes.bookies.read_whole(name) and name not in indexes.old),
         frozenset(name for name, state in states.items() if state.read != BookieRead.READ),
@@ -297,7 +303,7 @@ def compare_sides(
     cache.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replicas)
     compare = partial(_compare, cache, indexes, words, answers is not None, has_gone)
     unequal = cache.broadcast("unequal", cache.write_table("unequal", compare))
-    ledgers = semi_join_scratch(cache, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
+    ledgers = semi_join_scratch(cache, "unequal", "ledgers", first.ledgers, COLUMNS_OF_LEDGERS)
     rows = semi_join_scratch(cache, "unequal", "availability", indexes.rows)
     return UnequalPairs(unequal, states, ledgers, indexes.of_rows(rows))
 
@@ -313,11 +319,11 @@ def _with_stopped(states: Mapping[str, BookieState], first: FirstScan) -> dict[s
 def _compare(
     cache: TableCache,
     indexes: Indexes,
-    words: BookieWords,
+    words: BookieTrust,
     with_answers: bool = False,
     has_gone: bool = False,
 ) -> Rows:
-    """Return the pairs of ledger and bookie whose expected and held entries differ, from the run's tables."""
+    """Return the pairs of ledger and bookie whose expected entries differ from the present entries."""
     tails, overlapping = indexes.tails, frozenset(indexes.overlapping)
     table = cache.files
     accounts = [
@@ -329,7 +335,7 @@ def _compare(
         AccountFiles(
             Account.INDEX,
             table("availability"),
-            partial(index_replicas, edges=indexes.shapes.edges, without=overlapping),
+            partial(index_replicas, page_size_by_bookie=indexes.shapes.edges, excluded_bookies=overlapping),
         ),
     ]
     if indexes.pieces is not None:
@@ -339,7 +345,7 @@ def _compare(
     if with_answers:
         accounts.append(AccountFiles(Account.ANSWER, table("answers"), index_replicas))
     if tails.rows is not None:
-        read = partial(tail_replicas, without=tails.elsewhere)
+        read = partial(tail_replicas, excluded_bookies=tails.elsewhere)
         accounts.append(AccountFiles(Account.TAIL, table("journal_tails"), read))
     if has_gone:
         accounts.append(AccountFiles(Account.MISSING_LOGS, table("gone_entries"), gone_replicas))
@@ -349,9 +355,9 @@ def _compare(
 def bookies_taking_reads(
     witness: DataFrame, bookies: Mapping[str, BookieState], askable_bookies: Sequence[str]
 ) -> list[str]:
-    """Return the askable bookies, without bookies that refuse reads and had their journals fully read.
+    """Return the askable bookies that do not refuse reads, or whose journals were not fully read.
 
-    The bookies left out are judged without a witness. Runs a query.
+    The copies on all other bookies are judged without witness reads. Runs a query.
     """
     refusals = witness.where(F.col("answer") == WitnessAnswer.REFUSED).select("bookie_id").distinct()
     refusing = {row["bookie_id"] for row in refusals.collect()}

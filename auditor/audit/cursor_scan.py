@@ -1,10 +1,10 @@
-"""Compacted ledgers of topics, if only entries of cursor ledgers contain their ids.
+"""Compacted ledgers of topics whose ids are only in entries of cursor ledgers.
 
 While a topic is loaded, its compaction cursor stores its position and the id of the compacted ledger in
 entries of the cursor's own ledger. The cursor's znode is older than these entries. With saved metadata, whose
-bookies do not change, the newest entry is read. That requires that all bookies in the ensembles of the cursor
-ledger were read completely with their journals, and that no journal has a later entry. Otherwise the
-compacted ledger stays unknown. Only the ledger id is taken from the entry.
+bookies do not change, the audit reads the newest entry. It does so only if all bookies in the ensembles of
+the cursor ledger were read completely with their journals, and that no journal has a later entry. Otherwise
+the compacted ledger stays unknown. Only the ledger id is taken from the entry.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ COMPACTIONS = "path string, found boolean, compacted bigint"
 class Compaction(NamedTuple):
     """The compacted ledger that the newest entry of a cursor names, and the cursor's path.
 
-    ``compacted`` is None if the entry names no ledger.
+    ``compacted`` is None if the entry has no such ledger.
     """
 
     path: str
@@ -40,7 +40,7 @@ class Compaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A copy of a cursor ledger on one bookie: the last entry in it, and the index that has it."""
+    """A copy of a cursor ledger on one bookie, with its last entry and the index that has this entry."""
 
     bookie_id: str
     last: int

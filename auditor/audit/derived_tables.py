@@ -1,6 +1,6 @@
 """The tables that checks query, made from both scans, the indexes and the comparison.
 
-Each table is written once. Tables that are empty in most clusters are not computed there.
+Each table is written once. A table that is empty in most clusters is computed only if it can have rows.
 """
 
 from collections import Counter
@@ -45,10 +45,16 @@ from auditor.tables.identities import (
 )
 from auditor.tables.index_counts import COUNTS
 from auditor.tables.judged import find_unindexed
-from auditor.tables.marks import STALE_MARKS, empty_directories, of_first_scan, stale_marks, stock
+from auditor.tables.marks import (
+    STALE_MARKS,
+    empty_directories,
+    marks_of_first_scan,
+    marks_with_scope,
+    stale_marks,
+)
 from auditor.tables.orphans import (
     VANISHED_RANGES,
-    Lately,
+    RecentIds,
     find_over_replicated,
     holdings,
     orphans,
@@ -57,8 +63,8 @@ from auditor.tables.orphans import (
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.parts import empty_parts, part_questions
 from auditor.tables.registry import BOOKIES, DIRECTORIES
-from auditor.tables.rows_of_ledgers import OF_LEDGERS
-from auditor.tables.run_tables import OPTIONAL, TABLES
+from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS
+from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES
 from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
 
@@ -66,8 +72,8 @@ from auditor.tables.verdicts import verdicts, verdicts_of_judged
 def write_identities(cache: TableCache, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame) -> None:
     """Write the tables ``identities`` and ``identity_edges``: the bookie ids that belong to one bookie.
 
-    The tables ``bookies``, ``registrations``, ``cookies`` and ``directories`` are read back: they have a few
-    rows per bookie. The pairs of bookies that share ledgers are equally few, and are collected.
+    The driver reads the tables bookies, registrations, cookies and directories back, because they have only a
+    few rows per bookie. It also collects the pairs of bookies that share ledgers, which are equally few.
     """
     names = ("bookies", "registrations", "cookies", "directories")
     rows = facts(*(cache.run.read(f"tables/{name}").to_pylist() for name in names))
@@ -106,7 +112,7 @@ def derive_tables(
         placement: The placement policy and the locations of bookies.
         settings: The constants of the checks.
     """
-    ledgers, marks = metadata.first.ledgers, stock(metadata.second.marks)
+    ledgers, marks = metadata.first.ledgers, marks_with_scope(metadata.second.marks)
     write_registry(metadata)
     rows = bookie_rows(indexes, metadata, marks, answers.bookies if answers else {})
     bookies = cache.write_rows("bookies", rows, BOOKIES)
@@ -115,8 +121,8 @@ def derive_tables(
     count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
     counts = arrow_frame(cache.spark, count_table)
     all_marks = metadata.second.marks
-    first_scan_marks = derived(of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks)
-    ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, OF_LEDGERS)
+    first_scan_marks = derived(marks_of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks)
+    ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, COLUMNS_OF_LEDGERS)
     classes_of_marks = semi_join_scratch(cache, "marks", "verdicts", classes)
 
     @asks_tables("marks")
@@ -140,13 +146,9 @@ def derive_tables(
     )
     locked = derived(marks.where("kind = 'lock'"), all_marks)
     reachability = write_reachability(cache, roster)
-    roster = with_repair_state(
-        cache,
-        metadata,
-        roster,
-        QueueTables(ledgers, first_scan_marks, locked, reachability),
-        before.previous.run,
-    )
+    queues = QueueTables(ledgers, first_scan_marks, locked, reachability)
+    roster = with_repair_state(cache, metadata, roster, queues, before.previous.run)
+    over_replicated = find_over_replicated(comparison.judged, ledgers, first_scan_marks, locked, bookies)
     frames = {
         "ledgers": ledgers,
         "marks": first_scan_marks,
@@ -158,9 +160,7 @@ def derive_tables(
         "verdicts": classes,
         "reachability": reachability,
         **orphan_frames._asdict(),
-        "over_replicated": find_over_replicated(
-            comparison.judged, ledgers, first_scan_marks, locked, bookies
-        ),
+        "over_replicated": over_replicated,
         "unindexed": find_unindexed(comparison.judged, difference.moved),
         "stale_marks": stale_ones,
         "empty_directories": derived(empty_directories(marks), all_marks),
@@ -189,7 +189,7 @@ IN_NEED = frozenset(
         "broken_ledgers",
     }
 )
-"""Table parts whose rows may need bytes from an unread disk. If all parts are empty, no row needs one."""
+"""Table parts with rows that may need data from an unread disk. If all are empty, no disk is needed."""
 
 
 def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
@@ -214,7 +214,7 @@ def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
 
 
 def with_declared(cache: TableCache, tables: Tables) -> Tables:
-    """Return ``tables`` with each table of `TABLES` that declares its inputs, if these inputs are there."""
+    """Return ``tables`` with each further table of `TABLES` whose declared inputs exist."""
     for table in TABLES.values():
         if table.make is not None and tables.frames.keys() >= {*table.of}:
             make_table = partial(table.make, *(tables.frames[name] for name in table.of))
@@ -267,7 +267,7 @@ def _write_orphans(
     orphan_rows = cache.write_table("orphans", found)
     number = cache.run.count("tables/orphans")
     has_many_orphans = number >= settings.vanished_ledgers
-    recent_listing = listed_lately(metadata, before) if number >= _fewest_orphans(settings) else Lately()
+    recent_listing = listed_lately(metadata, before) if number >= _fewest_orphans(settings) else RecentIds()
     owned = named_ledgers(ownership) if ownership is not None and number else None
     holding_rows = cache.write_table(
         "holdings", lambda: holdings(counts, orphan_rows, before.orphans(cache), recent_listing, owned)
@@ -294,7 +294,7 @@ def _write_orphans(
 
 
 def _fewest_orphans(settings: CheckSettings) -> int:
-    """Return the number of orphans from which on a check needs the recently listed ledgers as proof."""
+    """Return the smallest number of orphans for which a check needs the recently listed ledgers as proof."""
     default = CheckSettings().least_unexplained  # for the proof of the metadata's scope
     return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, default)
 
@@ -309,7 +309,7 @@ def _write_contents(
 ) -> None:
     """Write the table ``contents``: the bookie to which the content of each directory seems to belong.
 
-    Only bookies that differ from the metadata are compared with other bookies.
+    Only bookies whose data differs from the metadata are compared with other bookies.
     """
     rows = [asdict(directory) for directory in indexes.bookies.attribution.directories]
     directories = cache.write_rows("directories", rows, DIRECTORIES)
@@ -373,7 +373,7 @@ def _tables_without_rows(
     cache: TableCache, frames: Mapping[str, DataFrame], bookies: list[dict[str, Any]]
 ) -> frozenset[str]:
     """Return the names of tables and properties without rows. ``bookies`` is the table bookies."""
-    unread_tables = OPTIONAL - cache.frames.keys()
+    unread_tables = OPTIONAL_TABLES - cache.frames.keys()
     empty = {*cache.known_empty, *names_without_rows(frames), *unread_tables}
     if not any(row["named"] and not row["registered"] for row in bookies):
         empty.add("unregistered")

@@ -1,10 +1,10 @@
 """Reuse of unchanged rows of an earlier run of the same cluster (``--since``).
 
-A row is reused only if its source is certain to have the same content now. This holds for index files and
+A row is reused only if its source certainly has the same content now. That is certain for index files and
 databases with unchanged stamps (`auditor.sources.bookies.earlier_rows`), on bookies with unchanged
-directories. With a running etcd it also holds for unchanged ledgers
-(`auditor.sources.metadata.etcd.pinned_etcd`). All other data is read again. A run that may reuse nothing
-reads everything, and says why.
+directories. With a running etcd, it is also certain for unchanged ledgers
+(`auditor.sources.metadata.etcd.pinned_etcd`). All other data is read again. If a run cannot reuse any row, it
+reports the reason.
 
 For later runs, a run writes these facts to its manifest:
 
@@ -69,7 +69,7 @@ def note_indexes(run_store: RunStore, bookies: Mapping[str, AttributedBookie]) -
 
 
 def note_ledgers(run_store: RunStore, scope: str, history: History | None, notes: Sequence[str]) -> None:
-    """Save the etcd and its revision in the manifest before the table ``ledgers`` is read.
+    """Save the identity and the revision of the etcd in the manifest before the table ledgers is read.
 
     ``history`` is None if the revision is unknown.
     """
@@ -128,7 +128,7 @@ _FILES_AT_ONCE = 16
 class _File(NamedTuple):
     """A file of the table ``availability``, and the lowest and highest bookie id in it.
 
-    Both ids are None if the file has no rows. The file then counts as one that may have any bookie.
+    Both ids are None if the file has no rows. Such a file counts as a file that may have any bookie.
     """
 
     name: str
@@ -154,8 +154,8 @@ class IndexPlan(NamedTuple):
 class EarlierRun:
     """The earlier run whose rows may be reused, at ``path``. ``path`` is None if there is no such run.
 
-    ``facts`` are the facts about reuse in its manifest (`auditor.audit.earlier_run`). ``usable`` is whether
-    its rows may be reused. ``notes`` say why not.
+    ``facts`` are the facts about reuse in the manifest of that run (`auditor.audit.earlier_run`). ``usable``
+    is whether the rows of that run may be reused. If not, ``notes`` have the reasons.
     """
 
     path: str | None
@@ -185,7 +185,7 @@ class EarlierRun:
         except RunError as error:
             return self.plan_without(parts, str(error))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            why = f"its manifest does not say what it read: {type(error).__name__}: {error}"
+            why = f"the manifest of that run does not say what the run read: {type(error).__name__}: {error}"
             return self.plan_without(parts, why)
         reusable_facts_by_table = [
             ReusablePart(part, _earlier_rows(table, files, part.bookie_id, start_time))
@@ -196,8 +196,8 @@ class EarlierRun:
         return IndexPlan(changed_parts, reusable_facts_by_table, _bookie_notes(changed))
 
     def plan_without(self, parts: Sequence[IndexPart], why: str) -> IndexPlan:
-        """Return these parts without reuse. The report shows the reason ``why``."""
-        return IndexPlan(parts, notes=(f"no index was taken from {self.name}: {why}",))
+        """Return a plan that reads all ``parts`` and reuses no rows. The report shows the reason ``why``."""
+        return IndexPlan(parts, notes=(f"no index was reused from run {self.name}: {why}",))
 
     def ledgers(self, scope: str, history: History) -> EarlierLedgers | None:
         """Return the earlier rows of ledgers for an etcd that now has ``history``. None if not ``usable``.
@@ -224,7 +224,7 @@ def _bookie_notes(changed: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def earlier_ledgers(table: str, facts: Any, scope: str, history: History) -> EarlierLedgers:
-    """Return the earlier rows of the ``ledgers`` at the path ``table``, for an etcd that now has ``history``.
+    """Return the earlier rows of the table ledgers at the path ``table``. The etcd now has ``history``.
 
     ``facts`` are the facts that the earlier run saved about the table.
 
@@ -236,12 +236,12 @@ def earlier_ledgers(table: str, facts: Any, scope: str, history: History) -> Ear
         earlier_history = History(int(cluster), int(revision), (int(is_ahead[0]), int(is_ahead[1])))
         same_scope, files = facts["scope"] == scope, dict(facts["files"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        why = f"its manifest does not say when they were read: {type(error).__name__}: {error}"
+        why = f"the manifest of that run does not say when ledgers were read: {type(error).__name__}: {error}"
         raise RunError(why) from error
     if not same_scope or earlier_history.cluster != history.cluster:
-        raise RunError("it read another etcd, or another scope of it")
+        raise RunError("that run read another etcd, or another scope of this etcd")
     if not history.continues(earlier_history):
-        raise RunError(f"etcd was restored since it was read at revision {earlier_history.revision}")
+        raise RunError(f"etcd was restored after that run read it at revision {earlier_history.revision}")
     _check_files(table, files)
     return find_ledgers(table, list(files))
 
@@ -269,20 +269,20 @@ def find_earlier_run(option: str | None, run_store: RunStore, cluster: Cluster) 
         "since", _newest_run(run_store.directory.path, cluster) if option == LAST else option
     )
     if path is None:
-        why = "all data was read: no complete run of this cluster is beside this one"
+        why = "all data was read: the parent directory has no complete run of this cluster"
         return EarlierRun(None, notes=(why,))
     run = RunDirectory(absolute(path))
     report = RunReader(run.path).report
     if not same_cluster(report.cluster, cluster):
         raise UsageError(
-            f"--since {option}: that is a run of another cluster, {report.cluster.name}; "
-            f"this one is {cluster.name}"
+            f"--since {option}: that is a run of another cluster, {report.cluster.name}; this "
+            f"cluster is {cluster.name}"
         )
     try:
         facts = run.read_manifest().get(REUSABLE, {})
         same_version = {name: facts.get(name) for name in writer()} == writer()
     except RunError as error:
-        return _unusable(run.path, f"its manifest cannot be read: {error}")
+        return _unusable(run.path, f"the manifest of that run cannot be read: {error}")
     if not same_version:
         return _unusable(run.path, "another version of this program wrote it")
     return EarlierRun(run.path, facts, usable=True)
@@ -290,7 +290,7 @@ def find_earlier_run(option: str | None, run_store: RunStore, cluster: Cluster) 
 
 def _unusable(path: str, why: str) -> EarlierRun:
     run = EarlierRun(path)
-    return replace(run, notes=(f"nothing was taken from {run.name}: {why}",))
+    return replace(run, notes=(f"nothing was reused from run {run.name}: {why}",))
 
 
 def _newest_run(out: str, cluster: Cluster) -> str | None:
@@ -323,17 +323,17 @@ def _tables_whole(path: str) -> bool:
 
 
 def _why_not_reusable(earlier_facts: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
-    """Return why no index of a bookie may be reused. None if it may be."""
+    """Return the reason why no index of a bookie may be reused. None if indexes may be reused."""
     if not bookie.index_directories:
         return None  # nothing to read
     if earlier_facts is None:
-        return "that run did not read it"
+        return "that run did not read this bookie"
     facts = bookie_facts(bookie)
     if earlier_facts["directories"] != facts["directories"]:
         return "its index directories or their VERSION changed"
     earlier_time, current_time = earlier_facts["index_time"], facts["index_time"]
     if earlier_time is not None and (current_time is None or current_time < earlier_time):
-        return "its index is older than it was: a disk was restored"
+        return "its index is older than in that run: a disk was restored"
     return None
 
 
@@ -350,7 +350,7 @@ def _whole(table: str, noted_files: Mapping[str, int]) -> list[_File]:
 
 def _check_files(table: str, noted_files: Mapping[str, int]) -> None:
     if files_of(table) != dict(noted_files):
-        raise RunError(f"{table}: its files are no longer those that were written")
+        raise RunError(f"{table}: its files changed after the run wrote them")
 
 
 def _file(table: str, name: str) -> _File:

@@ -1,8 +1,8 @@
 """Read of the entry logs (``--entry-logs``) after the indexes, from disks and from collections.
 
-Index locations are read before the logs. If compaction moves entries in between, the scan finds them in
-their new log. A collection made with --entry-logs has the same tables. With ``--deep`` sampled entries are
-compared with their digests, and the copies of an entry with each other.
+The scan reads index locations before the logs. If compaction moves entries in between, the scan finds the
+entries in their new log. A collection made with --entry-logs has the same tables as the scan. With
+``--deep``, the audit compares sampled entries with their digests, and the copies of an entry with each other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,13 +49,13 @@ BOOKIES_NAMED = 5
 
 _WHY = {
     NotChecked.BUDGET: "beyond the budget of bytes (--digest-budget)",
-    NotChecked.LOG: "in a log that could not be read there",
+    NotChecked.LOG: "in a log that could not be read",
     NotChecked.OTHER: "with other data at their location (entry-log-missing)",
     NotChecked.METADATA: "of ledgers whose metadata is gone or cannot be read",
     NotChecked.TYPE: "of ledgers without a digest type in their metadata",
     NotChecked.DUMMY: "of ledgers without digests",
-    NotChecked.NO_PASSWORD: "with HMAC and no password (--credentials)",
-    NotChecked.OTHER_PASSWORD: "with HMAC under another password",
+    NotChecked.NO_PASSWORD: "with an HMAC digest whose password was not given (--credentials)",
+    NotChecked.OTHER_PASSWORD: "with an HMAC digest made with another password",
 }
 
 
@@ -65,7 +65,10 @@ def whole_entries(
     ledger_directories: Mapping[str, Sequence[str]],
     options: AuditOptions,
 ) -> DataFrame:
-    """Return a frame of the sampled entries of these index parts. Tasks read them when the frame is used."""
+    """Return a frame of sampled entries of index parts.
+
+    Tasks read the entries when a query uses the frame.
+    """
     sample = EntrySample(options.digest_entries, options.digest_percent, options.digest_budget * 1_000_000)
     whole_entry_reader = WholeEntryReader(
         indexes, ledger_directories, sample, credentials_file(options.credentials)
@@ -76,7 +79,7 @@ def whole_entries(
 def entries_whole(tables: Tables) -> dict[str, int]:
     """Return the number of entries that were read with their payload, by kind of operation.
 
-    Empty without --deep.
+    The result is empty without --deep.
     """
     if "digests" not in tables.frames:
         return {}

@@ -75,9 +75,10 @@ _NEW = pa.schema([HOLDS.field(name) for name in NEW_COLUMNS])
 class RunScope(NamedTuple):
     """The extent and age of a run's data.
 
-    ``metadata_whole`` is whether no metadata was left out and no ledger id is in doubt. ``owners_read`` is
-    whether an owner store was read. ``as_of`` and ``newest`` are the times of the oldest and newest data of
-    the run, in ms. ``unheld`` are checks without complete input: holds of their findings may be missing.
+    ``metadata_whole`` is whether all metadata was read and the scan cannot have missed a ledger id.
+    ``owners_read`` is whether an owner store was read. ``as_of`` and ``newest`` are the times of the oldest
+    and newest data of the run, in ms. ``unheld`` are checks without complete input, so that holds may be
+    missing.
     """
 
     metadata_whole: bool
@@ -253,7 +254,7 @@ def _list_actions(
 
 
 def _writable(tables: Tables) -> frozenset[str] | None:
-    """Return the bookies that take writes. None without registrations, or if they are incomplete."""
+    """Return the bookies that take writes. None if registrations are missing or incomplete."""
     modes = {row["bookie_id"]: row["registered"] for row in tables.roster.bookies}
     if not tables.cluster.bookies_listed or not any(modes.values()):
         return None

@@ -1,4 +1,4 @@
-"""Read of the bookies' indexes and then of their journals, with the age of both."""
+"""Reader of the bookies' indexes and then of their journals, with the age of both."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable, ReadCost
 from auditor.spark.table_queries import aggregate_many
 from auditor.spark.types import DataFrame, SparkSession
-from auditor.tables.accounts import combine_pieces
+from auditor.tables.accounts import combine_index_pieces
 from auditor.tables.index_counts import (
     IndexCount,
     IndexShapes,
-    by_state,
     index_counts,
     index_shapes,
     replicas_in_pieces,
+    union_by_state,
 )
 
 MAX_AUDIT_MS = 24 * 3_600_000
@@ -54,7 +54,7 @@ class Indexes:
     ``bookies`` are the bookies that were read, without damaged collections. ``rows`` is the table
     ``availability``. ``counts`` has the number of its rows by kind, and ``shapes`` has page sizes and other
     properties of all indexes. ``by_state`` has the same rows, with the state ``cut`` for truncated index
-    files. Only queries for a few rows use it.
+    files. Only queries for a few rows use ``by_state``.
 
     ``overlapping`` are the bookies where a ledger may have more than one row. ``pieces`` has one row for each
     replica on these bookies. It is None if there is no such bookie. ``tails`` has the entries in the journals
@@ -62,8 +62,8 @@ class Indexes:
 
     ``gaps`` are the bookies with data that could not be listed, and the reasons. ``old`` are the bookies
     whose data is older than the metadata (`auditor.audit.source_age`). ``reused`` counts the indexes taken
-    from an earlier run. ``earlier_notes`` say why others were not. ``index_option`` is the time that
-    ``--index-time`` gives to all indexes, in ms. ``read_at`` is when reading ended, in ms.
+    from an earlier run. ``earlier_notes`` say why other indexes were not reused. ``index_option`` is the time
+    that ``--index-time`` gives to all indexes, in ms. ``read_at`` is when reading ended, in ms.
     """
 
     bookies: ClusterBookies
@@ -85,7 +85,7 @@ class Indexes:
 
     @property
     def whole(self) -> bool:
-        """Return whether one row of the table ``availability`` has all that is known of a replica.
+        """Return whether a replica's row in the table availability always has all its known entries.
 
         False if index files are truncated, indexes overlap, or journals have entries after the marks.
         """
@@ -101,9 +101,9 @@ class Indexes:
         return replace(self, rows=rows)
 
     def tail(self, bookie_id: str) -> tuple[str | None, str | None]:
-        """Return how the bookie's journal after the mark was read, and why it was not read completely.
+        """Return how much of the journal after the mark was read, and why not all of it.
 
-        Each is None if it does not apply.
+        Both are None if they do not apply.
         """
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
@@ -149,7 +149,7 @@ class Indexes:
         return max(bookie.journals.marked, (tail.modified if tail else None) or 0)
 
     def dated_replicas(self) -> DataFrame:
-        """Return one row for each replica, with file times only on rows whose time can date an orphan.
+        """Return one row for each replica, with file times only on rows that can show the age of an orphan.
 
         Rows of collections keep their times. If the store is saved and an index may be newer than its
         scan, all rows keep their times.
@@ -213,14 +213,14 @@ def read_indexes(
     )
     counts = index_counts(cache.execution, cache.files("availability"))
     shapes, overlapping = _shapes(counts), _overlapping(bookies, counts)
-    pieces = combine_pieces(replicas_in_pieces(rows, shapes, overlapping)) if overlapping else None
+    pieces = combine_index_pieces(replicas_in_pieces(rows, shapes, overlapping)) if overlapping else None
     index_time = options.index_time
     return Indexes(
         bookies,
         rows,
         counts,
         shapes,
-        journal_scan.without_served(by_state(rows, shapes, pieces, overlapping), tails),
+        journal_scan.without_served(union_by_state(rows, shapes, pieces, overlapping), tails),
         overlapping,
         pieces,
         tails,
@@ -295,8 +295,8 @@ def _write_indexes(
 
 DAMAGED = "its table availability is damaged and cannot be read completely"
 UNSEEN = (
-    "tasks found no file of its availability; executors must see the collection at the same path as the "
-    "driver"
+    "tasks found no file of its table availability; executors must see the collection at "
+    "the same path as the driver"
 )
 
 

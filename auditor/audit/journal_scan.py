@@ -1,4 +1,4 @@
-"""Read of the bookies' journals from their marks (lastMark) on, and whether it was complete.
+"""Reader of the bookies' journals from the last marks (lastMark) on, which reports incomplete journals.
 
 The marks are read before the indexes. A flush in between may move entries from the journal into an index that
 was already read. The journal still has these entries after the earlier mark.
@@ -37,7 +37,9 @@ _BOOKIES_NAMED = 3  # bookies that a note names
 
 SEVERAL = "its directories come from more than one source"
 NOT_COLLECTED = "its collection has no journals: an older version of this program made it"
-OTHER_MARK = "its collection starts at another mark than the newest one of the bookie's directories"
+OTHER_MARK = (
+    "the journals in its collection start at another mark than the newest lastMark of its directories"
+)
 BROADCAST_BYTES = 32 << 20
 """Largest size on disk at which ``journal_tails`` is broadcast to every task of a join, in bytes."""
 
@@ -52,9 +54,9 @@ class LostJournal(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """Facts about one bookie's journal after its mark. Times are in ms.
+    """Facts about one bookie's journal after its last mark. Times are in ms.
 
-    ``reason`` says why the journal was not read completely, or is None. ``modified`` is the time of the
+    ``reason`` is why the journal was not read completely, or None. ``modified`` is the time of the
     last write to the journal. ``files`` is the number of journal files. ``lost`` are the directories without
     the file of their mark. ``failed`` are the places at which the bookie's own replay would fail.
     """
@@ -199,7 +201,7 @@ def _gap_reason(row: Mapping[str, Any]) -> str:
 
 
 def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tuple[str | None, str | None]:
-    """Return how a bookie's tail was read, and why not all of it. Each is None if it does not apply.
+    """Return how much of a bookie's tail was read, and why not all of it. Both may be None.
 
     ``running`` is whether the bookie is registered now.
     """
@@ -213,7 +215,9 @@ def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tu
 
 
 def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, latest: int) -> DatedIndex | None:
-    """Return a lower bound of the time that a bookie's data shows, and its basis. None if it is unknown.
+    """Return the time up to which a bookie's data is certainly complete, and the basis of that time.
+
+    None if the time is unknown.
 
     All changes of the bookie up to that time are in the data. For a running bookie whose journal was read, it
     is the time at which the journal was read. For a stopped bookie or a saved copy, it is the last write to
@@ -296,7 +300,7 @@ def _first_names(names: Sequence[str]) -> list[str]:
 
 
 def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:
-    """Return the index rows, without not-indexed ledgers that a replay of the journal will add.
+    """Return the index rows, without ledgers that the ledger list lacks only until the journal is replayed.
 
     A bookie adds a ledger to its list of ledgers with the ledger's first entry. If that entry is still in the
     journal, the list lacks the ledger until the bookie replays the journal.

@@ -29,7 +29,7 @@ from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.sources.regular_file import NotRegularError, open_descriptor
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-"""Errors with which a file system without locks answers."""
+"""Numbers of the errors that a file system without locks returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,9 @@ def _open_locked(path: Path, out: str) -> int:
             if not _lock(descriptor, fcntl.LOCK_EX):
                 raise LockedError(
                     f"--out {out}: another run of this cluster is already running "
-                    f"({_read_holder(descriptor) or path}). Wait for it, or end it. Its lock ends with "
-                    f"it, and its own command, run again, resumes from its tables"
+                    f"({_read_holder(descriptor) or path}). Wait for it, or end it. The lock ends with "
+                    "that run. The command of that run, started again, resumes from the tables of that "
+                    "run"
                 )
             if _is_at(descriptor, path):
                 return descriptor

@@ -6,7 +6,7 @@ were read. A finding about something that changed in between is never confirmed.
 If the store can list changes, only the changed ledgers are read again, and the others are taken from the
 first scan. etcd tells which keys have a newer revision, and how many keys there are. ZooKeeper is watched,
 beginning before the first scan. Oxia keeps its changes for some time. If the store cannot list changes, all
-ledgers are read again, and the report says why.
+ledgers are read again, and the report has the reason.
 
 An object seen in either scan exists. An object is absent only if both scans lack it. A truncated source, or
 one with a gap at the object's place, does not prove that the object is absent.
@@ -33,7 +33,14 @@ from auditor.sources.metadata.uri import OXIA
 from auditor.spark import functions as F
 from auditor.spark.batches import Rows, arrow_frame
 from auditor.spark.types import DataFrame
-from auditor.tables.cluster_state import CLUSTER, Ids, cluster_state, ids_drawn, is_bare, unlisted_bookies
+from auditor.tables.cluster_state import (
+    CLUSTER,
+    IdRange,
+    cluster_state,
+    ids_drawn,
+    is_unused_store,
+    unlisted_bookies,
+)
 from auditor.tables.registry import (
     COOKIES,
     REGISTRATIONS,
@@ -43,7 +50,7 @@ from auditor.tables.registry import (
     registrations,
     store_cookies,
 )
-from auditor.tables.scans import DOUBTFUL_IDS, LEAVE_IDS_OPEN, doubtful_ids, find_moves
+from auditor.tables.scans import DOUBTFUL_IDS, STATUSES_WITH_OPEN_IDS, doubtful_ids, find_moves
 
 
 @dataclass(frozen=True)
@@ -95,8 +102,8 @@ def scan_marks(first: FirstScan) -> SecondScan:
 class _Rescan:
     """The second read of the ledgers: only changed ones if the store can list them, else all.
 
-    ``takes`` is whether rows were taken from the first scan. ``notes`` say why none were taken. `rows` sets
-    both.
+    ``takes`` is whether rows were taken from the first scan. If not, ``notes`` have the reasons. The method
+    `rows` sets both.
     """
 
     def __init__(self, first: FirstScan) -> None:
@@ -130,7 +137,7 @@ class _Rescan:
 
 
 def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
-    """Return facts of the first scan from which the store can list later changes, for `StoreSource`.
+    """Return the facts of the first scan that a store needs to list later changes, for `StoreSource`.
 
     Raises:
         RunError, StoreError: the first scan has no such facts. The message says why.
@@ -236,22 +243,26 @@ class ClusterMetadata:
         unclear_bookies = ((self._bookie_of(path), path) for path, _ in self.gaps())
         return {name: path for name, path in unclear_bookies if name is not None}
 
-    def ids_drawn(self) -> tuple[Ids, ...]:
+    def ids_drawn(self) -> tuple[IdRange, ...]:
         """Return the id range and the next id of each ledger id generator, as of the last scan."""
         return ids_drawn(self.second.nodes, self.source.layout)
 
     def bare(self) -> bool:
-        """Return whether the store certainly lacks LAYOUT and id generator, and should have one of them.
+        """Return whether the store certainly has neither LAYOUT nor id generator, but should have one.
 
         A Pulsar store that lists ledgers may have neither. Pulsar's driver writes no LAYOUT, and creates the
         id generator as a container node. ZooKeeper deletes a container node when it is empty.
         """
         if self.source.pulsar_layout and self.source.cache.count("ledgers"):
             return False
-        return self.first.cut is None and is_bare(self.first.nodes) and is_bare(self.second.nodes)
+        return (
+            self.first.cut is None
+            and is_unused_store(self.first.nodes)
+            and is_unused_store(self.second.nodes)
+        )
 
     def layout_known(self, tree_elsewhere: str | None) -> bool:
-        """Return whether the layout is certain: the store says it, or it is the only possible one.
+        """Return whether the layout is certain, because the store records it or no other layout is possible.
 
         ``tree_elsewhere`` is that of `ScanDifference`. Pulsar's driver has one layout only. If there is a
         ledger tree of another layout, the store is not one of Pulsar's driver, and its layout is not certain.
@@ -343,7 +354,10 @@ class ScanDifference(NamedTuple):
     moved: DataFrame | None
     doubtful_ids: DataFrame
     tree_elsewhere: str | None
-    """Sentence that says that the ledgers are not at the paths of the store's LAYOUT. None if they are."""
+    """Sentence that the ledgers are not at the paths that the store's LAYOUT gives.
+
+    None if they are there.
+    """
 
 
 def write_difference(metadata: ClusterMetadata) -> ScanDifference:
@@ -354,7 +368,9 @@ def write_difference(metadata: ClusterMetadata) -> ScanDifference:
     misplaced = LedgerStatus.MISPLACED in statuses[0]
     tree_elsewhere = whole_tree_elsewhere(first.ledgers, metadata.source.layout_note) if misplaced else None
     reason_for_all = first.cut or tree_elsewhere
-    may_miss_ids = first.cut is not None or not frozenset().union(*statuses).isdisjoint(LEAVE_IDS_OPEN)
+    may_miss_ids = first.cut is not None or not frozenset().union(*statuses).isdisjoint(
+        STATUSES_WITH_OPEN_IDS
+    )
     doubtful = cache.write_or_empty(
         may_miss_ids,
         "doubtful_ids",

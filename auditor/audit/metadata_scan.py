@@ -30,7 +30,7 @@ from auditor.spark.batches import Rows
 from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.types import DataFrame
 from auditor.tables.registry import instance_id
-from auditor.tables.scans import IN_ANOTHER_LAYOUT, WIDE, lost_elsewhere, unseen_ranges
+from auditor.tables.scans import IS_IN_ANOTHER_LAYOUT, WIDE_NUMBER_TYPE, lost_elsewhere, unseen_ranges
 
 _PATHS_A_TASK = 2_000
 """Number of paths for each task that reads ledgers at given paths. For fewer paths a task does not pay off.
@@ -118,7 +118,7 @@ def open_metadata(cache: TableCache, uri: MetadataUri, options: AuditOptions) ->
     """Open a metadata store while the block runs, and find its ledger layout.
 
     Raises:
-        UsageError: the URI says another layout than the store.
+        UsageError: the layout in the URI differs from the layout of the store.
         StoreError: the store cannot be read.
     """
     # Closed whatever comes: a live store that nobody holds would go on connecting.
@@ -183,7 +183,7 @@ def _ledgers(
     except (RunError, StoreError) as error:
         unusable = str(error)  # if the store is at fault, it is for reading to find out
     has_note = unusable is not None and earlier.path is not None
-    notes = [f"no ledger was taken from {earlier.name}: {unusable}"] if has_note else []
+    notes = [f"no ledger was reused from run {earlier.name}: {unusable}"] if has_note else []
     note_ledgers(source.cache.run_store, store.root, history, notes)
     if earlier_ledgers is None:
         return source.table(LedgerSource, nodes)
@@ -196,7 +196,10 @@ def scan_ledgers(
     nodes: ClusterNodes,
     read: Callable[[ClusterNodes], Rows],
 ) -> LedgerScan:
-    """Write all ledgers as of one time. If the store can no longer read at that time, use a newer time."""
+    """Write all ledgers as of one time.
+
+    If the store no longer has the state of that time, use a newer time.
+    """
     for restarts in range(RESTARTS):
         try:
             return LedgerScan(source.cache.write_table(name, partial(read, nodes)), nodes, restarts)
@@ -211,9 +214,9 @@ REASONS = 5
 """Largest number of reasons that a report gives for ledger ids in doubt."""
 
 MOST_ELSEWHERE = 10_000
-"""Number of ledgers at paths of another layout above which these always count as a whole ledger tree.
+"""Largest number of ledgers at paths of another layout that may count as single misplaced ledgers.
 
-If they did not, each of these ledgers would add a range of ids in doubt.
+More ledgers always count as a whole ledger tree. Otherwise each of them would add a range of ids in doubt.
 """
 
 _LAYOUT = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
@@ -225,7 +228,7 @@ def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
     Runs up to two queries.
     """
     distinct_ranges = unseen_ranges(doubtful)
-    range_width = F.col("high").cast(WIDE) - F.col("low") + 1
+    range_width = F.col("high").cast(WIDE_NUMBER_TYPE) - F.col("low") + 1
     is_any = F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
     row = distinct_ranges.agg(F.sum(range_width).alias("ids"), F.max(is_any).alias("every")).first()
     if row is None or row["ids"] is None:
@@ -243,7 +246,7 @@ def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
     A tree has at least half of the ledgers, or more than `MOST_ELSEWHERE`. ``layout_note`` names the source
     of the store's layout. Runs a query or two.
     """
-    if ledgers.where(IN_ANOTHER_LAYOUT).isEmpty():
+    if ledgers.where(IS_IN_ANOTHER_LAYOUT).isEmpty():
         return None
     layouts = F.array_sort(F.collect_set(F.expr(_LAYOUT))).alias("layouts")
     listed_count = ledgers.where(F.col("status").isin(*LISTED)).agg(F.count("*").alias("own"))
@@ -253,5 +256,6 @@ def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
     ledgers_text = plural(row["lost"], "ledger is", "ledgers are")
     layout_names = " and ".join(row["layouts"])
     return (
-        f"{layout_note}, but {ledgers_text} at paths of layout {layout_names}, and {row['own']:,} at its own"
+        f"{layout_note}, but {ledgers_text} at paths of layout {layout_names}; {row['own']:,} "
+        "are at paths of the layout that is set"
     )

@@ -52,7 +52,10 @@ def listing_rows(spark: SparkSession, path: str) -> DataFrame:
         if _column_of(rows, NAMES) is None:
             rows = spark.read.csv(where)
             if len(rows.columns) < _INVENTORY - 1:
-                raise UsageError(f"--offload-listing {path}: it has one column; names and sizes are needed")
+                raise UsageError(
+                    f"--offload-listing {path}: the file has one column; names and sizes of objects are "
+                    "needed"
+                )
             first_column = 1 if len(rows.columns) >= _INVENTORY else 0
             rows = rows.toDF(*(f"_{column_number}" for column_number in range(len(rows.columns))))
             rows = rows.withColumnsRenamed({f"_{first_column}": "name", f"_{first_column + 1}": "size"})
@@ -61,8 +64,8 @@ def listing_rows(spark: SparkSession, path: str) -> DataFrame:
     name, size = _column_of(rows, NAMES), _column_of(rows, SIZES)
     if name is None:
         raise UsageError(
-            f"--offload-listing {path}: no column is named {', '.join(NAMES)}; its columns are "
-            f"{', '.join(rows.columns)}"
+            f"--offload-listing {path}: no column has one of the names {', '.join(NAMES)}; its "
+            f"columns are {', '.join(rows.columns)}"
         )
     number = F.lit(None) if size is None else F.expr(f"try_cast(`{size}` as bigint)")
     return rows.select(F.col(f"`{name}`").cast("string").alias("name"), number.cast("bigint").alias("bytes"))
@@ -82,7 +85,9 @@ def with_offloads(cache: TableCache, owners: Owners, tables: Tables, options: Au
     if listing is None:
         return tables
     if rows is None:
-        raise UsageError(f"--offload-listing {listing}: no owners were found; name their store with --owners")
+        raise UsageError(
+            f"--offload-listing {listing}: no owners were found; pass the URI of their store with --owners"
+        )
     grace_ms = round(options.owner_grace * 1000)
     objects = cache.write_table(
         "offload_objects", lambda: offload_objects(listing_rows(cache.spark, listing), rows, grace_ms)

@@ -1,8 +1,8 @@
-"""Read of the owners that refer to ledgers, between both scans of the metadata.
+"""Reader of the owners that refer to ledgers, between both scans of the metadata.
 
 An owner is an object of an application, such as a topic of Pulsar. The owners of all stores form one table
 ``owners``. If ``--owners`` names no store, the audit looks for an application beside BookKeeper's root in the
-metadata store. Without owners nothing is read or written, and their checks do not run.
+metadata store. Without owners, nothing is read or written, and the checks of owners do not run.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ from auditor.tables.owner_stores import (
     match_stores,
     store_facts,
 )
-from auditor.tables.ownership import UNREADABLE, Moments, ownership
+from auditor.tables.ownership import UNREADABLE_FAULT, ReadTimes, ownership
 
 _OPEN = {
     "young": "younger than --owner-grace",
@@ -59,7 +59,7 @@ _OPEN = {
     "foreign": "of other applications, or of namespaces that no store has",
     "unnamed": "without custom metadata",
 }
-"""Standings of ledgers without an owner that still do not count as unowned, with words for the report."""
+"""Reasons why a ledger without an owner does not count as unowned, with words for the report."""
 
 NOTHING_MATCHED = StoreMatches({}, {}, {})
 
@@ -130,8 +130,8 @@ def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri]) -> None
         if store.text not in store_names:
             first_tree = APPLICATIONS[store.application].trees[0]
             raise StoreError(
-                f"--owners {store.text}: no data of {store.application} is there; add the chroot above "
-                f"{first_tree} to the URI"
+                f"--owners {store.text}: the store has no data of {store.application}; add the chroot "
+                f"above {first_tree} to the URI"
             )
 
 
@@ -146,7 +146,7 @@ def resolve_cursors(owners: Owners, first: FirstScan, indexes: Indexes) -> Owner
 
 
 def shared_references(owners: DataFrame, lists: DataFrame | None) -> StoreReferences:
-    """Find the stores of owners that name the same ledgers under the same paths. Runs up to three queries.
+    """Find the owner stores in which the same paths refer to the same ledgers. Runs up to three queries.
 
     BookKeeper gives out each ledger id once, so two different stores share no reference to a ledger. Two
     names with shared references stand for one store, or for copies of one store from two times.
@@ -221,7 +221,7 @@ def write_ownership(
     grace_ms = round(options.owner_grace * 1000)
     earlier = before.with_owners(cache.run_store, source.scan_time - max(grace_ms, ROLLOVER_MS))
     newest_rows = _with_current_stores(before.table(cache, "ownership", source.scan_time), owners)
-    moments = Moments(
+    moments = ReadTimes(
         source.scan_time,
         grace_ms,
         {store.text: store.chroot for store in owners.stores},
@@ -285,11 +285,12 @@ def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int
 def named_ledgers(rows: DataFrame) -> DataFrame | None:
     """Return the rows of the table ``ownership`` in which an owner names a ledger. Runs a query.
 
-    None if a missing row proves nothing: an owner could not be read, or no owner names any ledger.
+    None if a missing row proves nothing, because an owner could not be read or no owner names any ledger.
     """
     names_ledger = F.col("ledger_id").isNotNull() & F.col("path").isNotNull()
     [row] = rows.agg(
-        F.count_if(names_ledger).alias("named"), F.count_if(F.col("fault") == UNREADABLE).alias("unreadable")
+        F.count_if(names_ledger).alias("named"),
+        F.count_if(F.col("fault") == UNREADABLE_FAULT).alias("unreadable"),
     ).collect()
     return rows.where(names_ledger) if row["named"] and not row["unreadable"] else None
 
@@ -323,7 +324,7 @@ def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str,
             if isinstance(store, NeighbourStore) and store.has_beside(application.trees[0]):
                 return (sibling_tree_uri(name, source.uri),), notes
         except StoreError as error:
-            notes += (f"{name}: unknown whether it owns ledgers here: {error}",)
+            notes += (f"{name}: unknown whether this application owns ledgers here: {error}",)
     return (), notes
 
 
@@ -348,7 +349,7 @@ def _read_apart(source: MetadataSource, owners: Owners) -> bool:
 
 
 def _difference_reason(owners: Owners, uri: OwnersUri, source: MetadataSource) -> str | None:
-    """Return why owners and ledgers may be of different times. None if they are of the same time."""
+    """Return why owners and ledgers may come from different times. None if both come from the same time."""
     first_tree = APPLICATIONS[uri.application].trees[0]
     if owners.own or (source.live and is_live(uri.tree(first_tree))):
         return None

@@ -118,14 +118,14 @@ def _differences(
         )
     )
     if broker_settings.policy is not bookie_settings.policy:
-        yield f"its policy is {bookie_settings.policy}, theirs {broker_settings.policy}"
+        yield f"AutoRecovery has policy {bookie_settings.policy}, brokers {broker_settings.policy}"
     values = broker_settings.to_json()
     for name, value in bookie_settings.to_json().items():
         if value != values[name]:
             bookie_side, broker_side = (
                 "not set" if setting is None else setting for setting in (value, values[name])
             )
-            yield f"{name} is {bookie_side}, theirs {broker_side}"
+            yield f"{name} is {bookie_side} for AutoRecovery, {broker_side} for brokers"
     resolver = bookie.get(RESOLVER, "").strip()
     if pulsar and not resolver.endswith(PULSAR_RESOLVER):
         yield f"{RESOLVER} is {resolver or 'not set'}, which does not read Pulsar's mapping"
@@ -135,9 +135,9 @@ def _differences(
         store = f"zk:{store}"
     bookie_side, broker_side = _mapping_place(uri), _mapping_place(f"{METADATA_STORE}{store}")
     if bookie_side and broker_side and bookie_side != broker_side:
-        yield f"it looks for the mapping in {redact(uri)}, they in {redact(store)}"
+        yield f"AutoRecovery reads the mapping in {redact(uri)}, brokers in {redact(store)}"
     if pulsar and uri and not uri.startswith(METADATA_STORE):
-        yield f"metadataServiceUri is {redact(uri)}, and Pulsar's resolver reads {METADATA_STORE} URIs only"
+        yield f"metadataServiceUri is {redact(uri)}, but Pulsar's resolver reads {METADATA_STORE} URIs only"
 
 
 _KINDS = ("zk:", "etcd:", "oxia:", "rocksdb:", "memory:")
@@ -201,8 +201,11 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
 
 def _hidden_mapping(where: str) -> Remark:
     """Return the remark for a missing rack mapping below a chroot. ``where`` is its path and store."""
-    advice = "if the brokers use another root, save its value and pass it with --racks FILE.json"
-    return remark(RemarkKind.PLACEMENT, "no racks were found", f"none are at {where}", advice)
+    advice = (
+        "if the brokers use another root, save the value of that znode there and pass it "
+        "with --racks FILE.json"
+    )
+    return remark(RemarkKind.PLACEMENT, "no racks were found", f"{where} does not exist", advice)
 
 
 def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions) -> Placement:

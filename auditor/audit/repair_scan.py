@@ -25,7 +25,10 @@ from auditor.tables.cluster_state import autorecovery_facts
 from auditor.tables.reachability import REACHABILITY
 
 _RECENT_MS = 7 * DAY_MS
-"""Age in ms up to which a closed ledger shows an ensemble size in use. Open ledgers always do."""
+"""Largest age of a closed ledger that shows which ensemble sizes are in use, in ms.
+
+Open ledgers always count.
+"""
 
 
 def write_reachability(cache: TableCache, roster: Roster) -> DataFrame:
@@ -99,7 +102,7 @@ def with_repair_state(
 def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations: bool) -> dict[str, Any]:
     """Return the fields of `RepairState` about AutoRecovery's votes and settings.
 
-    Empty if the store does not show them.
+    The result is empty if the run did not read them.
     """
     cluster = roster.cluster
     if not (knows_registrations and cluster.has_marks and cluster.bookies_listed):

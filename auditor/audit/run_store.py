@@ -30,8 +30,8 @@ from auditor.tables.run_tables import TABLES
 class Resumption:
     """The tables that a run took over from an interrupted run.
 
-    ``since`` is when the oldest of them was written, in ms, or None if there are none. ``notes`` say in the
-    report that the run was resumed.
+    ``since`` is the time when the oldest of these tables was written, in ms, or None if there are none.
+    ``notes`` are texts for the report on how the run was resumed.
     """
 
     since: int | None = None
@@ -87,10 +87,13 @@ def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: Audit
         run.forget()
         return Resumption(
             None,
-            (f"an interrupted run was started again: its tables, from {since} on, were too old to resume",),
+            (
+                f"an interrupted run was started from the beginning: its tables, from {since} on, "
+                "were too old to resume",
+            ),
         )
     return Resumption(
-        oldest, (f"this run was resumed: it has tables of an interrupted run, from {since} on",)
+        oldest, (f"this run was resumed: it reuses the tables of an interrupted run, from {since} on",)
     )
 
 
@@ -116,8 +119,8 @@ def run_identity(kind: str, metadata: str, bookies: Sequence[str], options: Audi
 def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | None:
     """Return the newest interrupted run directly below ``runs`` with this identity. None if there is none.
 
-    A run of a live store is left alone if its oldest table is older than ``within`` seconds, because it would
-    start anew. Directories that are not runs of this program are skipped.
+    A run of a live store does not count if its oldest table is older than ``within`` seconds, because the run
+    would start anew. Directories that are not runs of this program are skipped.
 
     Raises:
         RunError: ``runs`` exists and cannot be listed.

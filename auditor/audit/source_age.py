@@ -19,7 +19,7 @@ from auditor.spark import functions as F
 from auditor.tables.registry import store_cookies
 
 MAX_SOURCE_AGE_MS = 3_600_000
-"""Largest time by which bookie data may be older than the metadata and still prove absence, in ms."""
+"""Largest age of bookie data relative to the metadata at which the data still proves absence, in ms."""
 
 
 def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
@@ -30,8 +30,8 @@ def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
     """
     scan_time, audit_time = first.source.scan_time, now_ms()
     reasons = {
-        name: f"its collection was made {format_time(moment)}, after this audit; a clock was wrong, and "
-        f"its age is unknown"
+        name: f"its collection was made {format_time(moment)}, after this audit; a clock was wrong, "
+        "and the age of the collection is unknown"
         for name, moment in collection_times(indexes.bookies).items()
         if moment > audit_time + MAX_SOURCE_AGE_MS
     }
@@ -49,8 +49,9 @@ def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
     for name, ledgers in _count_later_ledgers(first, indexes, last_writes).items():
         last_write = last_writes[name]
         reasons[name] = (
-            f"its newest file is of {format_time(last_write)}, {_describe_age(last_write, scan_time)}; "
-            f"its index lacks {plural(ledgers, 'ledger')} of which it took entries later"
+            f"its newest file is of {format_time(last_write)}, "
+            f"{_describe_age(last_write, scan_time)}; its index lacks {plural(ledgers, 'ledger')} "
+            "of which the bookie received entries later"
         )
     return reasons
 
@@ -71,7 +72,7 @@ def collection_times(bookies: ClusterBookies) -> dict[str, int]:
 
 
 def find_foreign_sources(first: FirstScan, bookies: ClusterBookies) -> dict[str, str]:
-    """Return a reason for each bookie if all directories are of another cluster. Else an empty dict.
+    """Return a reason for each bookie if all directories belong to another cluster, else an empty dict.
 
     If only some bookies' directories are foreign, their disks were exchanged. That is a fault of the bookies,
     not of the source. The dict is also empty if a bookie has no cookie with the store's own instance id: the
@@ -92,7 +93,7 @@ def find_foreign_sources(first: FirstScan, bookies: ClusterBookies) -> dict[str,
 def _count_later_ledgers(
     first: FirstScan, indexes: Indexes, last_writes: Mapping[str, int]
 ) -> dict[str, int]:
-    """Count, for each bookie, the ledgers of which it received entries after its last write.
+    """Count, for each bookie, the ledgers that sent entries to the bookie after its last write to disk.
 
     Bookies with any of these ledgers in their index are left out. A ledger does not count while its entries
     may still be in flight (`auditor.tables.accounts`).

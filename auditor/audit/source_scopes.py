@@ -1,9 +1,10 @@
 """The table ``sources``: the scope that each source claims to cover, and the scope that the audit proved.
 
 An object that a source lacks counts as absent only within the proved scope. The metadata covers every ledger
-of its cluster if four conditions hold. It was listed without a gap. Bookies carry its instance id. Its id
-generator is beyond every id in use. No bookie and no part of the ledger tree lost more than a fifth of its
-ledgers without explanation. Cookies, registrations and ensembles together show which bookies exist.
+of its cluster if four conditions are true. The metadata was listed without a gap. Bookies carry the instance
+id of the metadata. The id generator of the metadata is beyond every id in use. No bookie and no part of the
+ledger tree lost more than a fifth of its ledgers without explanation. Cookies, registrations and ensembles
+together show which bookies exist.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -79,13 +80,17 @@ def _metadata_scope(
     cluster_name = source.instance_id or "without an instance id"
     claimed_scope = f"every ledger of cluster {cluster_name}"
     faults = [*_metadata_faults(metadata, bookies, tables), *_losses(metadata, tables, before)]
-    proofs = ["listed without a gap", "bookies carry its instance id", "its id generator is beyond every id"]
+    proofs = [
+        "listed without a gap",
+        "bookies have the instance id of the metadata",
+        "the id generator is above every id",
+    ]
     return SourceScope(
         source.uri.text,
         SourceKind.METADATA,
         claimed_scope,
-        "the ledgers that it lists" if faults else claimed_scope,
-        "their records were read" if faults else ", ".join(proofs),
+        "the ledgers that the metadata lists" if faults else claimed_scope,
+        "the records of these ledgers were read" if faults else ", ".join(proofs),
         _as_of(metadata, source.scan_time),
         "; ".join(faults) or None,
     )
@@ -95,16 +100,16 @@ def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables:
     """Return reasons why the metadata may be incomplete. Unknown facts count as reasons."""
     source = metadata.source
     if metadata.gaps() or source.cache.count("doubtful_ids"):
-        yield "not all of it could be read"
+        yield "not all metadata could be read"
     yield from _instance_faults(source.instance_id, bookies)
     generators = tables.id_generators.agg(
         F.expr("count(*) AS generators"), F.expr("count_if(listed > 0 or held > 0) AS behind")
     ).first()
     assert generators is not None
     if not generators["generators"]:
-        yield "its id generator could not be compared with the ids in use"
+        yield "the id generator could not be compared with the ids in use"
     elif generators["behind"]:
-        yield "its id generator is behind an id in use"
+        yield "the id generator is behind an id in use"
     holders = tables.holdings.where(large_orphan_share(PROOF)).select("bookie_id").collect()
     if holders:
         names = sorted(row["bookie_id"] for row in holders)
@@ -112,7 +117,7 @@ def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables:
 
 
 def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> Iterator[str]:
-    """Return a reason if parts of the ledger tree shrank since the last run and owners do not explain it."""
+    """Return a reason if parts of the ledger tree lost ledgers since the last run without explanation."""
     source = metadata.source
     earlier = before.with_ledgers(source.cache.run_store, source.scan_time)
     if earlier is None:
@@ -126,8 +131,8 @@ def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> It
         parts = plural(row["leaves"], "part")
         yield (
             f"{parts} of the ledger tree lost more than 20 % of the ledgers since the run of "
-            f"{format_time(earlier.finished)}, {row['lost']:,} in all; owners do not show "
-            "that they were dropped"
+            f"{format_time(earlier.finished)}, {row['lost']:,} in all; owners do not show that "
+            "these ledgers were dropped"
         )
 
 
@@ -144,7 +149,7 @@ def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterat
     directories = bookies.attribution.directories
     instance_ids = {directory.instance_id for directory in directories if directory.instance_id is not None}
     if instance_id is None:
-        yield "it has no instance id"
+        yield "the metadata has no instance id"
     elif not instance_ids:
         yield "the instance id was not compared: no cookie on a bookie's disks was read"
     elif instance_ids != {instance_id}:
@@ -170,7 +175,7 @@ def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
 
 def _listing(name: str, time: int | None, reason: str | None) -> SourceScope:
     proved, proof = (
-        (EVERY_BOOKIE, "listed without a gap") if reason is None else ("the bookies that it names", "")
+        (EVERY_BOOKIE, "listed without a gap") if reason is None else ("the bookies that were listed", "")
     )
     return SourceScope(name, SourceKind.BOOKIES, EVERY_BOOKIE, proved, proof, time, reason)
 
@@ -179,23 +184,29 @@ def _bookie_scope(
     row: Mapping[str, Any], metadata: ClusterMetadata, indexes: Indexes, tables: Tables
 ) -> SourceScope:
     name = row["bookie_id"]
-    claimed_scope = "every ledger on it"
+    claimed_scope = "every ledger on this bookie"
     reason = tables.cluster.unproved_bookies.get(name) or row["reason"]
     if row["read"] == BookieRead.UNREAD:
         return SourceScope(name, SourceKind.BOOKIE, claimed_scope, NOTHING, "", None, reason or "not read")
     time = _as_of(metadata, _bookie_time(name, row, metadata, indexes))
     if row["read"] == BookieRead.PARTIAL or row["suspect"]:
-        proof = "entries in its index exist"
-        scope_fault = reason or "one of its directories is in another bookie's place"
+        proof = "entries in the bookie's index exist"
+        scope_fault = reason or "one of the bookie's directories is at the path of another bookie"
         return SourceScope(
-            name, SourceKind.BOOKIE, claimed_scope, "the ledgers in its index", proof, time, scope_fault
+            name,
+            SourceKind.BOOKIE,
+            claimed_scope,
+            "the ledgers in the bookie's index",
+            proof,
+            time,
+            scope_fault,
         )
     return SourceScope(
         name,
         SourceKind.BOOKIE,
         claimed_scope,
         claimed_scope,
-        "all its index directories were read",
+        "all index directories of the bookie were read",
         time,
         None,
     )

@@ -29,13 +29,20 @@ from auditor.spark import functions as F
 from auditor.spark.table_queries import TableQuery, aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
-from auditor.tables.cluster_state import Ids
+from auditor.tables.cluster_state import IdRange
 from auditor.tables.digests import digests
 from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, collected_since, gc_foresight
-from auditor.tables.gc_listing import ServerListing, listed_ids, odd, outcome, places, ranges
+from auditor.tables.gc_listing import (
+    ServerListing,
+    find_listing_places,
+    listed_ids,
+    outcome,
+    ranges,
+    unsure_ledgers,
+)
 from auditor.tables.log_entries import log_entries
 from auditor.tables.log_foresight import log_foresight
-from auditor.tables.orphans import Lately
+from auditor.tables.orphans import RecentIds
 from auditor.tables.space import each_file_once, misplaced_locations, space
 
 
@@ -115,12 +122,12 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
             f"entry logs: {plural(files, 'file', 'files')}, {extent_text} in the table space",
             "each byte is in one class",
             f"{verified:,} of {plural(maps, 'ledgers map')} compared with the log's entries",
-            f"{probed_count:,} of {located:,} pairs of ledger and log compared with an entry there",
+            f"{probed_count:,} of {located:,} pairs of ledger and log compared with an entry in the log",
         )
     ]
     if cached:
-        unreadable = f", {cache_unread:,} of them unreadable there" if cache_unread else ""
-        text = f"entry logs: collectors' metadata caches have {plural(cached, 'log')}{unreadable}"
+        unreadable = f", {cache_unread:,} of them unreadable" if cache_unread else ""
+        text = f"entry logs: metadata caches of garbage collection have {plural(cached, 'log')}{unreadable}"
         remarks.append(remark(RemarkKind.SPACE, text))
     if unread:
         paths = plural(unread, "file or directory", "files or directories")
@@ -132,7 +139,7 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
 
 
 def disk_remarks(disks: DataFrame) -> list[Remark]:
-    """Return remarks on the files beside the entry logs, and on those that could not be read."""
+    """Return remarks on the files beside the entry logs, and on files that could not be read."""
     aggregates = [*(f"sum({kind.column})" for kind in DISK_BYTES), "count(reason)", "count(*)"]
     *sums, unread, row_count = aggregate_many({"disks": (disks, aggregates)})["disks"]
     if not row_count:
@@ -258,10 +265,10 @@ def foresight(collector: Collector, tables: Tables, earlier: DataFrame | None = 
     )
 
 
-def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> Lately:
-    """Return evidence of which orphans were in the metadata within the last collection interval.
+def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> RecentIds:
+    """Return evidence on which orphans were in the metadata within the last garbage collection interval.
 
-    The evidence is an earlier run that listed them, or the order of their ids. Runs a query or two.
+    The evidence is an earlier run that lists these orphans, or the order of ids. Runs a query or two.
     """
     source, nodes = metadata.source, metadata.first.nodes.nodes
     conf = source.options.bookie_conf
@@ -269,16 +276,16 @@ def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> Lately:
     ids, drawn_ids = metadata.ids_drawn(), None
     if len(ids) == 1 and "idgen" in nodes and source.store.keeps_times and metadata.first.cut is None:
         drawn_ids = drawn_since(metadata.first.ledgers, ids[0], nodes["idgen"].ctime, since)
-    return Lately(before.ledgers_listed(source.cache, since, source.scan_time), drawn_ids)
+    return RecentIds(before.ledgers_listed(source.cache, since, source.scan_time), drawn_ids)
 
 
-def drawn_since(ledgers: DataFrame, ids: Ids, generator_ctime: int, since: int) -> tuple[int, int] | None:
-    """Return the first id that the generator gave out after ``since``, and its next id. None if unknown.
+def drawn_since(ledgers: DataFrame, ids: IdRange, generator_ctime: int, since: int) -> tuple[int, int] | None:
+    """Return the first id that the generator gave out after ``since``, and the id that it gives out next.
 
     The first id is the lowest above all ids of ledgers from before ``since``. It is 0 if the generator itself
-    is newer than ``since``. ``generator_ctime`` is the time of the generator. Both times are in ms. A store
-    that lists an id beyond the generator is not trusted: an application chose its ids, or its tree is a copy
-    with new znodes and an old generator.
+    is newer than ``since``. ``generator_ctime`` is the creation time of the generator. Both times are in ms.
+    None if the ids are unknown. A store that lists an id beyond the generator is not trusted: an application
+    chose its ids, or its tree is a copy with new znodes and an old generator.
     """
     scope_0_id = F.when(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0), F.col("ledger_id"))
     row = ledgers.agg(
@@ -301,9 +308,9 @@ def _listing(metadata: ClusterMetadata) -> ServerListing:
     """Return the ledgers that garbage collectors will list next, by the last scan."""
     source, second_ledgers = metadata.source, metadata.second.ledgers
     scan = metadata.first.ledgers if second_ledgers is None else second_ledgers
-    if odd(scan).isEmpty():
+    if unsure_ledgers(scan).isEmpty():
         return ServerListing()
-    listed_places = places(scan, source.layout, source.store.root)
+    listed_places = find_listing_places(scan, source.layout, source.store.root)
     range_rows = source.cache.write_table("gc_ranges", lambda: ranges(listed_places), "tables/checks")
     end = outcome(range_rows).first()
     assert end is not None

@@ -1,8 +1,8 @@
 """Stages of an audit: their declaration, the loop that runs them, and their table for the documents.
 
-A stage is a function from the values of earlier stages to values of its own. The values have names. A stage
-declares the names that it takes and the names that it gives, so that a test can prove that every value is
-there when a stage needs it, and has the type that the function expects.
+A stage is a function of values of earlier stages, and returns new values. The values have names. A stage
+declares the names of its inputs and outputs. A test can thus prove that every value exists when a stage needs
+the value, and has the type that the function expects.
 """
 
 import inspect
@@ -62,8 +62,8 @@ def run_stages(
         values: The values that no stage makes.
         progress: Gets the number and name of each stage when it begins.
         last: The last stage to run.
-        finished_before: The last stage that an interrupted run finished; its tables are there. None if the
-            run is new.
+        finished_before: The last stage that an interrupted run finished. The tables of this stage exist. None
+            if the run is new.
         save_finished: Called after each stage that the interrupted run had not finished.
     """
     names = [stage.name for stage in stages]
@@ -83,7 +83,7 @@ def run_stages(
 
 
 def stage_table(stages: Sequence[Stage]) -> str:
-    """Return the table of docs/architecture.md: each stage with its values and modules."""
+    """Return the table in docs/architecture.md, with the values and modules of each stage."""
     rows = (
         f"| {number} | `{stage.name}` | {stage.does} | {_words(stage.outputs)} "
         f"| {_words(modules_of(stage))} |\n"

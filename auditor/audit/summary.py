@@ -60,7 +60,7 @@ from auditor.spark.table_queries import aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.placement import locations_of
-from auditor.tables.verdicts import NOTHING_JUDGED
+from auditor.tables.verdicts import IS_WITHOUT_ENTRIES
 
 ON_ABSENCE = frozenset(
     {check.id for check in ALL if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
@@ -185,8 +185,8 @@ def _near_loss(
 ) -> list[Remark]:
     """Return remarks about ledgers one failure from data loss and ledgers with one reachable copy.
 
-    ``has_sources`` is whether bookie sources were given. Without them every copy is unknown, and every ledger
-    would be a possible loss. Possible losses are then left out.
+    ``has_sources`` is whether bookie sources were given. Without sources, every copy is unknown, and every
+    ledger would be a possible loss. Possible losses are then left out.
     """
     levels = near_loss(run, locations, repair.down)
     words = [*near_loss_sentences(levels), *(possible_loss_words(levels) if has_sources else [])]
@@ -225,7 +225,7 @@ def count_for_report(
 
 
 def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[Remark]:
-    """Return a remark if confirmed findings depend on records that a possibly truncated dump lacks."""
+    """Return a remark if confirmed findings depend on missing records of a dump that may be truncated."""
     if first.nodes.proves_absence or first.cut:
         return []  # what may be missing of a dump that is known to be cut is said otherwise
     resting_count = sum(
@@ -235,7 +235,7 @@ def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[Remark]:
         return []
     resting_findings = plural(resting_count, "finding depends", "findings depend")
     text = f"the dump may be cut: {resting_findings} on records that are missing"
-    return [remark(RemarkKind.END_UNKNOWN, text, "make it with bkaudit dump, which marks the end")]
+    return [remark(RemarkKind.END_UNKNOWN, text, "make the dump with bkaudit dump, which writes an end mark")]
 
 
 def _counts(
@@ -247,7 +247,7 @@ def _counts(
         "verdicts": (tables.verdicts, ("count(*)", decided_sql)),
         "judged": (tables.judged, ("sum(size(unknown))",)),
         "ledgers": (tables.ledgers.where("status != 'gap'"), REUSED_AND_READ),
-        "open": (tables.ledgers, (f"count_if({NOTHING_JUDGED})",)),
+        "open": (tables.ledgers, (f"count_if({IS_WITHOUT_ENTRIES})",)),
         "marks": (metadata.second.marks.where("kind in ('mark', 'lock')"), ("count(*)",)),
     }
     if not indexes.whole:
@@ -303,7 +303,7 @@ class Holes(NamedTuple):
 
 
 def find_holes(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> Holes:
-    """Return the metadata that could not be read. Objects not found there may still exist."""
+    """Return the metadata that could not be read. Objects in this metadata may exist unseen."""
     in_doubt = count_ids_in_doubt(doubtful_ids) if metadata.source.cache.count("doubtful_ids") else None
     return Holes(_gaps(metadata), in_doubt)
 

@@ -129,7 +129,10 @@ class TableCache:
         return self.run.count(f"tables/{name}") if name in self.frames else 0
 
     def values(self, name: str, column: str) -> frozenset[str]:
-        """Return the different values of a column of a written table, of which there are few."""
+        """Return the distinct values of a column of a written table.
+
+        The column must have few distinct values.
+        """
         schema = pa.schema([(column, pa.string()), ("number", pa.int64())])
         counts = self.execution.count_rows(
             schema, self.files(name), partial(count_values, column=column, schema=schema), ("number",)
@@ -164,7 +167,7 @@ _ROWS_AT_ONCE = 1 << 18
 
 
 def _place(below: str, name: str) -> str:
-    """Return the path of a table in the run. Object stores do not accept ``.`` as the run's own directory."""
+    """Return the path of a table in the run, without ``.``, which object stores do not accept."""
     return f"{below}/{name}" if below else name
 
 
@@ -175,7 +178,7 @@ SCRATCH = "scratch"
 def semi_join_scratch(
     cache: TableCache, keys: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
 ) -> DataFrame:
-    """Return at least the rows of ``table`` whose ledger id is in the table ``keys``.
+    """Return the rows of ``table`` whose ledger id is in the table ``keys``, and perhaps further rows.
 
     Both tables must be written. ``rows`` are all rows of ``table``. ``columns`` are the columns to keep, or
     None for all.

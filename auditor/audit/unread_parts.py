@@ -55,7 +55,7 @@ def bookies_with_unread_logs(tables: Tables) -> frozenset[str]:
 
 
 def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
-    """Return the keys of earlier holds on entry logs that now have unread bytes, and of their bookies."""
+    """Return the keys of earlier holds on entry logs that now have unread bytes, and on their bookies."""
     unread_parts = logs_with_unknown_bytes(tables)
     if unread_parts is None:
         return frozenset()
@@ -72,14 +72,17 @@ def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
 
 
 _ON_ANSWERS = "index-incomplete"
-"""Check that finds entries that a bookie serves and its index lacks. Only the bookie's answers show them."""
+"""Check for entries that a bookie serves but its index lacks.
+
+Only answers of the bookie show such entries.
+"""
 
 
 def doubted_by_answers(tables: Tables, earlier: DataFrame) -> frozenset[tuple[str, str | None]]:
-    """Return pairs of `_ON_ANSWERS` and each bookie with a copy that may be present or missing.
+    """Return pairs of the check `_ON_ANSWERS` and each bookie with a copy that may be present or missing.
 
-    Earlier holds of these pairs stay, because an answer of the bookie might show the copy. Empty if the
-    earlier run has no hold of this check.
+    Earlier holds of these pairs stay, because an answer of the bookie might show the copy. The result is
+    empty if the earlier run has no hold of this check.
     """
     if earlier.where(F.col("reason") == _ON_ANSWERS).isEmpty():
         return frozenset()

@@ -120,7 +120,7 @@ _MODULES = {
         "object_orphan",
     ),
 }
-"""Modules with a check, by the group of the check; module and function have the same name."""
+"""Modules with a check, by the group of the check. A module and the function in it have the same name."""
 
 GROUPS = tuple(_MODULES)
 GROUP_OF = {name.replace("_", "-"): group for group, names in _MODULES.items() for name in names}
@@ -136,7 +136,7 @@ _POSITIONS = {check.id: position for position, check in enumerate(ALL)}
 
 
 def check_order(urgency: str, severity: str, id: str) -> tuple[int, int, int, str]:
-    """Return the sort key of a check's findings in reports: urgency, severity, place in the catalogue, id.
+    """Return the sort key of a check's findings in reports: urgency, severity, position in `ALL`, id.
 
     >>> check_order("lost", "critical", "entry-lost") < check_order("rest", "critical", "start-refused")
     True

@@ -34,32 +34,32 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
     What it finds:
         The id is not registered, and no disk has it. For ledgers of that id, the bookie has exactly the
-        entries that the id should have, or `bookie-alias` finds that both are one bookie.
+        entries that the id should have, or `bookie-alias` finds that the id is the bookie's old one.
 
     Why it matters:
         Within a day the bookie's garbage collector deletes closed ledgers whose ensembles do not name the
         bookie. These may be the last copies.
 
     How sure:
-        Confirmed if the bookie has five ledgers of one id, or if `bookie-alias` has that id too. Suspect with
-        fewer ledgers: somebody may be copying a dead bookie's ledgers. Suspect if the bookie also has
-        `disk-id-mismatch`.
+        Confirmed if the bookie has five ledgers of one such id, or if `bookie-alias` reports that id too.
+        Suspect with fewer ledgers: somebody may be copying a dead bookie's ledgers. Suspect if the bookie
+        also has `disk-id-mismatch`.
 
     What to do:
-        First stop the bookie, or set gcOverreplicatedLedgerWaitTime=0 and restart it. Then give it its old
-        id back, or write the new id into the ledgers and afterwards into the cookie. Do not run
-        decommissionbookie or cookie_delete for the old id before that.
+        First stop the bookie, or restart it with gcOverreplicatedLedgerWaitTime=0, which stops these
+        deletions. Then give it its old id back, or write the new id into the ledgers and afterwards into the
+        cookie. Do not run decommissionbookie or cookie_delete for the old id before that.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
         - `bookkeeper shell updateledgers -bookieId hostname`.
         - `bookkeeper shell updatecookie -b hostname`
-          Do it only after the ledgers.
+          Only once the ledgers have the new id.
 
     Limits:
-        A replaced bookie that came back looks the same: stop its garbage collection then too. Open ledgers
-        without a finished segment do not count.
+        A bookie that came back after it was replaced looks the same: stop its garbage collection too. Open
+        ledgers without a finished segment do not count.
     """
     closed_count = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     alias_rows = with_ledgers(
@@ -91,7 +91,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
 
 def _copies_of_unregistered(tables: Tables) -> DataFrame:
-    """Return surplus copies on live bookies, each with the vanished id (``alias``) whose entries it has."""
+    """Return surplus copies on live bookies. ``alias`` is the vanished id that should have them."""
 
     from auditor.tables.gc_foresight import other_ids
 

@@ -17,14 +17,14 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
 
     What it finds:
         Only copies that are surely absent count. If the ledger is not closed, only its finished segments
-        count, without their last entries (one write quorum).
+        count, without their last entries (as many as the write quorum).
 
     Why it matters:
         The next failure may take the last copy. Recovery may treat the entry as never written.
 
     How sure:
-        Confirmed if the ledger's metadata had the same version in every scan. Suspect if the ledger is not
-        closed or changed during the audit. `entry-lost` has all reasons.
+        Suspect if the ledger is not closed or changed during the audit, or for another reason of
+        `entry-lost`.
 
     What to do:
         Have the ledger marked: replication then makes the copies. Do not restart or drain a bookie of the
@@ -39,6 +39,6 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        Those of `entry-lost`.
+        See `entry-lost`.
     """
     return ledgers_of_class(tables, "below-ack-quorum")

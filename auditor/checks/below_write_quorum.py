@@ -15,14 +15,14 @@ def below_write_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its write quorum.
 
     What it finds:
-        The worst entry still has an ack quorum of copies.
+        The entry with the fewest copies still has an ack quorum of them.
 
     Why it matters:
         The ledger survives fewer failures than intended.
 
     How sure:
-        Confirmed if the ledger's metadata had the same version in every scan. Suspect if the ledger is not
-        closed or changed during the audit. `entry-lost` has all reasons.
+        Suspect if the ledger is not closed or changed during the audit, or for another reason of
+        `entry-lost`.
 
     What to do:
         Have the ledger marked: replication then makes the copies. BookKeeper's auditor rarely sees single
@@ -36,6 +36,6 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        Those of `entry-lost`.
+        See `entry-lost`.
     """
     return ledgers_of_class(tables, "below-write-quorum")

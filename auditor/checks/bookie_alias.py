@@ -32,13 +32,13 @@ def bookie_alias(roster: Roster) -> Findings:
     """Ledgers name an id that is not registered, and another id is the same bookie.
 
     What it finds:
-        Severity: note if no entry depends on the unregistered id. The evidence (`edges`) has the facts for
-        and against two ids being one bookie:
+        The severity is `note` if no entry depends on the unregistered id. Two ids count as one bookie for any
+        of these reasons (evidence `edges`):
         - One id is registered at the other's address.
         - One id is a host name, and the other is its IP address or another spelling.
         - The disks of a running bookie have the entries that a vanished id should have.
-        - Two of these hints: one id is a short name of the other, a cookie or VERSION has the other id, both
-          have the same directories.
+        - Two of these hints apply: one id is a short name of the other, a cookie or VERSION has the other id,
+          both have the same directories.
 
     Why it matters:
         Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case) but
@@ -53,8 +53,8 @@ def bookie_alias(roster: Roster) -> Findings:
         Check on the host that both ids are one bookie:
         - If they are, stop the bookie. Give it its old id back, or write the new id into the ledgers and
           afterwards into the cookie.
-        - If another bookie now has the old address, do neither. Follow `bookie-down` or `ghost-bookie` for
-          the old id.
+        - If the old address now belongs to another bookie, change no id. Follow `bookie-down` or
+          `ghost-bookie` for the old id.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`
@@ -67,7 +67,7 @@ def bookie_alias(roster: Roster) -> Findings:
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
         - `bookkeeper shell updateledgers -bookieId hostname`.
         - `bookkeeper shell updatecookie -b hostname`
-          Do it only after the ledgers.
+          Only once the ledgers have the new id.
 
     Limits:
         Not reported: two ids with only one hint, two ids that most of their ensembles contain together, and

@@ -33,7 +33,7 @@ def bookie_down(roster: Roster) -> Findings:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        If the store was saved during its restart or after its clients left, every bookie looks down.
+        If the metadata was saved after the bookies' sessions ended, every bookie looks down.
     """
     for row in roster.unregistered:
         if row["has_cookie"]:

@@ -1,9 +1,9 @@
 """Rows of findings about bookies, and counts per bookie for checks.
 
-`bookie_finding` fills every column of a finding. BookKeeper leaves some things behind as a matter of course,
-thousands at a time, for example after a worker has copied a fragment. Checks report these as one finding per
-bookie, with counts. The single rows stay in a table of the run. A finding about entry logs has their number,
-their bytes and the names of the largest.
+`bookie_finding` fills every column of a finding. BookKeeper regularly leaves thousands of useless entries or
+ledgers behind, for example after a worker has copied a fragment. Checks report them in one finding per
+bookie, with counts. A table of the run keeps the single rows. A finding about entry logs has the number
+and bytes of the logs, and the names of the largest logs.
 """
 
 import json
@@ -65,7 +65,7 @@ def bookie_finding(
 
 
 def suspect_where(condition: bool) -> Confidence:
-    """Return suspect if the condition holds, else confirmed."""
+    """Return suspect if the condition is true, else confirmed."""
     return Confidence.SUSPECT if condition else Confidence.CONFIRMED
 
 
@@ -79,7 +79,7 @@ def count_text(number: int, singular_form: str, plural_form: str) -> str:
 
 
 def sorted_facts(rows: Iterable[Mapping[str, Any]], *fields: str) -> list[Row]:
-    """Return only these fields of the rows, sorted by their values with null first.
+    """Return rows with only ``fields``, sorted by the values of these fields with null first.
 
     >>> sorted_facts([{"path": "b", "at": 1}, {"path": "a", "at": 2}], "path")
     [{'path': 'a'}, {'path': 'b'}]
@@ -101,16 +101,17 @@ def group_rows(rows: Iterable[Row], group_key: Callable[[Row], Hashable]) -> dic
 
 
 def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
-    """Count rows per bookie, sure and doubtful ones apart.
+    """Count rows per bookie, and count sure rows and doubtful rows separately.
 
     Args:
         rows: one row per ledger and bookie, with the column ``doubtful`` and the columns ``sums``.
         sums: names of columns to add up.
 
     Returns:
-        One row per bookie: ``total`` sure rows, ``doubted`` rows, and a ``sample`` of ledgers, sure ones if
-        there are any. Each column of ``sums`` has the sum of the sure rows. A column with the prefix
-        ``doubted_`` has the sum of the doubtful rows.
+        One row per bookie. ``total`` is the number of sure rows, and ``doubted`` that of doubtful rows.
+        ``sample`` has ledgers of sure rows, or of doubtful rows if there are no sure rows. Each column of
+        ``sums`` has the sum over sure rows. The same name with the prefix ``doubted_`` has the sum over
+        doubtful rows.
     """
     kinds = with_ledgers(rows, ["bookie_id", "doubtful"], *(F.sum(name).alias(name) for name in sums))
 
@@ -128,7 +129,7 @@ def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
 
 
 def other_entries_findings(tables: Tables, column: str, purpose_words: str) -> DataFrame:
-    """Return one finding per bookie that holds entries which a column of ``judged`` lists.
+    """Return one finding for each bookie that has entries listed in one column of the table ``judged``.
 
     A ledger is doubtful if it is not closed, changed between the two metadata scans, or may belong to another
     bookie.
@@ -177,31 +178,32 @@ def other_entries_findings(tables: Tables, column: str, purpose_words: str) -> D
 
 
 def doubts() -> Column:
-    """Return the end of a sentence about a row of `count_per_bookie`: the number of its doubtful ledgers."""
+    """Return the end of a message: the number of doubtful ledgers in a row of `count_per_bookie`."""
     doubt_clause = words("; {doubted} of these ledgers are unconfirmed: not closed, or changing")
     return F.when(F.col("doubted") > 0, doubt_clause).otherwise("")
 
 
 SHOWN = 10
-"""Number of logs that a finding names, the largest first."""
+"""Largest number of entry logs that a finding names. The largest logs come first."""
 
 LEDGERS_SHOWN = 3
-"""Number of ledgers that a finding names for each log."""
+"""Largest number of ledgers that a finding names for each entry log."""
 
 
 _UNCLEAR_CLASSES = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED, *NOT_RECLAIMABLE)
-"""Classes of bytes whose log neither collection nor compaction is expected to remove."""
+"""Classes of bytes. Garbage collection or compaction may keep a log that has bytes of such a class."""
 
 
 def logs(tables: Tables) -> DataFrame:
-    """Return one row per closed entry log of the table space.
+    """Return one row for each closed entry log of the table space.
 
-    Left out are the log that the bookie writes to, logs with bytes of an unknown owner or with possibly the
-    last bytes of an entry, and files that are not a log yet.
+    The result has neither the log that the bookie writes to nor files that are not yet a log. It also has no
+    log with bytes that might be needed, such as bytes of an unknown owner (`_UNCLEAR_CLASSES`).
 
     Returns:
-        ``bytes`` of the log, bytes of its ``entries``, bytes that ``remain``, ``unflushed`` as in the table,
-        and ``keeps``: the ledgers that keep the log, the largest first.
+        ``bytes`` is the size of the log, ``entries`` the bytes of entries, and ``remain`` the bytes that
+        collection keeps. ``keeps`` has the ledgers that keep the log, the largest first. ``unflushed`` is
+        that of the table.
     """
     name = F.expr(LEDGER_NAME)
     has_ledger_id = F.col("ledger_id").isNotNull()
@@ -236,7 +238,7 @@ def logs(tables: Tables) -> DataFrame:
 
 
 def logs_per_bookie(rows: DataFrame, *aggregates: Column) -> DataFrame:
-    """Return one row per bookie: ``logs``, their ``bytes``, the largest as ``sample``, and ``aggregates``."""
+    """Return one row per bookie: ``logs`` (number), ``bytes``, ``sample`` (largest logs), and aggregates."""
     bookie_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
     log_struct = F.struct("place", "path", "bytes", "entries", "remain", "keeps")
     bookie_rows = (

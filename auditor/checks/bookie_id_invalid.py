@@ -1,4 +1,4 @@
-"""Bookie ids that no server accepts, or that it accepts only because of an error in its pattern."""
+"""Bookie ids that no server accepts, or that servers accept only because of an error in their pattern."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows
@@ -14,11 +14,11 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
 
     What it finds:
         Ids in ensembles, cookies and registrations that the server's pattern refuses, and the id readonly.
-        Severity: note for ids that only BP-41 forbids.
+        The severity is `note` for ids that only BP-41 forbids.
 
     Why it matters:
-        Nobody can open, audit or replicate such a ledger. One such cookie or registration makes the whole
-        listing fail.
+        Nobody can open, audit or replicate a ledger with such an id. One such cookie or registration makes
+        the listing of all bookies fail.
 
     How sure:
         Confirmed: the metadata has this id. Suspect if the ledger changed between the two metadata scans.
@@ -50,7 +50,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         known_bookies.where(is_accepted & ~F.col("bookie_id").rlike(rf"\A{PORTABLE}\z")),
         bookie_id="bookie_id",
         severity=F.lit(Severity.NOTE.value),
-        message="'{bookie_id}' is a bookie id that BookKeeper takes and BP-41 does not allow",
+        message="'{bookie_id}' is a bookie id that BookKeeper accepts, but BP-41 does not allow",
         evidence="named, has_cookie, registered",
     )
     return (

@@ -1,4 +1,4 @@
-"""Ids in ensembles that stand for no bookie."""
+"""Reserved ids in ensembles, which cannot be the id of a bookie."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check

@@ -1,4 +1,4 @@
-"""Bookies in more than one group of Pulsar's mapping."""
+"""Bookies that are in more than one group of Pulsar's mapping of bookies to racks."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
@@ -6,13 +6,13 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 @roster_check(Severity.NOTE, rests_on=Basis.PLACEMENT)
 def bookie_in_two_groups(roster: Roster) -> Findings:
-    """A bookie is in more than one of Pulsar's groups.
+    """A bookie is in more than one of Pulsar's bookie groups.
 
     What it finds:
         Bookies that Pulsar's /bookies names in several groups.
 
     Why it matters:
-        The bookie is isolated for none of the groups. Somebody wrote this by hand.
+        None of the groups has the bookie to itself. Somebody edited /bookies by hand.
 
     How sure:
         Confirmed: the mapping says so.

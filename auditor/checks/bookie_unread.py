@@ -16,8 +16,8 @@ def bookie_unread(roster: Roster) -> Findings:
     """A bookie was not read, so what it holds is unknown.
 
     What it finds:
-        Bookies that no source covers, or with a directory in their cookie that was not given or could not be
-        listed. If a given directory has data but no cookie, the finding is `start-refused` instead.
+        No source covers the bookie, or a directory in its cookie was not given or could not be listed. If a
+        given directory has data but no cookie, the finding is `start-refused` instead.
 
     Why it matters:
         Its copies count as unknown, never as missing.
@@ -36,7 +36,7 @@ def bookie_unread(roster: Roster) -> Findings:
           writes to DIR.
 
     Limits:
-        The table of verdicts has the undecided ledgers.
+        The table `verdicts` has the undecided ledgers.
     """
     if not roster.cluster.has_sources:
         yield _none_read(roster.unread)

@@ -1,4 +1,4 @@
-"""Bookies without a location in the mapping."""
+"""Bookies without a location in the mapping of bookies to racks."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
@@ -10,7 +10,7 @@ SHOWN = 10
 
 @roster_check(Severity.WARNING, rests_on=Basis.PLACEMENT, do_now="add {bookies} to the mapping")
 def bookie_without_location(roster: Roster) -> Findings:
-    """Bookies have no location, so servers put them in one default place.
+    """Bookies have no location, so servers put them in one default location.
 
     What it finds:
         Bookies, registered or in an ensemble, with no location or only a default one.
@@ -23,15 +23,15 @@ def bookie_without_location(roster: Roster) -> Findings:
         Confirmed: the mapping is complete.
 
     What to do:
-        Add the bookies to the mapping. Pulsar uses the new mapping at once; servers call a script when a
-        bookie joins.
+        Add the bookies to the mapping. Pulsar uses the new mapping at once; servers run a rack script only
+        when a bookie joins.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Not reported if the policy is none. If no bookie has a location, `placement-violated` is not
-        reported.
+        Not reported if the placement policy is `none`. If no bookie has a location, `placement-violated` is
+        not reported.
     """
     from auditor.model.adherence import DEFAULT_PATHS  # imports NumPy, too slow for bkaudit explain check
 

@@ -1,7 +1,7 @@
 """Definition of a check: one documented question about the tables or the roster.
 
-Spark's tables answer questions about ledgers. The roster, plain rows in the driver, answers questions about
-bookies: preparing a query costs more than looking at every bookie of a cluster.
+Spark's tables answer questions about ledgers. The roster, which has plain rows in the driver, answers
+questions about bookies. A Spark query would take longer than a look at every bookie of a cluster.
 """
 
 import inspect
@@ -35,15 +35,14 @@ __all__ = [
 ]  # fmt: skip
 
 Way = Literal["records", "copies", "disks", "owners"]
-"""How `auditor.findings.rules` decides whether a run looked at a basis."""
+"""Method by which `auditor.findings.rules` decides whether a run looked at a `Basis`."""
 
 
 class Basis(StrEnum):
-    """What the absence of a finding rests on. A finding counts as fixed only if a run looked at its basis.
+    """Data that a run must read before the absence of a finding means that the fault is fixed.
 
-    A member has a word, its ``way``, its ``table`` and its ``needs``. A run that lacks the table did not look
-    at the basis. ``table`` is None if no table decides that. A check has the ``needs`` of its basis unless it
-    declares others.
+    A run that lacks the table ``table`` did not look at the basis. ``table`` is None if ``way`` alone decides
+    that. A check has the ``needs`` of its basis, unless the check declares other needs.
     """
 
     METADATA = "metadata", "records"
@@ -55,11 +54,11 @@ class Basis(StrEnum):
     OWNERS = "owners", "owners", None, (Need.OWNERS,)
     """References of applications to ledgers."""
     ENTRY_LOGS = "entry logs", "disks", "entry_logs", (Need.ENTRY_LOGS,)
-    """Entry logs of a bookie; a run reads them with ``--entry-logs``."""
+    """Entry logs of a bookie, which a run reads with ``--entry-logs``."""
     DIGESTS = "digests", "disks", "digests", (Need.ENTRY_LOGS, Need.DIGESTS)
-    """Digests of sampled entries; a run checks them with ``--deep``."""
+    """Digests of sampled entries, which a run compares with the entries with ``--deep``."""
     OBJECTS = "objects", "owners", "offload_objects", (Need.OWNERS, Need.OBJECTS)
-    """Objects of a bucket, by its inventory, and the references to them."""
+    """Objects that the inventory of a bucket lists, and the references of applications to them."""
     PLACEMENT = "placement", "records", "placement", (Need.LOCATIONS,)
     """Locations of bookies and the placement policy, if the run got them."""
 
@@ -90,27 +89,27 @@ FINDING_COLUMNS = {
 
 
 MUST_HOLD = DATA_LOSS
-"""Urgencies that require a check to declare its holds. A hold is an action that its findings forbid."""
+"""Urgencies that require a check to declare holds. A hold is an action that the check's findings forbid."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A question about a cluster; its id, title and manual page are those of the function ``find``.
+    """A question about a cluster. Its id, title and manual page come from the function ``find``.
 
     Attributes:
-        severity: severity of its findings, unless they have another.
-        rests_on: what the run must have looked at before the absence of a finding means anything.
-        needs: inputs that the check needs besides the metadata.
-        urgency: urgency of its findings; a finding of a milder severity has `Urgency.REST`.
-        do_now: first action, a few words with ``{bookies}`` or ``{ledgers}`` for names; None if not urgent.
-        aliases: former ids.
-        action: kind of ``do_now``; None if no hold could forbid it.
-        holds: actions that its findings, confirmed or not, forbid until the hold is lifted.
-        settings: constants that it uses (`auditor.model.check_settings`).
+        severity: severity of a finding that does not set its own severity.
+        rests_on: data that the run must read before the absence of a finding means anything.
+        needs: inputs that the check needs in addition to the metadata.
+        urgency: urgency of the findings. A finding with a milder severity than the check's is not urgent.
+        do_now: first action in a few words, with ``{bookies}`` or ``{ledgers}`` for ids. None if not urgent.
+        aliases: former ids of the check.
+        action: kind of the action ``do_now``. None if no hold could forbid the action.
+        holds: rules for actions that the findings forbid, whether the findings are confirmed or not.
+        settings: names of the constants that the check uses (`auditor.model.check_settings`).
 
     Raises:
-        TypeError: the manual page lacks a section, has one twice, or lacks the risk of a command; a check of
-            the urgencies `MUST_HOLD` has no hold; or a setting is unknown.
+        TypeError: the manual page lacks a section or the risk of a command, or repeats a section. A setting
+            is unknown. A check with an urgency of `MUST_HOLD` has no hold.
     """
 
     severity: Severity
@@ -140,7 +139,7 @@ class Check:
 
     @property
     def id(self) -> str:
-        """Return the permanent name, for example orphan-ledger."""
+        """Return the permanent name of the check, for example orphan-ledger."""
         return self.find.__name__.replace("_", "-")
 
     @property
@@ -150,7 +149,7 @@ class Check:
 
     @property
     def sections(self) -> dict[str, str]:
-        """Return the sections of the manual page: text by heading, in order."""
+        """Return the texts of the manual page's sections by their headings, in order."""
         return manual.sections(self._manual_page)
 
     @property
@@ -160,7 +159,7 @@ class Check:
 
     @property
     def all_needs(self) -> frozenset[Need]:
-        """Return the declared needs, and the metadata if the basis is metadata or owners."""
+        """Return the declared needs, plus the metadata if the basis is metadata records or owners."""
         is_of_records = self.rests_on.way in ("records", "owners")
         return self.needs | {Need.METADATA} if is_of_records else self.needs
 
@@ -173,8 +172,8 @@ class Check:
 class TableCheck(Check):
     """A question that Spark's tables answer.
 
-    ``asks`` names fields of `Tables` or parts of them (`auditor.tables.parts`). Without rows in any of them
-    the check would find nothing, and the run leaves it out. None: the check always runs.
+    ``asks`` names fields of `Tables`, or parts of such fields (`auditor.tables.parts`). If none of these has
+    rows, the check cannot find anything, and the run skips the check. None: the check always runs.
     """
 
     asks: Asks = None
@@ -186,7 +185,10 @@ class TableCheck(Check):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return FINDING_COLUMNS as SQL over the rows of ``find``; the check's values replace nulls."""
+        """Return SQL for FINDING_COLUMNS over the rows of ``find``.
+
+        A null in urgency or severity becomes the value of the check.
+        """
         milder_severities = ", ".join(
             f"'{severity}'" for severity in Severity if not severity.at_least(self.severity)
         )
@@ -202,7 +204,7 @@ class TableCheck(Check):
 
 @dataclass(frozen=True)
 class RosterCheck(Check):
-    """A question that the roster answers: rows about the bookies that the driver holds."""
+    """A question that the roster answers. The roster is the rows about bookies in the driver's memory."""
 
     def __call__(self, roster: Roster) -> list[dict[str, Any]]:
         """Return one row per finding, in the columns of FINDING_COLUMNS."""
@@ -227,7 +229,7 @@ def check(
     holds: tuple[HoldRule, ...] = (),
     settings: tuple[str, ...] = (),
 ) -> Callable[[Find], TableCheck]:
-    """Turn a documented function into a `TableCheck`; the arguments are the attributes of `Check`.
+    """Turn a documented function into a `TableCheck`. The arguments are the attributes of `Check`.
 
     >>> @check(Severity.NOTE, rests_on=Basis.DISKS)
     ... def untold(tables): "Something is odd."

@@ -2,7 +2,7 @@
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, utc, with_attribution, with_samples, words
-from auditor.tables.full_disks import suspended
+from auditor.tables.full_disks import is_suspended
 
 
 @check(
@@ -16,13 +16,14 @@ def compaction_stopped(tables: Tables) -> DataFrame:
     """A running bookie has entry logs that compaction should have rewritten.
 
     What it finds:
-        Closed entry logs of registered bookies that are below a compaction threshold now, and were so more
-        than two compaction intervals ago. Needs an earlier run with `--entry-logs` in the same directory.
+        Closed entry logs of registered bookies that are below a compaction threshold now, and were below it
+        more than two compaction intervals ago. Needs an earlier run with `--entry-logs` in the same
+        directory.
 
     Why it matters:
         Deleted data keeps its disk space. The compaction thread died, or tries an unreadable log for ever
-        (bookkeeper #4596). Or a full disk suspends compaction (isForceGCAllowWhenNoSpace=false), or its
-        throttle is too low.
+        (bookkeeper #4596). Or a full disk suspends compaction (isForceGCAllowWhenNoSpace=false), or the
+        compaction throttle is too low.
 
     How sure:
         Confirmed: two runs saw the logs. Suspect if the bookie also has `disk-id-mismatch`.
@@ -34,7 +35,7 @@ def compaction_stopped(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell listfilesondisc -txn -log -idx`
-          The finding's logs should disappear.
+          Afterwards the finding's logs should be gone.
 
     Limits:
         Logs with bytes of class `not-indexed` or `owner-named` (docs/space.md) do not count. A restart begins
@@ -55,7 +56,7 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         "bookie_id",
         "path",
         F.sum(F.col("bytes") - F.col("remain")).alias("frees"),
-        F.count_if(suspended()).alias("suspended"),
+        F.count_if(is_suspended()).alias("suspended"),
         F.min(earliest_time).alias("since"),
         F.count_if(late_rows["minor"]).alias("minor"),
     ).join(F.broadcast(registered_bookies), "bookie_id")
@@ -64,8 +65,8 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         message=words(
-            "{bookie_id} has {total:entry log|entry logs} that compaction should have rewritten, to free "
-            "{frees} bytes: they are below the threshold since {since}{suspends}",
+            "{bookie_id} has {total:entry log|entry logs} that compaction should have rewritten, "
+            "to free {frees} bytes: they have been below the threshold since {since}{suspends}",
             since=utc(F.col("since")),
             suspends=F.when(F.col("suspended") > 0, "; a full disk suspends compaction there").otherwise(""),
         ),

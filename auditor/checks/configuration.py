@@ -1,14 +1,14 @@
-"""The checks that an audit runs, and their constants, from options and a settings file.
+"""The checks that an audit runs and the constants of checks, as options and a settings file set them.
 
     checks = ["entry-lost", "below-ack-quorum"]       only these run
     skip_checks = ["mark-stuck"]                      these do not run
     [constants]
     stuck_hours = 48
 
-``--checks`` replaces ``checks`` of the file, and ``--skip-checks`` replaces ``skip_checks``. A run without
-some checks is incomplete: it proves nothing about their faults. The gate therefore refuses actions that the
-holds of these checks could forbid (`kinds_without_holds`). It treats a check with a less careful constant
-than the default in the same way.
+``--checks`` replaces ``checks`` of the file, and ``--skip-checks`` replaces ``skip_checks``. A run that skips
+checks is incomplete, because it proves nothing about the faults that these checks find. The gate therefore
+refuses actions that the holds of a skipped check could forbid (`kinds_without_holds`). The gate treats a
+check with a less careful constant than the default like a skipped check.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KEYS = ("checks", "skip_checks", "constants")
 class CheckConfiguration:
     """The chosen checks and their constants.
 
-    ``not_run`` has the ids of the checks that do not run, in the order of the catalogue.
+    ``not_run`` has the ids of the checks that do not run, in the order of `ALL`.
     """
 
     settings: CheckSettings = field(default_factory=CheckSettings)
@@ -47,12 +47,12 @@ class CheckConfiguration:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return the JSON object that must be equal in an interrupted run and the run that resumes it."""
+        """Return a JSON object. A run can resume an interrupted run only if their objects are equal."""
         return {"not_run": list(self.not_run), "constants": asdict(self.settings)}
 
     @property
     def unheld(self) -> tuple[str, ...]:
-        """Return the checks whose holds may be missing: they did not run, or have a less careful constant."""
+        """Return the checks whose holds may be missing, because of a skip or a less careful constant."""
         loosened_checks = {*self.settings.loosened()}
         return tuple(
             check.id for check in ALL if check.id in self.not_run or loosened_checks & {*check.settings}
@@ -77,8 +77,8 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
     """Return the checks that run and their constants, from the options and the settings file, if any.
 
     Raises:
-        UsageError: the file is unreadable or no TOML, a key, check, constant or value is wrong, or no check
-            is left; the message names it.
+        UsageError: the file is unreadable or is not TOML, or a key, check, constant or value in it is wrong,
+            or no check is left. The message names the wrong part.
     """
     path = options.check_settings
     values: Mapping[str, Any] = {} if path is None else read_toml(path)
@@ -100,7 +100,7 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
 
 
 def kinds_without_holds(ids: Collection[str]) -> dict[ActionKind, tuple[str, ...]]:
-    """Return the kinds of action that holds of these checks could forbid, each with its checks.
+    """Return the kinds of action that holds of these checks could forbid, each with the ids of the checks.
 
     >>> kinds_without_holds(["index-incomplete", "mark-stuck"])[ActionKind.STOP]
     ('index-incomplete',)
@@ -114,7 +114,7 @@ def kinds_without_holds(ids: Collection[str]) -> dict[ActionKind, tuple[str, ...
 
 
 def unknown_check(name: str) -> UsageError:
-    """Return the error for an id that no check has or had.
+    """Return the error for a name that is neither a present nor a former id of a check.
 
     >>> print(unknown_check("entry-los"))
     'entry-los' is not a check; did you mean entry-lost?
@@ -125,7 +125,7 @@ def unknown_check(name: str) -> UsageError:
 
 
 def _ids_of_file(values: Mapping[str, Any], key: str, path: str | None) -> set[str]:
-    """Return the ids of a key of the settings file: a string or a list of strings."""
+    """Return the ids that a key of the settings file has. The value is a string or a list of strings."""
     texts = values.get(key, [])
     texts = [texts] if isinstance(texts, str) else texts
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
@@ -134,7 +134,7 @@ def _ids_of_file(values: Mapping[str, Any], key: str, path: str | None) -> set[s
 
 
 def _ids(texts: str | Sequence[str], option_name: str) -> Iterator[str]:
-    """Yield the present ids of the checks in texts with commas; former ids count too."""
+    """Yield the present ids of checks. The comma-separated ``texts`` have present or former ids."""
     for text in [texts] if isinstance(texts, str) else texts:
         for name in (part.strip() for part in text.split(",")):
             if name not in BY_ID:

@@ -35,7 +35,7 @@ def cookie_key_mismatch(roster: Roster) -> Findings:
         Confirmed: the cookie was read.
 
     What to do:
-        Find the id in the disks' VERSION files, and store the cookie that agrees with them.
+        Find the bookie's id in its VERSION files, and store the cookie that agrees with them.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`

@@ -35,9 +35,9 @@ def cookie_missing(roster: Roster) -> Findings:
         Confirmed: all cookies were listed.
 
     What to do:
-        First check that the bookie exists: a process at its address, and a VERSION file with its id. Then
+        First check that the bookie exists: a process runs at its address, and a VERSION file has its id. Then
         make the cookie from that file before anyone restarts the bookie. If no ledger or directory has the
-        id, find the client that registers the id instead.
+        id, find the client that registers it, and make no cookie.
 
     Commands:
         - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.

@@ -35,7 +35,7 @@ def cookie_unreadable(roster: Roster) -> Findings:
         Confirmed: the cookie was read.
 
     What to do:
-        Find the reason and check the disk before you replace the cookie. Copy a VERSION only between
+        Find the reason and check the disk before you replace the cookie. Copy a VERSION file only between
         directories that surely belong to the bookie.
 
     Commands:

@@ -1,4 +1,4 @@
-"""Cookies of bookies that nobody uses."""
+"""Cookies of bookies that no ledger or registration names."""
 
 from auditor.checks.bookie_findings import bookie_finding, suspect_where
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
@@ -25,7 +25,7 @@ def cookie_unused(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_get BOOKIE`
           Keep the output.
         - `bookkeeper shell cookie_delete BOOKIE`
-          deletes it from the store. Risk: writes; the disks keep their VERSION, and the bookie cannot
+          deletes the cookie from the store. Risk: writes; the disks keep their VERSION, and the bookie cannot
           start again without a new cookie.
 
     Limits:

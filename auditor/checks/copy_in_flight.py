@@ -20,8 +20,8 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         Suspect if no worker is known to run. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Nothing while replication works. Do not run `recover` by hand after a drain: the target bookie's
-        garbage collector may delete the fresh copy.
+        Nothing while replication works. Do not run `recover` by hand after replication emptied a bookie: the
+        target bookie's garbage collector may delete the fresh copy.
 
     Commands:
         - `bookkeeper shell listunderreplicated -pmr -prw`.

@@ -1,4 +1,4 @@
-"""Open ledgers whose last entries are not yet on every member."""
+"""Open ledgers whose last entries are not yet on every member of the ensemble."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows
@@ -10,7 +10,7 @@ def copy_lagging(tables: Tables) -> DataFrame:
     """An open ledger has an acknowledged entry that one bookie of its ensemble does not have yet.
 
     What it finds:
-        An ack quorum of indexes has the entry, which is in the last segment. Ledgers in recovery count too.
+        The entry is in the last segment, and an ack quorum of indexes has it. Ledgers in recovery count too.
 
     Why it matters:
         Usually harmless. A bookie that lags in many audits drops writes.

@@ -30,17 +30,18 @@ def dirset_mismatch(roster: Roster) -> Findings:
     """The cookie of a bookie in the store has other directories than the cookies on its disks.
 
     What it finds:
-        Severity: warning if one list of directories only adds to the other (allowStorageExpansion accepts
-        that).
+        The severity is `warning` if one list of directories only adds to the other (allowStorageExpansion
+        accepts that).
 
     Why it matters:
-        The bookie refuses to start until store and disks agree. Journal lists must be equal to the letter.
+        The bookie refuses to start until store and disks agree. Lists of journal directories must be exactly
+        equal.
 
     How sure:
         Confirmed: both cookies were read.
 
     What to do:
-        Decide from the bookie's configuration whether store or disks are right, then change the other.
+        Decide from the bookie's configuration which cookies are right, then change the others.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
@@ -48,7 +49,7 @@ def dirset_mismatch(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
-        If some VERSION agrees with the store, only `disk-dirs-disagree` is reported.
+        If one of the VERSION files agrees with the store, only `disk-dirs-disagree` is reported.
     """
     cookies_by_id = {row["bookie_id"]: row for row in roster.cookies}
     for row in roster.starts:

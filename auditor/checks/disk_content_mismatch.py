@@ -19,7 +19,7 @@ from auditor.model.alias_evidence import MIN_COMPARED_LEDGERS
 
 
 def points_elsewhere(row: Row, match_margin: int) -> bool:
-    """Return whether a row of the table contents speaks for the candidate and against the owner.
+    """Return whether a row of the table contents suggests that the data belongs to the candidate.
 
     At least ``match_margin`` ledgers must match the candidate for each ledger that matches the owner.
     """
@@ -45,20 +45,20 @@ def disk_content_mismatch(roster: Roster) -> Findings:
 
     What it finds:
         At least five ledgers in the directory have exactly the entries that another bookie should have and
-        lacks. Hardly any ledger has those of the directory's own bookie, which its VERSION names. If
+        lacks. Hardly any ledger has the entries that the bookie in the directory's VERSION should have. If
         `disk-id-mismatch` reports the directory too, somebody copied VERSION to it, and the disk may be in
         its right place.
 
     Why it matters:
-        Somebody swapped disks and gave them the cookie of the new place. The bookie starts and lacks its own
-        ledgers. After a day its garbage collector deletes the other bookie's ledgers.
+        Somebody swapped two bookies' disks and gave each disk the cookie of its new bookie. The bookie starts
+        and lacks its own ledgers. After a day its garbage collector deletes the other bookie's ledgers.
 
     How sure:
         Always suspect: matching ledgers are no proof.
 
     What to do:
-        First stop the bookie, and decommission no bookie: both disks still have the data. Then mount the disk
-        at the bookie that its ledgers name, with that bookie's own VERSION.
+        First stop the bookie. Decommission neither bookie: both disks still have their data. Then mount the
+        disk at the bookie to which its ledgers belong, with that bookie's own VERSION.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
@@ -85,9 +85,9 @@ def disk_content_mismatch(roster: Roster) -> Findings:
         better_ledgers = sum(row["better"] for row in rows)
         yield bookie_finding(
             owner,
-            f"{owner}: {count_text(ledger_count, 'directory', 'directories')} counted for it "
-            f"{'holds' if ledger_count == 1 else 'hold'} what {', '.join(ids)} should hold and lacks: "
-            f"{count_text(better_ledgers, 'ledger', 'ledgers')}, entry for entry",
+            f"{owner}: {count_text(ledger_count, 'directory', 'directories')} attributed to it "
+            f"{'holds' if ledger_count == 1 else 'hold'} data that {', '.join(ids)} should have "
+            f"and lacks: {count_text(better_ledgers, 'ledger', 'ledgers')}, entry for entry",
             {"directories": sorted_facts(rows, *_CONTENT)},
             confidence=Confidence.SUSPECT,
         )

@@ -43,14 +43,16 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
         Confirmed: the VERSION files were read.
 
     What to do:
-        Find the odd disk and put the right one back. Never copy VERSION from one directory to another.
+        Replace the disk whose VERSION is wrong by the right disk. Never copy VERSION from one directory to
+        another.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
         - `bookkeeper shell updatecookie -e`.
 
     Limits:
-        Only directories given to the audit are compared. Cookie layouts from 3 on count as equal.
+        Only directories given to the audit are compared. Cookies that differ only in their layout (3 or
+        later) count as equal.
     """
     own_rows = [
         row

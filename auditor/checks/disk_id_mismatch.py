@@ -51,7 +51,7 @@ def disk_id_mismatch(roster: Roster) -> Findings:
           Set useHostNameAsBookieID first.
 
     Limits:
-        A directory given under the wrong bookie's name looks the same.
+        A directory passed to the audit under the wrong bookie's id looks the same.
     """
     # bookie-alias already reports ids that these same directories join.
     alias_pairs = {
@@ -74,6 +74,6 @@ def disk_id_mismatch(roster: Roster) -> Findings:
         verb = "carries" if len(rows) == 1 else "carry"
         yield bookie_finding(
             place,
-            f"{place}: {directories_text} in its place {verb} the cookie of {', '.join(cookie_ids)}",
+            f"{place}: {directories_text} at its path {verb} the cookie of {', '.join(cookie_ids)}",
             {"directories": sorted_facts(rows, "path", "role", "names", "owner")},
         )

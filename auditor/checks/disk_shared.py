@@ -1,4 +1,4 @@
-"""Directories that are in the places of two bookies."""
+"""Directories that are both in the path of one bookie and in the path of another."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (
@@ -28,7 +28,8 @@ def disk_shared(roster: Roster) -> Findings:
     """Two bookies have the same directory.
 
     What it finds:
-        Directories given for two bookies have equal VERSION files and stand for the same path in them.
+        Two directories, passed for two bookies, have equal VERSION files and correspond to the same path in
+        them.
 
     Why it matters:
         Two processes overwrite each other's entries and delete each other's ledgers.
@@ -37,15 +38,15 @@ def disk_shared(roster: Roster) -> Findings:
         Confirmed: the VERSION files are equal.
 
     What to do:
-        First stop one of the two, then find out which has the newer data.
+        First stop one of the two bookies, then find out which has the newer data.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        A backup looks the same. Not compared: directories whose path does not end like a path in their
-        VERSION.
+        A backup of a directory looks the same. Not compared: directories whose path does not end like a path
+        in their VERSION.
     """
     configured = [
         row
@@ -78,6 +79,6 @@ def disk_shared(roster: Roster) -> Findings:
 
 
 def _cookie(row: Row) -> str:
-    """Return the part of a directory's cookie that is equal in each copy of the directory."""
+    """Return the part of a directory's cookie that is the same in all copies of the directory."""
     names = ("cookie_bookie_id", "instance_id", "journal_dirs", "ledger_dirs", "index_dirs", "configured")
     return repr([row[name] for name in names])

@@ -37,30 +37,30 @@ def disk_version_missing(roster: Roster) -> Findings:
     """A directory in a bookie's cookies has no VERSION file.
 
     What it finds:
-        Severity: warning if nothing on the disk can be needed. Then no ledger or mark has the bookie's id,
-        complete metadata shows all copies elsewhere, and no bookie holds orphans.
+        The severity is `warning` if nobody can need data on the disk: no ledger or mark has the bookie's id,
+        every entry has all copies on other bookies, and no bookie holds orphans.
 
     Why it matters:
-        The bookie refuses its next start. With allowStorageExpansion it takes a wiped journal directory for a
-        new one, and silently loses the journal's entries.
+        The bookie refuses its next start. With allowStorageExpansion the bookie takes a wiped journal
+        directory for a new one, and silently loses the journal's entries.
 
     How sure:
         Confirmed: the directory was listed.
 
     What to do:
-        Mount the right disk. If it is gone, have the bookie's ledgers copied and set it up anew. Or start
-        it with dataIntegrityChecking and dataIntegrityStampMissingCookies. Never copy VERSION from another
-        directory.
+        Mount the right disk. If it is gone, have the bookie's ledgers copied and set it up anew. Or start the
+        bookie with dataIntegrityChecking and dataIntegrityStampMissingCookies. Never copy VERSION from
+        another directory.
 
     Commands:
         - `bookkeeper shell recover -q BOOKIE`.
         - `bookkeeper shell recover -dr -sk -sku BOOKIE`.
         - `bookkeeper shell recover -sk -sku BOOKIE`.
         - `bookkeeper shell bookieformat -deleteCookie`
-          Do it only once its ledgers are copied.
+          Only once the bookie's ledgers are copied.
 
     Limits:
-        An absent directory is not reported.
+        A directory that does not exist is not reported.
     """
     directories_without_version = [
         row
@@ -85,7 +85,7 @@ def disk_version_missing(roster: Roster) -> Findings:
 
 
 def _is_released(bookie: Row | None) -> bool:
-    """Return whether no ensemble or mark names a bookie whose data is certainly its own."""
+    """Return whether no ensemble and no mark names a bookie. False if the data may not be its own."""
     if bookie is None or bookie["suspect"] or bookie["foreign_instance"]:
         return False
     return not (bookie["named"] or bookie["marked"])

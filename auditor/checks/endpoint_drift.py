@@ -15,8 +15,8 @@ def endpoint_drift(roster: Roster) -> Findings:
     """The id of a bookie looks like an address, but the bookie is at another one.
 
     What it finds:
-        Ids host:port whose bookie-rpc endpoint is elsewhere. Severity: warning if `--bookie-conf` has
-        bookieAddressResolverEnabled=false.
+        Ids of the form host:port whose bookie-rpc endpoint is another address. The severity is `warning` if
+        `--bookie-conf` has bookieAddressResolverEnabled=false.
 
     Why it matters:
         A bookie may move and keep its id (BP-41). Clients without the resolver, or before 4.13, look for
@@ -32,7 +32,7 @@ def endpoint_drift(roster: Roster) -> Findings:
         - `bookkeeper shell endpointinfo -b BOOKIE`.
 
     Limits:
-        DNS is not asked: an id with a host name and an endpoint with its IP address are reported.
+        DNS is not asked: a host name and its IP address count as different.
     """
     unused_clause = (
         "" if roster.cluster.resolves_ids else f"; with {RESOLVER_KEYS[0]}=false clients do not find it"

@@ -19,7 +19,7 @@ def endpoint_duplicate(roster: Roster) -> Findings:
         Confirmed: the registrations were read.
 
     What to do:
-        Find out which bookie runs there. Give each its own address and disks before it writes more.
+        Find out which bookie runs there. Give each bookie its own address and disks before it writes more.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`.

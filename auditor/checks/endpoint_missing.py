@@ -15,9 +15,8 @@ def endpoint_missing(roster: Roster) -> Findings:
     """A bookie is registered, but its registration gives clients no address.
 
     What it finds:
-        Registrations whose bookie-rpc endpoint is missing, unreadable, or empty although the id is no
-        host:port. With bookieAddressResolverEnabled=false in `--bookie-conf`: every id other than
-        host:port.
+        The bookie-rpc endpoint is missing or unreadable, or it is empty and the id is not host:port. With
+        bookieAddressResolverEnabled=false in `--bookie-conf`, every id that is not host:port is reported.
 
     Why it matters:
         Nobody reaches the bookie. No auditor copies its ledgers, because it is registered.
@@ -26,8 +25,8 @@ def endpoint_missing(roster: Roster) -> Findings:
         Confirmed: the registration was read.
 
     What to do:
-        Restart the bookie with a version that publishes its endpoints, or (etcd) give it its address as id.
-        If the resolver is off, turn it on for all clients or use only addresses as ids.
+        Restart the bookie with a version that publishes its endpoints, or, with etcd, use its address as its
+        id. If the resolver is off, turn it on for all clients or use only addresses as ids.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`.

@@ -16,7 +16,7 @@ def ensemble_size(tables: Tables) -> DataFrame:
     """An ensemble of a ledger does not have the ensemble size.
 
     What it finds:
-        A segment lists more or fewer bookies.
+        A segment lists more or fewer bookies than the ledger's ensemble size.
 
     Why it matters:
         Nobody can say where an entry is. BookKeeper's replicas check waits for its timeout on such a

@@ -32,9 +32,9 @@ def entries_past_end(tables: Tables) -> DataFrame:
     """A closed ledger ends before entries that an ack quorum of its bookies holds.
 
     What it finds:
-        Entries directly after the last one. Not reported if the writer itself closed the ledger and its
-        metadata has not changed since. Severity: note, which forbids no action, if the metadata changed as in
-        a single takeover by another client (`taken_over`). Every broker failover is one.
+        Entries directly after the ledger's last entry. Not reported if the writer itself closed the ledger
+        and its metadata has not changed since. The severity is `note`, which forbids no action, if the
+        metadata changed as in a single takeover by another client, such as a broker failover (`taken_over`).
 
     Why it matters:
         Writers may have got acknowledgements for these entries, but no reader gets them. Recovery misses
@@ -54,8 +54,8 @@ def entries_past_end(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Entries behind a missing entry count as `surplus-entries`. A takeover with the fault of bookkeeper
-        #2908 is a note too.
+        Entries behind a missing entry count as `surplus-entries`. A takeover that lost entries by bookkeeper
+        #2908 is only a `note` too.
     """
     rows = filter_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
     held_entries = F.transform(

@@ -29,7 +29,7 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
 
     Limits:
         Only a sample is checked (`--digest-entries`, `--digest-percent`, `--digest-budget`), and no entry
-        of unknown digest type or password.
+        whose digest type or password is unknown.
     """
     wrong = tables.digests.where(F.col("state") == DigestState.WRONG.value)
     of_ledgers = wrong.groupBy("bookie_id", "scope_id", "ledger_id").agg(

@@ -38,7 +38,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         entry. Faults:
         - The map lacks a ledger, has one too many, or has a wrong number of its bytes.
         - The offset of the map hides ledgers: it is a little below 0 (`header-astray`), or past the end of a
-          direct logger's log.
+          log of DirectEntryLogger.
         - The garbage collector's `metadata-cache` differs from the log, or lacks a needed ledger.
 
     Why it matters:
@@ -57,12 +57,12 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
     Commands:
         - `bkaudit decode entry-log FILE`
-          lists the ledgers of a log's bytes. Risk: none; it reads.
+          lists the ledgers that have bytes in the log. Risk: none; it reads.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Not reported: wrong ledgers with the right sum of bytes in a log that was not read entry by entry,
-        maps that the server does not use, and a cache at gcEntryLogMetadataCachePath.
+        Not reported: maps that the server does not use, a cache at gcEntryLogMetadataCachePath, and wrong
+        ledgers with the right sum of bytes in a log that was not read entry by entry.
     """
     wrong_logs = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:
@@ -96,7 +96,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
 
 def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame:
-    """Return logs whose ledgers map is wrong, or whose header misleads a collector with these settings."""
+    """Return entry logs with a wrong ledgers map, or with a header that misleads the garbage collector."""
     is_misplaced_log = F.col("state") == EntryLogState.ASTRAY.value
     is_collector_misled = settings.source is None or settings.reads_past_header
     wrong_logs = entry_logs.where(
@@ -110,7 +110,7 @@ def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame
 
 
 def _wrong_caches(tables: Tables) -> DataFrame:
-    """Return logs whose cached metadata has wrong ledgers or bytes, or lacks a ledger that is alive there."""
+    """Return entry logs whose cached metadata has wrong ledgers or bytes, or lacks a live ledger."""
     owned_logs = tables.entry_logs.where("bookie_id is not null")
     contradicted_caches = owned_logs.where(F.col("cache") == CacheState.WRONG.value).selectExpr(
         "bookie_id", "path", "1 AS rank", "cache_reason AS reason", "bytes", "true AS sure"

@@ -24,7 +24,7 @@ from auditor.model.states import GoneState, Probe
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.REBUILD_INDEX,)),),
 )
 def entry_log_missing(tables: Tables) -> DataFrame:
-    """A bookie's index points into an entry log that is gone, too short, or has other data at the place.
+    """A bookie's index points into an entry log that is gone, too short, or has other data at the offset.
 
     What it finds:
         Needs `--entry-logs`: the audit then checks for every ledger that the logs exist and are long enough.
@@ -89,9 +89,9 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
 
 def _per_bookie(tables: Tables) -> DataFrame:
-    """Return one row per bookie: numbers of ledgers of each kind, and whether the bookie ``runs``.
+    """Return one row per bookie: the numbers of ledgers by fault, and whether the bookie ``runs``.
 
-    ``point`` is an example of an entry that is elsewhere.
+    ``point`` is an example of a location at which the entry log has another entry.
     """
     counts = {
         kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "misnamed", "past-end", "other")

@@ -7,7 +7,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_attributi
 
 @check(Severity.NOTE, rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_pinned(tables: Tables) -> DataFrame:
-    """A bookie keeps entry logs for some ledgers, and with them the bytes of deleted ledgers.
+    """Needed ledgers keep a bookie's entry logs, which also have the bytes of deleted ledgers.
 
     What it finds:
         Needs `--entry-logs`. Closed logs count if they have both needed and unneeded bytes after the next
@@ -23,7 +23,7 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
     What to do:
         If the disk is short of space, check that compaction runs, and find the owners of the ledgers in the
         evidence. Higher minorCompactionThreshold and majorCompactionThreshold free more space and write more.
-        `bkaudit space RUN` prints the request that starts compaction, which needs free space.
+        `bkaudit space RUN` prints the request that starts compaction. Compaction itself needs free space.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -11,8 +11,8 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
     """A bookie has entry logs without a needed ledger: its next garbage collection deletes them.
 
     What it finds:
-        Needs `--entry-logs`. Closed entry logs count if each of their ledgers is gone, or is an orphan that
-        the next garbage collection deletes.
+        Needs `--entry-logs`. Closed entry logs count if each of their ledgers is deleted, or is an orphan
+        that the next garbage collection deletes.
 
     Why it matters:
         This space comes free by itself, unless garbage collection has stopped.

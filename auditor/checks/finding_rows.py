@@ -1,9 +1,9 @@
-"""Rows of findings from a short query, in all columns of a finding.
+"""Functions that turn the rows of a query into findings with all columns.
 
     rows -> finding_rows(rows, ledger_id=..., message=..., evidence={...}) -> FINDING_COLUMNS
 
-Columns without a value are null, empty, or confirmed. `with_samples` reports many rows as one. Nothing here
-runs a query.
+A column that the caller does not set is null or an empty array. ``confidence`` is confirmed by default.
+`with_samples` combines many rows into one. No function of this module runs a query.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ MISSING_DIGEST = (
     "CASE WHEN size(missing) > 0 THEN substring(sha2(array_join(transform(array_sort(missing), part -> "
     "concat(part.bookie_id, ' ', translate(hex(part.groups), 'ABCDEF', 'abcdef'))), '|'), 256), 1, 16) END"
 )
-"""SQL for `auditor.model.acceptance.missing_digest` of a row; Spark loads `translate` faster than `lower`."""
+"""SQL for `auditor.model.acceptance.missing_digest` of a row. Spark loads `translate` faster than `lower`."""
 FALLBACK_MESSAGE = "a value that this message needs is missing: see the evidence"
-"""Message of a finding whose message is null. That is a fault of the program, and tests refuse it."""
+"""Message that replaces null as the message of a finding. A null is a bug, and tests fail if they see one."""
 
 
 def finding_rows(
@@ -44,16 +44,16 @@ def finding_rows(
     """Return one finding per row.
 
     Args:
-        rows: the rows; rows about a ledger also have ``scope_id``.
+        rows: rows to turn into findings. Rows about a ledger also have ``scope_id``.
         message: a column, or a template for `words`.
-        evidence: SQL as of a SELECT, or columns and SQL by key; it becomes a JSON object, with null values.
-        ledger_id: SQL for the ledger; None if the finding is about a bookie or the cluster.
-        bookie_id: the bookie; None if the finding is about a ledger or the cluster.
-        urgency: None for that of the check.
-        severity: None for that of the check.
-        confidence: confirmed unless given.
-        missing: confirmed absences per bookie; None for an empty array.
-        unknown: bookies whose copies are unknown; None for an empty array.
+        evidence: a SQL select list, or columns and SQL by key. It becomes a JSON object, which keeps nulls.
+        ledger_id: SQL for the ledger id. None if the finding is about a bookie or the cluster.
+        bookie_id: the bookie id. None if the finding is about a ledger or the cluster.
+        urgency: the urgency. None: the urgency of the check.
+        severity: the severity. None: the severity of the check.
+        confidence: the confidence of the findings.
+        missing: entries that are confirmed missing, by bookie. None: an empty array.
+        unknown: bookies whose copies are unknown. None: an empty array.
     """
     expressions: dict[str, Column | str] = {
         "urgency": urgency if urgency is not None else "null",
@@ -76,16 +76,17 @@ def finding_rows(
 
 
 def suspect_if(condition: Column) -> Column:
-    """Return suspect if the condition holds, else confirmed (also if it is null)."""
+    """Return suspect if the condition is true, and confirmed if it is false or null."""
     return F.when(condition, Confidence.SUSPECT.value).otherwise(Confidence.CONFIRMED.value)
 
 
 def words(template: str, **parts: Column | str | int) -> Column:
-    """Return a sentence with values in it; null if one of the values is null.
+    """Return a sentence with values filled in. The sentence is null if one of the values is null.
 
-    Text in braces is the name of one of ``parts``, or else SQL of the row. ``{ledger}`` is the row's ledger
-    as in `LEDGER_NAME`. ``{total:ledger|ledgers}`` is a number with its noun, and ``{sample:,}`` an array
-    joined with commas. Wrap a part that may be null in `if_known`.
+    Text in braces is the name of one of ``parts``, or otherwise SQL over the columns of the row. ``{ledger}``
+    becomes the row's `LEDGER_NAME`. ``{total:ledger|ledgers}`` becomes a number with its noun.
+    ``{sample:,}`` becomes the elements of an array with commas between them. Wrap a part that may be null in
+    `if_known`.
     """
     text_columns = []
     for text, name, noun_form, _ in Formatter().parse(template):
@@ -108,22 +109,22 @@ def _with_form(value: Column, noun_form: str) -> Column:
 
 
 def if_known(template_part: Column) -> Column:
-    """Return a part of a sentence, or an empty text if it is null."""
+    """Return a part of a sentence, or an empty text if the part is null."""
     return F.coalesce(template_part, F.lit(""))
 
 
 def name_of_ledger(scope_id: str, ledger_id: str) -> str:
-    """Return SQL for a ledger in a sentence, "7" or "7 of scope 1"; both arguments are SQL."""
+    """Return SQL for the name of a ledger, such as "7" or "7 of scope 1". Both arguments are SQL."""
     scope = f"CASE WHEN {scope_id} != 0 THEN concat(' of scope ', cast({scope_id} AS string)) ELSE '' END"
     return f"concat(cast({ledger_id} AS string), {scope})"
 
 
 LEDGER_NAME = name_of_ledger("scope_id", "ledger_id")
-"""SQL for a row's ledger in a sentence."""
+"""SQL for the name of a row's ledger, such as "7" or "7 of scope 1"."""
 
 
 def words_of_codes(column: str, meaning_by_code: Mapping[str, str]) -> Column:
-    """Return an array with each word replaced by its meaning; a word without meaning stays."""
+    """Return an array of codes with each code replaced by its meaning. A code without a meaning stays."""
     map_entries = [
         F.lit(text) for word_and_meaning in meaning_by_code.items() for text in map(str, word_and_meaning)
     ]
@@ -132,7 +133,7 @@ def words_of_codes(column: str, meaning_by_code: Mapping[str, str]) -> Column:
 
 
 def utc(time_ms: Column) -> Column:
-    """Return milliseconds since 1970 as text: "2026-11-21 07:00:00 UTC"."""
+    """Return milliseconds since 1970 as a text such as "2026-11-21 07:00:00 UTC"."""
     timestamp = F.to_utc_timestamp(F.timestamp_millis(time_ms), F.current_timezone())
     return F.concat(F.date_format(timestamp, "yyyy-MM-dd HH:mm:ss"), F.lit(" UTC"))
 
@@ -160,7 +161,7 @@ def group_list(groups: Column, max_groups: int | None = GROUPS_SHOWN) -> Column:
 
 
 def _cast(value: Column | str, name: str, sql_type: str) -> Column:
-    """Return a value as a column of this type; SQL needs one call to Java, a composed column thousands."""
+    """Return a value as a column of a SQL type. SQL needs one call to Java, a composed column thousands."""
     if isinstance(value, str):
         return F.expr(f"cast({value} AS {sql_type}) AS {name}")
     return value.cast(sql_type).alias(name)
@@ -182,15 +183,16 @@ SAMPLE_SIZE = 10
 def with_samples(
     rows: DataFrame, group_columns: str | Sequence[str], sample_column: str, *aggregates: Column
 ) -> DataFrame:
-    """Return one row per value of ``group_columns``, with ``total`` rows and a ``sample`` of values.
+    """Return one row for each value of ``group_columns``, with the columns ``total`` and ``sample``.
 
-    The rows are numbered before they are grouped, so that a group of millions needs no long list.
+    ``total`` is the number of rows. ``sample`` has the first 10 values of ``sample_column``. The query
+    numbers the rows before it groups them, so that a group of millions of rows needs no long array.
 
     Args:
-        rows: the rows.
-        group_columns: one column or several.
-        sample_column: its first 10 values become ``sample``.
-        aggregates: further columns.
+        rows: rows to group.
+        group_columns: name of a column, or several names.
+        sample_column: column whose first values become ``sample``.
+        aggregates: further columns of the result.
     """
     key_columns = [group_columns] if isinstance(group_columns, str) else list(group_columns)
     row_number = (
@@ -207,7 +209,7 @@ def with_samples(
 
 
 def with_ledgers(rows: DataFrame, group_columns: str | Sequence[str], *aggregates: Column) -> DataFrame:
-    """Return `with_samples` of rows about ledgers; the sample has their names as in sentences."""
+    """Return `with_samples` of rows about ledgers. ``sample`` has the names of the ledgers."""
     ledgers = rows.selectExpr("*", f"struct({', '.join(LEDGER)}) AS _ledger")
     names = F.expr(f"transform(sample, each -> {name_of_ledger('each.scope_id', 'each.ledger_id')})")
     return with_samples(ledgers, group_columns, "_ledger", *aggregates).withColumn("sample", names)
@@ -216,8 +218,8 @@ def with_ledgers(rows: DataFrame, group_columns: str | Sequence[str], *aggregate
 def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
     """Add the column ``attribution_suspect`` to rows that have a ``bookie_id``.
 
-    It is true if the bookie's data may belong to another bookie. Two swapped disks lose nothing, so no
-    finding about such a bookie is confirmed.
+    The column is true if the bookie's data may belong to another bookie. No finding about such a bookie is
+    confirmed, because no data is lost if only two disks are swapped.
     """
     suspect_ids = tables.roster.suspect_ids
     is_suspect = (
@@ -232,12 +234,12 @@ def with_fault(tables: Tables, fault: str) -> DataFrame:
 
 
 def owner_evidence(*columns: str) -> str:
-    """Return the evidence of a finding about an owner: the owner and these columns of the table ownership."""
+    """Return SQL for the evidence of a finding about an owner: the owner, and ``columns`` of ownership."""
     return ", ".join((*OWNER, *columns))
 
 
 def owner_name() -> Column:
-    """Return a row's owner: "topic shop/orders/returns", "subscription audit of shop/orders/returns"."""
+    """Return a row's owner as text, such as "topic shop/orders/returns"."""
     topic = F.concat_ws("/", "tenant", "namespace", "topic")
     return (
         F.when(F.col("topic").isNull(), words("the data at {path}"))

@@ -1,7 +1,8 @@
 """Guards before garbage collection: reasons to distrust metadata that lists too few ledgers.
 
-A bookie deletes ledgers that its metadata store does not list. A wrong listing, or one of another cluster,
-makes it delete everything. Many orphans at once, or a foreign instance id, are signs of such a listing.
+A bookie deletes ledgers that its metadata store does not list. If the list is wrong, or is that of another
+cluster, the bookie may delete everything. One sign of such a list is a large number of orphans, which are
+ledgers that the list lacks. Another sign is the instance id of another cluster.
 """
 
 from collections.abc import Mapping
@@ -15,22 +16,23 @@ from auditor.tables import Tables, cached_query
 
 @cached_query
 def distrusted_bookies(tables: Tables) -> DataFrame:
-    """Return the bookies for which the metadata looks wrong, with the rules that hold.
+    """Return the bookies whose data suggests that the metadata is wrong, with the rules that are true.
 
     Returns:
-        One row per bookie. ``sure`` is true if a rule holds without the orphans that are ``in_doubt``: the
-        scan of the store may have missed these. These columns count orphans or ranges:
+        One row per bookie. ``rules`` has the names of the rules that are true. ``sure`` is true if a rule is
+        true even without the orphans ``in_doubt``, which the scan of the store may have missed. These columns
+        count orphans or ranges:
 
         - ``recent``: orphans that were in the metadata within the collectors' last interval. They do not
-          count for `orphan-share` and `vanished-ranges`.
+          count for the rules `orphan-share` and `vanished-ranges`.
         - ``lasting``: orphans that an earlier run had already. On a live store, `orphan-share` and
-          `vanished-ranges` need enough of these.
+          `vanished-ranges` are sure only with enough lasting orphans.
         - ``unexplained``: the only orphans that count for `large-orphan-share` and `store-empty`. These two
           rules are never sure.
-        - ``vanished``: ranges of ids that are gone as a whole, from ``low`` to ``high``, in the scope with
-          most of them (``vanished_scope``).
-        - ``undrawn``: orphans with ids from ``lowest`` to ``highest`` that the store's id generator has not
-          given out.
+        - ``vanished``: ranges of ids in which no ledger is left. ``low`` and ``high`` are the lowest and the
+          highest id of such ranges in ``vanished_scope``, the scope with most ranges.
+        - ``undrawn``: orphans with ids that the store's id generator has not given out. ``lowest`` and
+          ``highest`` are the limits of these ids.
     """
     ranges_by_scope = tables.vanished_ranges.groupBy(
         "bookie_id", F.col("scope_id").alias("vanished_scope")
@@ -83,15 +85,15 @@ def _rule_names(
     is_bare: bool,
     has_no_ledger: bool | None = None,
 ) -> str:
-    """Return SQL for the names of the rules that hold.
+    """Return SQL for the names of the rules that are true of a bookie.
 
     Args:
         settings: the constants of the checks.
         orphans: SQL for the number of orphans.
         share_sql: SQL for the number of orphans that count for `orphan-share`.
         vanished_ranges: SQL for the number of vanished ranges.
-        is_bare: whether the store looks bare.
-        has_no_ledger: whether the store lists no ledger; None leaves out the rules that are never sure.
+        is_bare: whether the store has neither a LAYOUT nor an id generator.
+        has_no_ledger: whether the store lists no ledger. None: leave out the rules that are never sure.
     """
     least_orphans, share_percent = settings.least_orphans, settings.orphan_share_percent
     condition_by_rule = {
@@ -111,7 +113,7 @@ def _rule_names(
 
 
 def large_orphan_share(settings: CheckSettings) -> str:
-    """Return SQL for whether a bookie has so many unexplained orphans that the metadata is in doubt."""
+    """Return a SQL condition: a bookie has so many unexplained orphans that the metadata may be wrong."""
     return (
         f"unexplained >= {settings.least_unexplained} "
         f"AND unexplained * 100 > ledgers * {settings.large_orphan_share_percent}"
@@ -119,7 +121,7 @@ def large_orphan_share(settings: CheckSettings) -> str:
 
 
 def _true_names(condition_by_name: Mapping[str, str]) -> str:
-    """Return SQL for the names of the rules that hold."""
+    """Return SQL for the array of the names whose condition is true."""
     name_cases = ", ".join(
         f"CASE WHEN {condition} THEN '{name}' END" for name, condition in condition_by_name.items()
     )
@@ -128,7 +130,7 @@ def _true_names(condition_by_name: Mapping[str, str]) -> str:
 
 @cached_query
 def doubted_orphans(tables: Tables) -> DataFrame:
-    """Return the rows of ``orphans`` with ``doubts``: reasons why a ledger may not be an orphan."""
+    """Return the rows of the table orphans and a column ``doubts``: reasons why a ledger may be no orphan."""
     distrusted_rows = distrusted_bookies(tables).selectExpr("bookie_id", "true AS distrusted")
     rows = with_attribution(tables.orphans, tables).join(F.broadcast(distrusted_rows), "bookie_id", "left")
     doubts = {
@@ -141,7 +143,7 @@ def doubted_orphans(tables: Tables) -> DataFrame:
 
 
 def doubt_clause() -> Column:
-    """Return the end of a sentence about a row of `doubted_orphans`: its doubts, also about its id."""
+    """Return the end of a message about a row of `doubted_orphans`: the doubts about the orphan."""
     store_clause = if_known(words(" ({doubt})"))
     doubt_sentence = words(
         "; not sure: {doubts}{which}",
@@ -154,6 +156,6 @@ def doubt_clause() -> Column:
 DOUBT_WORDS = {
     "newer-than-scan": "the index may be newer than the metadata",
     "metadata-suspect": "the metadata of this bookie may be wrong (metadata-suspect)",
-    "id-in-doubt": "the store may have it where it could not be read, or in the wrong place",
+    "id-in-doubt": "the store may have the ledger at a path that could not be read, or at a wrong path",
 }
-"""Text for the reader, by the word for a doubt in a table."""
+"""Text of each doubt in messages, by the code of the doubt in tables."""

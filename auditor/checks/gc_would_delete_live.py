@@ -23,7 +23,7 @@ from auditor.checks.finding_rows import (
 )
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.states import GcAction, GcCause, GcReason, GcVerdict, IndexState, SpaceClass
-from auditor.tables.full_disks import suspended
+from auditor.tables.full_disks import is_suspended
 
 
 @check(
@@ -40,20 +40,22 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
     What it finds:
         Kinds of such data (table gc_foresight, docs/space.md); the last two need `--entry-logs`:
-        - `in-its-ensembles`: a ledger whose ensembles name the bookie, but that the bookie's listing misses.
-          Its record is not at its path (`listed-out-of-order`), or its id is 2^63 - 1 (`listing-overflows`).
+        - `in-its-ensembles`: a ledger whose ensembles name the bookie, but that the server's listing of
+          ledgers leaves out. Its record is not at its path (`listed-out-of-order`), or its id is 2^63 - 1
+          (`listing-overflows`).
         - `last-copy`: a copy on a bookie that no ensemble names, with an entry that no bookie of the
           ensembles has.
         - `not-indexed`: an entry log that is deleted or rewritten has entries of a ledger that the bookie's
           index lacks.
-        - `unseen`: the same, but a record with a wrong size hides the entries (bookkeeper #2264, #2373).
+        - `unseen`: a record with a wrong size in an entry log hides needed entries from the garbage collector
+          (bookkeeper #2264, #2373).
 
     Why it matters:
         The bookie's garbage collector runs every gcWaitTime (default 10 minutes; Pulsar 15). It deletes
         indexes at once, and entries when compaction rewrites their logs.
 
     How sure:
-        Confirmed: metadata and indexes agree. Suspect if an entry log that is deleted was not read for
+        Confirmed: metadata and indexes agree. Suspect if an entry log that will be deleted was not read for
         unindexed entries. Suspect for `unseen` if another ledger keeps the log, or if the bookie's scan of
         the log may run out of memory. Suspect if the bookie also has `disk-id-mismatch`.
 
@@ -63,8 +65,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
           records that `metadata-misplaced` reports.
         - `last-copy`: set gcOverreplicatedLedgerWaitTime=0, restart the bookie, and have the ledger copied
           from it.
-        - `not-indexed`: rebuild the index from the logs while the bookie is stopped (`ledger-not-indexed` for
-          RocksDB, `index-unreadable` for index files).
+        - `not-indexed`: rebuild the index from the logs while the bookie is stopped (see `ledger-not-indexed`
+          for RocksDB, `index-unreadable` for index files).
         - `unseen`: save a copy of the log. With garbage collection off, have the ledgers copied while the
           bookie serves them.
 
@@ -113,7 +115,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
 
 _LEDGERS_NAMED = 3
-"""Number of ledgers that the message names."""
+"""Largest number of ledgers that the message names."""
 _CAUSE_TEXTS = {
     GcCause.NOT_LISTED: "the server's listing of ledgers leaves them out",
     GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",
@@ -130,12 +132,12 @@ _CAUSE_TEXTS = {
     "unseen-keep": "a damaged record hides their entries, so their entry log is deleted "
     "once its other ledgers are deleted",
 }
-"""End of the message, by cause; other causes stand as they are."""
+"""End of the message, by cause. Other causes are shown as they are."""
 
 
 def _findings_without_index(tables: Tables) -> DataFrame:
-    """Return ledgers that lose bytes when a log is deleted or compacted, because the index lacks them."""
-    is_kept = (F.col("action") == GcAction.KEEP.value) | suspended()
+    """Return ledgers that lose entries with a deleted or compacted log, because the index lacks them."""
+    is_kept = (F.col("action") == GcAction.KEEP.value) | is_suspended()
     doomed_logs = tables.log_foresight.where(~is_kept).select("bookie_id", "path", "action")
     rows = tables.space.where(~F.col("remains")).join(doomed_logs, ["bookie_id", "path"])
     cause = F.concat(F.lit("log-"), "action").alias("cause")
@@ -163,8 +165,11 @@ def _findings_without_index(tables: Tables) -> DataFrame:
 
 
 def _unseen_replicas(tables: Tables) -> DataFrame:
-    """Return ledgers that name the bookie and have entries in its logs that its collector does not see."""
-    plan_rows = tables.log_foresight.select("bookie_id", "path", "action", suspended().alias("suspended"))
+    """Return ledgers with entries in a bookie's logs that the bookie's garbage collector does not see.
+
+    The metadata of these ledgers names the bookie.
+    """
+    plan_rows = tables.log_foresight.select("bookie_id", "path", "action", is_suspended().alias("suspended"))
     action = F.when(F.col("suspended"), GcAction.KEEP.value).otherwise(
         F.coalesce("action", F.lit(GcAction.KEEP.value))
     )

@@ -14,7 +14,7 @@ def ghost_bookie(roster: Roster) -> Findings:
     """Ledgers name a bookie that has no cookie and is not registered.
 
     What it finds:
-        Severity: note if no segment with entries stripes any to the id.
+        The severity is `note` if no segment stripes an entry to the id.
 
     Why it matters:
         The bookie was removed before its ledgers were copied, or has another id now.
@@ -23,8 +23,8 @@ def ghost_bookie(roster: Roster) -> Findings:
         Confirmed: all cookies and registrations were listed.
 
     What to do:
-        Find the host. If it runs under another id (`bookie-alias`), write that id into the metadata. If the
-        host is gone, have the bookie's ledgers copied.
+        Find the host. If it runs under another id (`bookie-alias`), write the new id into the ledgers'
+        metadata. If the host is gone, have the bookie's ledgers copied.
 
     Commands:
         - `bookkeeper shell listledgers -bookieid BOOKIE`.

@@ -41,16 +41,16 @@ def id_generator_behind(tables: Tables) -> DataFrame:
 
     What to do:
         Create no ledger until the generator is beyond every id in use. ZooKeeper: create and delete
-        sequential znodes below idgen until their number exceeds the highest id of the evidence. Etcd: write
-        the bucket's key as many times. Then audit again.
+        sequential znodes below idgen until their sequence number exceeds the highest id of the evidence.
+        Etcd: write the bucket's key as many times.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Not compared: the flat layout, a dump without cversion, a store with unreadable znodes of its own. Not
-        reported if an application surely chooses ids: some ids exceed the generator's range, or from its next
-        id on fewer than 1 id in 1,000 is listed.
+        Not compared: ledgers in the flat layout, a dump without cversion, a store with unreadable znodes of
+        its own. Not reported if an application surely chooses ids: some ids exceed the generator's range, or
+        from its next id on fewer than 1 id in 1,000 is listed.
     """
     may_be_drawn = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

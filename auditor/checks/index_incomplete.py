@@ -1,4 +1,4 @@
-"""Bookies that serve entries which their index on disk lacks."""
+"""Bookies that serve entries that are not in their index on disk."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -34,8 +34,8 @@ def index_incomplete(tables: Tables) -> DataFrame:
     """A bookie serves entries that its index on disk does not have.
 
     What it finds:
-        Entries that a running bookie (`rpc:`) served or listed, but that its index on disk lacks. Only closed
-        ledgers count, and only if they did not change within `--grace` seconds before the index was written.
+        Entries that a running bookie (`rpc:`) served or listed. Only closed ledgers count, and only if they
+        did not change within `--grace` seconds before the index was written.
 
     Why it matters:
         The entries are only in the bookie's memory, or in a deleted file that it still has open. They are

@@ -22,8 +22,8 @@ def index_unreadable(tables: Tables) -> DataFrame:
 
     Why it matters:
         If an index file is empty, the bookie may answer that it has no entry, and recovery believes that. A
-        DbLedgerStorage bookie does not start with a damaged MANIFEST or table. With a damaged write-ahead log
-        it starts and drops the rest of that log.
+        DbLedgerStorage bookie does not start with a damaged RocksDB MANIFEST or table file. With a damaged
+        write-ahead log it starts and drops the rest of that log.
 
     How sure:
         Confirmed: the file was read. Suspect if the file was gone when the audit read it: a running bookie
@@ -32,7 +32,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
     What to do:
         Stop the bookie, or keep it out of recovery, until its index is repaired. First save a copy of the
         file. If the ledger's other copies are good, delete nothing: replication makes a new copy elsewhere.
-        Before you write an index file anew, stop the bookie:
+        Before you write an index file anew, stop the bookie. Then:
         - Move away a file that is empty, too short or without the right magic.
         - Leave in place a file that is cut inside a page: it has the master key.
 

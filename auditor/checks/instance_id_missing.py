@@ -11,8 +11,7 @@ def instance_id_missing(roster: Roster) -> Findings:
     """The store has no instance id of the cluster.
 
     What it finds:
-        INSTANCEID is missing or empty. Severity: note if no cookie carries an instance id. The evidence lists
-        the cookies' ids.
+        INSTANCEID is missing or empty. The severity is `note` if no cookie carries an instance id either.
 
     Why it matters:
         Bookies notice neither another cluster's disks nor newly formatted metadata, and delete all their
@@ -31,7 +30,7 @@ def instance_id_missing(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        `start-refused` does not report the same cause for each bookie.
+        `start-refused` does not repeat this cause for each bookie.
     """
     if not roster.cluster.instance_id_missing:
         return

@@ -29,11 +29,11 @@ def instance_mismatch(roster: Roster) -> Findings:
     """A cookie of a bookie carries another instance id than the cluster, or none.
 
     What it finds:
-        Cookies in the store and VERSION files. Layouts before 4 have no instance id and are reported.
+        Cookies in the store and VERSION files. Cookie layouts before 4 have no instance id and are reported.
 
     Why it matters:
-        Somebody formatted the metadata anew, or the bookie is of another cluster. A running bookie's garbage
-        collector sees only orphans and deletes everything.
+        Somebody formatted the metadata anew, or the bookie belongs to another cluster. A running bookie's
+        garbage collector sees only orphans and deletes everything.
 
     How sure:
         Confirmed: both ids were read.
@@ -48,7 +48,7 @@ def instance_mismatch(roster: Roster) -> Findings:
           Do it only for disks whose data nobody needs.
 
     Limits:
-        If only directories given to the audit are another cluster's, the finding is `source-suspect`.
+        If only directories passed to the audit belong to another cluster, the finding is `source-suspect`.
     """
     cluster = roster.cluster.instance_id
     if cluster is None:

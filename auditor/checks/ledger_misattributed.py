@@ -1,4 +1,4 @@
-"""Ledgers that one owner made and another owner names."""
+"""Ledgers that one owner created and another owner refers to."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, HoldRule, HoldTarget, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words

@@ -34,7 +34,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         unknown.
 
     Why it matters:
-        The bookie answers that it does not have the ledger, and a recovery may close the ledger too early.
+        The bookie answers that it does not have the ledger, and a recovery may cut off the ledger's end.
 
     How sure:
         Confirmed: both databases were read. Suspect if the ledger changed between the two metadata scans.

@@ -9,7 +9,7 @@ from auditor.tables.claims import application_of
 
 _DAY_MS = 86_400_000
 NO_APPLICATION = "no application"
-"""Group of ledgers that no owner names and whose custom metadata names no application."""
+"""Group of ledgers without an owner and without an application in their custom metadata."""
 
 
 @check(
@@ -24,15 +24,15 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers in state OPEN, unchanged for 30 days, per owner or application. A ledger is its owner's newest
-        (`last`), has a newer one (`superseded`), or has no known owner (`unnamed`).
+        (`last`), is older than that (`superseded`), or has no known owner (`unnamed`).
 
     Why it matters:
         A ledger without a writer stays open until somebody opens it with recovery. Until then replication
         skips its last segment (bookkeeper #1200, #3405; pulsar #4599).
 
     How sure:
-        Confirmed that the ledger is open and unchanged. A `last` ledger may have a writer: brokers write to a
-        topic's last ledger, however seldom.
+        Confirmed that the ledger is open and unchanged. A `last` ledger may still have a writer: brokers
+        write to a topic's last ledger, however seldom.
 
     What to do:
         Ask the application whether it still writes to the ledger. If not, let the application open it with
@@ -42,8 +42,8 @@ def ledger_open_long(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Adding entries does not change metadata, so a busy ledger looks the same. Stores without times
-        (etcd) never show it.
+        Adding entries does not change metadata, so a busy ledger looks the same. Stores without times (etcd)
+        never have this finding.
     """
     settings, scan_time = tables.cluster.settings, tables.cluster.scan_time
     open_age = F.lit(scan_time) - F.col("mtime")
@@ -76,7 +76,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
 
 def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
-    """Add the columns of the first owner, and ``writer``: last, superseded or unnamed."""
+    """Add the columns of the first owner, and ``writer``, which is last, superseded or unnamed."""
     owned_ledgers = tables.ownership.where("standing = 'owned'").select(*OWNER, *LEDGER, "place", "list_size")
     first_owners = owned_ledgers.groupBy(*LEDGER).agg(
         F.min_by(F.struct(*OWNER, "place", "list_size"), F.struct("path", "place")).alias("named")
@@ -88,7 +88,7 @@ def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
 
 
 def _owner_group() -> Column:
-    """Return the owner's name, or else the application of the custom metadata, or else `NO_APPLICATION`."""
+    """Return the owner's name, the application in the custom metadata, or otherwise `NO_APPLICATION`."""
     name = F.when(F.col("path").isNotNull(), owner_name())
     return F.coalesce(name, F.concat(F.lit("application "), F.col("claimed")), F.lit(NO_APPLICATION))
 

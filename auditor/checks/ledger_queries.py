@@ -1,7 +1,8 @@
-"""Queries for ledgers that checks share: by class, by broken rule, by placement, and with marks and locks.
+"""Queries that several checks share: ledgers by class, by broken rule and by placement, marks and locks.
 
-A ledger has one class, that of its worst entry, and one finding. The class of a ledger that is not closed
-rests on its finished segments. It is never entry-lost and at most suspect.
+A ledger has one finding and one class, which is the class of its worst entry. The class of a ledger that is
+not closed comes only from the finished segments. Such a ledger is never entry-lost, and its finding is not
+confirmed.
 """
 
 from auditor.checks.finding_rows import MISSING_DIGEST, finding_rows, group_list, if_known, suspect_if, words
@@ -17,9 +18,10 @@ from auditor.tables import Tables, cached_query
 
 
 def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
-    """Add ``queue`` to rows about a ledger: marked, since (ms), replicas, held_by, held_since (ms).
+    """Add a struct ``queue`` to rows about ledgers: the under-replication mark and the lock of the ledger.
 
-    ``marked`` is null if that is unknown: the store keeps no marks, or a scan could not list all of them.
+    The fields are marked, since (ms), replicas, held_by and held_since (ms). ``marked`` is null if the store
+    has no marks, or if a scan could not list all marks.
     """
     marks = (
         tables.marks.where("not misplaced")
@@ -40,7 +42,7 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def queue_clause(tables: Tables) -> Column:
-    """Return the end of a sentence about a row of `with_queue`: is the ledger marked, and who holds it."""
+    """Return the end of a message about a row of `with_queue`: whether a mark exists, and who locks it."""
     reason = "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
     holder_words = words(", held by {queue.held_by}")
     queue_words = words(
@@ -55,10 +57,10 @@ def queue_clause(tables: Tables) -> Column:
 
 @cached_query
 def waiting_marks(tables: Tables) -> DataFrame:
-    """Return marks older than ``stuck_hours`` that no worker holds.
+    """Return under-replication marks that are older than ``stuck_hours`` and that no worker has locked.
 
-    Stale marks and those of deleted ledgers are left out. ``empty`` is true if the ledger is closed without
-    an entry.
+    The result leaves out stale marks and marks of deleted ledgers. ``empty`` is true if the ledger is closed
+    and has no entry.
     """
 
     from auditor.tables.marks import named_marks
@@ -82,11 +84,11 @@ def waiting_marks(tables: Tables) -> DataFrame:
 
 
 def marks_by_bookie(marks: DataFrame, moved_ledgers: DataFrame | None, *columns: str) -> DataFrame:
-    """Return one row per mark and named bookie, as `count_per_bookie` takes them.
+    """Return one row for each mark and each bookie that the mark names, as `count_per_bookie` expects.
 
     Args:
-        marks: the marks.
-        moved_ledgers: ledgers that changed between the two metadata scans; None if there was one scan.
+        marks: under-replication marks.
+        moved_ledgers: ledgers that changed between the two metadata scans. None if there was one scan.
         columns: further columns to keep.
 
     Returns:
@@ -102,7 +104,7 @@ def marks_by_bookie(marks: DataFrame, moved_ledgers: DataFrame | None, *columns:
 
 @cached_query
 def deleted_marks(tables: Tables) -> DataFrame:
-    """Return marks of ledgers that the tree does not list, and that no damaged part of it could hold."""
+    """Return marks of ledgers that are certainly not in the ledger tree, not even in a damaged part."""
 
     from auditor.tables.marks import named_marks
 
@@ -125,13 +127,13 @@ def deleted_marks(tables: Tables) -> DataFrame:
 
 
 def judged_with_class(tables: Tables) -> DataFrame:
-    """Return the rows of ``judged`` with the ledger's ``class`` and ``potential_class``."""
+    """Return the rows of the table judged with the ledger's ``class`` and ``potential_class``."""
     verdicts = tables.verdicts.select(*LEDGER, "class", "potential_class")
     return tables.judged.join(verdicts, [*LEDGER])
 
 
 def rows_of_members(rows: DataFrame, tables: Tables) -> DataFrame:
-    """Return the rows whose bookie the ledger's metadata names."""
+    """Return the rows about a ledger and a bookie in which the ledger's metadata names the bookie."""
     members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))
         .join(rows, [*LEDGER], "left_semi")
@@ -141,7 +143,7 @@ def rows_of_members(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
-    """Return one finding per ledger of a class, with its entries of that class and its potential class."""
+    """Return one finding for each ledger of a class, with the ledger's entries of that class."""
     groups = group_list(F.col("class_entries.groups"), max_groups=None)
     return finding_rows(
         _judged_with_queue(tables).where(F.col("class") == ledger_class).withColumn("groups", groups),
@@ -182,9 +184,10 @@ def _copies_left() -> Column:
 
 
 def _entries_of_class(ledger_class: str) -> Column:
-    """Return "2 of 10 entries have no copy left (write quorum 3)", without "of 10" for a ledger not closed.
+    """Return a text such as "2 of 10 entries have no copy left (write quorum 3)".
 
-    If an entry log has lost entries: "no index has 2 of 10 entries (write quorum 3)".
+    A ledger that is not closed has no "of 10". If an entry log still has lost entries, the text is "no index
+    has 2 of 10 entries (write quorum 3)".
     """
     count_words = words("{class_entries.count} of {last_entry_id + 1} entries")
     entry_count_words = F.when(F.col("state") == LedgerState.CLOSED, count_words).otherwise(
@@ -224,7 +227,7 @@ def _potential_classes() -> Column:
 
 
 def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:
-    """Return one finding per ledger that breaks one of the rules; its evidence has every reason."""
+    """Return one finding for each ledger that breaks one of ``rules``. The evidence has every reason."""
     broken_rules = F.filter("rules", lambda rule: rule["rule"].isin(*rules))
     rows = tables.ledgers.withColumn("reasons", F.transform(broken_rules, lambda rule: rule["reason"]))
     return finding_rows(
@@ -240,11 +243,11 @@ _SEGMENT_COLUMNS = (
 )
 
 PLACEMENT_COLUMNS = "state, segments, first_entry_id, windows, bookies, locations, write_quorum, ack_quorum"
-"""Evidence of the checks of placement, as SQL."""
+"""SQL for the evidence of the checks of placement."""
 
 
 def group_by_ledger(segments: DataFrame) -> DataFrame:
-    """Return one row per ledger of these segments: its first segment, and the number of ``segments``."""
+    """Return one row per ledger, with the columns of the first segment and the number of ``segments``."""
     first_segment = F.expr(f"min(struct({_SEGMENT_COLUMNS})) AS first")
     rows = segments.groupBy(*LEDGER).agg(
         F.expr("count(*) AS segments"), F.expr("bool_and(excused) AS excused"), first_segment
@@ -253,7 +256,7 @@ def group_by_ledger(segments: DataFrame) -> DataFrame:
 
 
 def window_words() -> Column:
-    """Return the bookies of the first window with their locations."""
+    """Return the bookies of a row with their locations, as text."""
     return F.expr(
         "array_join(transform(arrays_zip(bookies, locations), each -> concat(each.bookies, ' ', "
         "coalesce(concat('in ', each.locations), 'without a location'))), ', ')"
@@ -261,7 +264,7 @@ def window_words() -> Column:
 
 
 def rule_sentence(settings: PlacementSettings | None) -> str:
-    """Return the policy and its relevant settings, by the server's names.
+    """Return the placement policy and its relevant settings, by their names in the server.
 
     >>> rule_sentence(PlacementSettings(Policy.RACK, enforce_min_racks=True))
     'rack, minNumRacksPerWriteQuorum 2, enforced'

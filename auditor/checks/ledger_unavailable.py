@@ -5,9 +5,9 @@ from auditor.checks.finding_rows import finding_rows, with_ledgers, words
 from auditor.model.states import Reach
 
 FINDINGS_BY_LEDGER = 1000
-"""Largest number of ledgers that get a finding each.
+"""Largest number of ledgers with one finding each.
 
-More than these probably have one cause: the cluster gets one finding for all.
+If there are more ledgers, they probably have one cause, and one finding about the cluster reports them all.
 """
 
 
@@ -52,7 +52,7 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
     what = F.when(
         F.col("reach") == Reach.UNAVAILABLE,
         words("no registered bookie can serve {entries:entry|entries}"),
-    ).otherwise("it is not closed, and too few members are registered for recovery to close it")
+    ).otherwise("it is not closed, and too few of its bookies are registered for recovery to close it")
     return finding_rows(
         rows,
         ledger_id="ledger_id",

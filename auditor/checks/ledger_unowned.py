@@ -1,4 +1,4 @@
-"""Ledgers that their application has forgotten."""
+"""Ledgers to which their application no longer refers."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, with_fault, words
@@ -13,8 +13,8 @@ def ledger_unowned(tables: Tables) -> DataFrame:
     """A ledger's owner is gone or does not name it: a leak.
 
     What it finds:
-        Ledgers older than `--owner-grace` that have an application's custom metadata, and that no owner has.
-        The owner in the custom metadata (`claim`) was read or is surely gone.
+        Ledgers older than `--owner-grace` that have an application's custom metadata and are in no owner's
+        record. The owner in the custom metadata (`claim`) was read or is surely gone.
 
     Why it matters:
         Nobody will delete these ledgers, and they fill disks (pulsar #13238).

@@ -29,8 +29,8 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
     """A bookie has ledgers in limbo, and refuses to read them.
 
     What it finds:
-        After the loss of a disk, a bookie with data integrity check marks its open ledgers as being in limbo.
-        These copies count as unknown.
+        After the loss of a disk, a bookie with dataIntegrityChecking sets its open ledgers to the
+        state limbo. These copies count as unknown.
 
     Why it matters:
         Replication cannot use these copies ("unknown ledger state").
@@ -40,7 +40,7 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
 
     What to do:
         Wait for the end of the bookie's data integrity check. If it does not end, read the bookie's log, and
-        start the bookies from which the check reads.
+        start the ledgers' other bookies, from which the check reads.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.

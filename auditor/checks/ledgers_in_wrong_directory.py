@@ -33,21 +33,21 @@ _LOCATIONS_SUFFIX = "/current/locations(-scoped)?$"
     ),
 )
 def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
-    """A bookie looks for ledgers in another of its directories than the one that has them.
+    """A bookie has ledgers in one of its directories, but looks for them in another.
 
     What it finds:
         DbLedgerStorage looks for ledger ID only in directory number ID modulo the number of directories.
         Copies in another directory count as unknown.
 
     Why it matters:
-        The bookie answers that it does not have the ledger, and a recovery may close the ledger too early.
+        The bookie answers that it does not have the ledger, and a recovery may cut off the ledger's end.
 
     How sure:
         Confirmed: the databases were read. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         Stop the bookie at once: when the directories are right again, it will not find ledgers that it writes
-        now. Put the directories, or their order in ledgerDirectories, back. Then audit again.
+        now. Restore the directories, or their order in ledgerDirectories. Then audit again.
 
     Commands:
         - `bkaudit explain bookie BOOKIE`

@@ -11,15 +11,14 @@ SHOWN = 5
 
 @roster_check(Severity.ERROR, rests_on=Basis.PLACEMENT, do_now="give all bookies locations of one depth")
 def location_depths_mixed(roster: Roster) -> Findings:
-    """Locations have different depths, and bookies of one depth evict those of another.
+    """Locations have different depths, and servers use only bookies of the depth that they see first.
 
     What it finds:
         Writable bookies with locations of different numbers of parts, such as /r1 and /east/r1.
 
     Why it matters:
-        A topology has the depth of the first bookie that a client or Auditor sees. Bookies of other
-        depths get no ledgers and count for no rack. One bookie in /default-rack can evict all of
-        /region/rack.
+        A client or Auditor takes the depth of the first bookie that it sees. Bookies of other depths get no
+        ledgers and count for no rack. One bookie in /default-rack can shut out all in /region/rack.
 
     How sure:
         Confirmed by this run's mapping.

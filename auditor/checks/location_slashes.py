@@ -9,8 +9,8 @@ def location_slashes(roster: Roster) -> Findings:
     """Locations differ only by slashes.
 
     What it finds:
-        Locations such as /r1, /r1/ and /r1//. Severity: note if servers treat them as one: they drop one
-        slash at the end, and Pulsar adds one in front.
+        Locations such as /r1, /r1/ and /r1//. The severity is `note` if servers treat them as one: servers
+        drop one slash at the end, and Pulsar adds one in front.
 
     Why it matters:
         To servers /r1// is another rack than /r1, so copies in one rack count as spread.

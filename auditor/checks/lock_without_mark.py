@@ -1,4 +1,4 @@
-"""Locks of the replication queue whose ledgers are not marked."""
+"""Locks of replication workers on ledgers without an under-replication mark."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, words
@@ -21,15 +21,15 @@ def lock_without_mark(tables: Tables) -> DataFrame:
         Locks of the replication queue.
 
     Why it matters:
-        No worker takes a locked ledger. Garbage collection keeps its over-replicated copies.
+        No worker takes a locked ledger. Garbage collection keeps the ledger's surplus copies.
 
     How sure:
-        Always suspect: a worker may just have finished. If two runs see the same lock time, there is no
-        doubt.
+        Always suspect: a worker may just have finished. If two runs see the same lock time, the lock was left
+        behind.
 
     What to do:
-        Check whether autorecovery, or a bookie's garbage collection, still works on the lock's machine. A
-        restart of that process ends the lock.
+        Check whether autorecovery, or a bookie's garbage collection, still works on the machine that has the
+        lock. A restart of that process removes the lock.
 
     Commands:
         - `bookkeeper shell listunderreplicated -prw`

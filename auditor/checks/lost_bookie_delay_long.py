@@ -17,19 +17,19 @@ def lost_bookie_delay_long(roster: Roster) -> Findings:
     """The cluster waits more than a day before it repairs a lost bookie.
 
     What it finds:
-        The store's lostBookieRecoveryDelay is long. Severity: error if unmarked ledgers depend on a bookie
-        that is down.
+        The store's lostBookieRecoveryDelay is long. The severity is `error` if unmarked ledgers depend on a
+        bookie that is down.
 
     Why it matters:
-        Until the delay has passed, the auditor marks no ledger of a lost bookie and nobody copies it. A
+        Until the delay has passed, the auditor marks no ledger of a lost bookie, and no worker copies one. A
         second failure meanwhile can lose data.
 
     How sure:
         Confirmed: the store has the delay.
 
     What to do:
-        Find out whether the delay was meant for one maintenance. lostbookierecoverydelay -s sets another
-        one, in seconds.
+        Find out whether the delay was meant for planned maintenance. lostbookierecoverydelay -s sets another
+        delay, in seconds.
 
     Commands:
         - `bookkeeper shell lostbookierecoverydelay -g`.

@@ -1,8 +1,8 @@
-"""Parser of a check's manual page, its docstring: the sections, and the commands with their risks.
+"""Parser of a check's manual page, which is the docstring of the check's function.
 
-The section Commands has one bullet per command, with capitals for the words to fill in. `SHARED` describes
-the commands of several pages, and a page adds only a note. Every other bullet describes its command and its
-risk, which begins with a word of `RISKS`:
+The section Commands has one bullet per command. Words that the user fills in are in capitals. `SHARED`
+describes the commands that several pages have, and such a page adds only a note. Every other bullet describes
+the command and its risk. The risk begins with a word of `RISKS`:
 
     - `bookkeeper shell cookie_get BOOKIE`
       Look at its directories.
@@ -25,12 +25,15 @@ RISKS = {
     "danger": "something changes that you cannot undo, or data may be lost",
 }
 _STORAGES = {"regenerate-interleaved-": "idx", "rebuild-db-": "rocksdb", "check-db-": "rocksdb"}
-"""Kind of index, files (Interleaved, Sorted) or RocksDB, by the first part of the shell's commands for it."""
+"""Kind of a ledger storage's index, by the first part of the shell commands for this kind.
+
+``idx`` is for index files (InterleavedLedgerStorage, SortedLedgerStorage), ``rocksdb`` for DbLedgerStorage.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, its effect and its risk; ``level`` is the first word of ``risk``."""
+    """A command with its effect and its risk."""
 
     text: str
     effect: str
@@ -38,7 +41,9 @@ class Command:
 
     @property
     def storage(self) -> str | None:
-        """Return the kind of index, as in column ``storage`` of the table bookies; None for any bookie.
+        """Return the kind of index that the command is for. None if it is for any bookie.
+
+        The words are those of the column ``storage`` of the table bookies.
 
         >>> SHARED["bookkeeper shell rebuild-db-ledgers-index"].storage
         'rocksdb'
@@ -58,11 +63,12 @@ class Command:
 _SHARED_COMMANDS = """\
 - `ledgermetadata -l ID` prints the ledger's metadata. Risk: none; it reads metadata.
 - `ledgermetadata -l ID -dumptofile FILE` writes the ledger's metadata to a file. Risk: none; it reads
-  metadata, and writes to FILE. If the server refuses the record, keep it with the store's own client.
+  metadata, and writes to FILE. If the shell cannot decode the record, save it with the store's own
+  client.
 - `ledgermetadata -l ID -restorefromfile FILE` writes the ledger's metadata again from a file that
-  -dumptofile made. Risk: writes; it refuses an existing ledger, and deleteledger takes it back. It
-  helps only while bookies have the entries. With a wrong ensemble nobody finds them, so audit
-  afterwards.
+  -dumptofile made. Risk: writes; it refuses a ledger that has metadata, and deleteledger undoes it. It
+  helps only while bookies still have the entries. With a wrong ensemble no client finds the entries, so
+  audit afterwards.
 - `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for the entries from -fe to the one
   before -le. Risk: load; it reads from the bookie. Never add -r: that closes the ledger.
 - `readledger -l ID -fe FIRST -le LAST` reads these entries as a client does, and stops at an entry that
@@ -70,7 +76,7 @@ _SHARED_COMMANDS = """\
 - `cookie_get BOOKIE` prints the bookie's cookie in the store. Risk: none; it reads metadata.
 - `cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE` writes a cookie to a file. Give
   the directories in configured order, separated by commas, and -ix INDEXES if indexDirectories is
-  configured. Risk: none; it changes only the file. Compare it with a VERSION file.
+  configured. Risk: none; it changes only the file. Compare the file with a VERSION file.
 - `cookie_update -cf FILE BOOKIE` replaces the bookie's cookie in the store. Risk: writes; a wrong
   cookie keeps the bookie from starting. First save the output of cookie_get.
 - `updatecookie -b hostname` on the stopped bookie, changes its id in the cookies in the store and on
@@ -78,7 +84,7 @@ _SHARED_COMMANDS = """\
 - `updatecookie -e` on the stopped bookie, adds newly configured empty directories to the cookie in the
   store and on every disk. Risk: writes; it changes the store's cookie and every VERSION.
 - `bookieformat -deleteCookie` on the stopped bookie, empties all its directories and deletes its
-  cookie; it asks before. Risk: danger; it deletes all data of the bookie.
+  cookie; it asks first. Risk: danger; it deletes all data of the bookie.
 - `listbookies -a` lists every bookie with a cookie. Risk: none; it reads metadata.
 - `listbookies -rw -h` lists the writable bookies with their addresses. Risk: none; it reads metadata.
 - `listbookies -ro -h` lists the read-only bookies with their addresses. Risk: none; it reads metadata.
@@ -95,29 +101,29 @@ _SHARED_COMMANDS = """\
 - `queryautorecoverystatus` prints whether replication is switched on. Risk: none; it reads metadata.
 - `autorecovery -e` switches replication on for the whole cluster. Risk: writes; workers copy every
   marked ledger, which loads the bookies. `autorecovery -d` switches it off again.
-- `recover -q BOOKIE` lists the ledgers that name the bookie, and their ensembles; it asks for a Y
-  anyway. Risk: none with -q; it reads all metadata.
+- `recover -q BOOKIE` lists the ledgers and ensembles that contain the bookie; it asks for a Y but
+  changes nothing. Risk: none with -q; it reads all metadata.
 - `recover -dr -sk -sku BOOKIE` prints what the command without -dr would copy and where to; it asks for
-  a Y anyway. Risk: none with -dr; it reads all metadata.
+  a Y but changes nothing. Risk: none with -dr; it reads all metadata.
 - `recover -sk -sku BOOKIE` copies the bookie's entries to other bookies and rewrites the metadata,
   except for open ledgers (-sk) and those that cannot be copied (-sku). Risk: danger; without -sk it
   fences open ledgers, whose writers then fail. It takes no locks: stop replication workers.
 - `recover -dr -l ID BOOKIE` prints how the ledger would be copied away from the bookie; it asks for a Y
-  anyway. Risk: none with -dr; it reads metadata.
-- `recover -l ID BOOKIE` copies the entries that the bookie should have of the ledger, from any bookie
-  that serves them, to a new bookie, and writes the new bookie into the metadata; it asks before. Risk:
-  writes; it takes no lock. It fences a ledger that is not closed if its last segment names the bookie.
+  but changes nothing. Risk: none with -dr; it reads metadata.
+- `recover -l ID BOOKIE` copies the bookie's entries of the ledger to a new bookie, from any bookie that
+  serves them. It then replaces the bookie in the metadata; it asks first. Risk: writes; it takes no
+  lock. It fences a ledger that is not closed if its last segment names the bookie.
 - `decommissionbookie -bookieid BOOKIE` has the bookie's ledgers copied, then deletes its cookie. Risk:
   danger; first stop the bookie and switch replication on. The command waits for ever on a ledger that
   cannot be copied. Without its cookie the bookie does not start again.
 - `updateBookieInLedger -sb OLD -db NEW` writes the new id into the metadata of every ledger that names
   the old one. Risk: danger; it moves no data: if NEW does not have it, the copies are lost. OLD must
-  not be registered. Only the same command with exchanged ids takes it back, and also changes ledgers
+  not be registered. Only the same command with exchanged ids undoes it, but that also changes ledgers
   that named NEW before.
 - `updateledgers -bookieId hostname` on the bookie, changes its id in the metadata of every ledger to a
   host name (with -bookieId ip: to an address); set useHostNameAsBookieID first. Risk: danger; it moves
   no data.
-- `deleteledger -l ID` deletes the ledger's metadata; it asks before. Risk: danger; every bookie then
+- `deleteledger -l ID` deletes the ledger's metadata; it asks first. Risk: danger; every bookie then
   deletes the ledger's data for good, and applications that name the ledger fail to open it.
 - `listfilesondisc -txn -log -idx` on the bookie, lists its journals, entry logs and index files. Risk:
   none; it only reads files of the bookie.
@@ -131,7 +137,7 @@ _SHARED_COMMANDS = """\
   from entry logs and journals. Risk: danger; all ledgers come back fenced and without a master key. It
   moves the old index aside.
 """
-"""Effect and risk of the commands that two pages or more have, without "bookkeeper shell"."""
+"""Bullets of the commands that several pages have. The text leaves out the words "bookkeeper shell"."""
 
 
 SECTIONS = ("What it finds", "Why it matters", "How sure", "What to do", "Commands", "Limits")
@@ -151,16 +157,16 @@ def _shared_commands() -> Iterator[tuple[str, Command]]:
 
 
 SHARED = dict(_shared_commands())
-"""Shared commands, by their text."""
+"""Commands that several pages have, by the text of the command."""
 
 
 def sections(page: str) -> dict[str, str]:
-    """Return the sections of a cleaned docstring: text by heading, in order."""
+    """Return the texts of the sections of a cleaned docstring by their headings, in order."""
     return {name: inspect.cleandoc(text) for name, text in _SECTION.findall(page)}
 
 
 def repeated_headings(page: str) -> list[str]:
-    """Return the headings that a page has twice; only the last of such sections would be visible.
+    """Return the headings that a page has twice. Of two such sections, `sections` returns only the last.
 
     >>> repeated_headings("Title.\\n\\nLimits:\\n    One.\\n\\nLimits:\\n    Two.\\n")
     ['Limits']
@@ -173,7 +179,7 @@ def commands(text: str) -> tuple[Command, ...]:
     """Return the commands of a section.
 
     Raises:
-        ValueError: the section has no command, a command lacks its risk, or it repeats a shared description.
+        ValueError: the section has no command, a risk is missing, or a bullet describes a shared command.
 
     >>> [command] = commands("- `bkaudit decode layout FILE` shows it. Risk: none; it reads the file.")
     >>> (command.text, command.effect, command.risk, command.level)

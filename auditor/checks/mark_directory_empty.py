@@ -1,4 +1,4 @@
-"""Directories of the replication queue without a mark."""
+"""Directories of the replication queue that have no under-replication mark."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, with_samples

@@ -1,4 +1,4 @@
-"""Unregistered bookies whose ledgers are not marked."""
+"""Unregistered bookies whose ledgers have no under-replication mark."""
 
 from auditor.checks.bookie_findings import count_per_bookie
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
@@ -20,7 +20,7 @@ def mark_missing(tables: Tables) -> DataFrame:
         Only segments with entries count. Etcd has no marks, so nothing is reported there.
 
     Why it matters:
-        Replication copies only marked ledgers. The auditor should have marked these ledgers.
+        Replication copies only marked ledgers.
 
     How sure:
         Confirmed: all marks were listed. Suspect if all of the ledgers changed between the two metadata

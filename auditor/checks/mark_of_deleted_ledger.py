@@ -1,4 +1,4 @@
-"""Marks of deleted ledgers, by the bookie that they name."""
+"""Under-replication marks of deleted ledgers, by the bookie that the mark names."""
 
 from auditor.checks.bookie_findings import count_per_bookie
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
@@ -11,8 +11,7 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have no metadata.
 
     What it finds:
-        Not reported if a damaged or unread part of the ledger tree could hold the ledgers. The table `marks`
-        has the marks.
+        Not reported if a damaged or unread part of the ledger tree could hold the ledgers.
 
     Why it matters:
         These ledgers count as under-replicated until a worker removes the marks.

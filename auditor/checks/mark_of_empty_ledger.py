@@ -1,4 +1,4 @@
-"""Old marks of closed ledgers that have no entry."""
+"""Old under-replication marks of closed ledgers that have no entry."""
 
 from auditor.checks.bookie_findings import count_per_bookie, doubts
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
@@ -34,8 +34,9 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell recover -l ID BOOKIE`
-          Nothing is copied. A worker then removes the mark.
-        - `bookkeeper shell deleteledger -l ID`.
+          Here it only replaces the bookie in the metadata. A worker then removes the mark.
+        - `bookkeeper shell deleteledger -l ID`
+          Only if no application needs the ledger.
 
     Limits:
         Marks that old workers remove and the auditor renews never get old enough.

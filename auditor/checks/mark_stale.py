@@ -1,4 +1,4 @@
-"""Marks of ledgers that have all their copies again."""
+"""Under-replication marks of ledgers that have all their copies again."""
 
 from auditor.checks.bookie_findings import count_per_bookie, doubts
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
@@ -14,7 +14,7 @@ def mark_stale(tables: Tables) -> DataFrame:
         The bookies in the marks came back or left the ensembles (table `stale_marks`).
 
     Why it matters:
-        The number of marks no longer says how many ledgers need help.
+        The number of marks no longer says how many ledgers need replication.
 
     How sure:
         Confirmed: no copy is unknown. Suspect if all of the ledgers changed between the two metadata scans.

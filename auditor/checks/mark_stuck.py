@@ -1,4 +1,4 @@
-"""Old marks that no replication worker holds."""
+"""Old under-replication marks that no replication worker has locked."""
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, words
@@ -19,8 +19,8 @@ def mark_stuck(tables: Tables) -> DataFrame:
     """A ledger has been marked as under-replicated for a day, and nobody works on it.
 
     What it finds:
-        Marks without a worker's lock. Severity: error if the ledger's only bookie is not registered, because
-        no worker can copy the ledger.
+        Only marks without a worker's lock count. The severity is `error` if the ledger's only bookie is not
+        registered, because no worker can copy the ledger.
 
     Why it matters:
         Replication is off, lacks writable bookies, or fails on this ledger again and again.
@@ -38,11 +38,10 @@ def mark_stuck(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
         - `bookkeeper shell listbookies -rw -h`.
         - `bookkeeper shell deleteledger -l ID`
-          Only for a ledger of which no copy will return.
+          Only if no copy of the ledger will return.
 
     Limits:
-        A mark's time is that of the last bookie added to it. A ledger that takes more than a day to copy
-        looks the same.
+        A mark's time is that of the last bookie added to it.
     """
 
     from auditor.tables.marks import registered_ids

@@ -1,4 +1,4 @@
-"""Marks and locks that no worker can use."""
+"""Under-replication marks and locks that no replication worker can use."""
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, with_samples, words

@@ -16,13 +16,13 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
     """A bookie's master key of a ledger differs from the other bookies' key or from the password.
 
     What it finds:
-        Only with `--deep`: master keys in `.idx` files or RocksDB unlike the credentials file's password,
-        or the key of most of the ledger's bookies.
+        Only with `--deep`: master keys in `.idx` files or RocksDB that differ from the key of most of the
+        ledger's bookies, or do not fit the credentials file's password.
 
     Why it matters:
         A DbLedgerStorage bookie refuses the right key (EIO: "masterKey in db can only be set once"), so
-        recovery may find no quorum. A bookie with `.idx` files refuses it (EUA) only if it starts from a
-        journal without the key. Plain reads work.
+        recovery may find no quorum. A bookie with `.idx` files refuses the right key (EUA) only after a start
+        from a journal without the key. Plain reads work.
 
     How sure:
         Confirmed if most bookies have one key, or if the password fits one key. Suspect if nothing shows
@@ -30,8 +30,8 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
 
     What to do:
         If the ledger is closed, have it copied to another bookie. If it is open, check that its other bookies
-        can be fenced before its writer ends. Then have the bookie's copies made anew: the first write sets
-        the key.
+        can be fenced before its writer ends. Then have the copies on this bookie made anew: the first write
+        sets the key.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
@@ -55,8 +55,8 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
         differing_ledgers.agg(F.array_sort(F.collect_set("bookie_id")).alias("bookies")),
         ledger_id="ledger_id",
         confidence=Confidence.SUSPECT,
-        message="ledger {ledger}: the master keys in the indexes of {bookies:,} differ, and nothing says "
-        "which is right",
+        message="ledger {ledger}: the master keys in the indexes of {bookies:,} differ, and it is "
+        "unknown which is right",
         evidence="bookies, 'tables/digests' AS rows",
     )
     return bookie_findings.unionByName(ledger_findings)

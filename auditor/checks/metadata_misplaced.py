@@ -1,4 +1,4 @@
-"""Znodes of the ledger tree that are not at a ledger's path."""
+"""Znodes in the ledger tree at a path that no ledger can have."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -32,8 +32,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     What it finds:
         Znodes whose name does not parse, or whose path is not that of their ledger id. `elsewhere` is the
-        number of znodes at paths of another layout. If they are as many as the ledgers, or above 10,000,
-        LAYOUT and the ledger tree disagree. Severity: then critical, unless bookies list these ledgers.
+        number of znodes at paths of another layout. If they are as many as the ledgers, or more than 10,000,
+        LAYOUT and the ledger tree disagree. The severity is then `critical`, unless bookies list these
+        ledgers.
 
     Why it matters:
         A bookie's garbage collector takes the ledger for deleted, and clients do not find it. With a wrong
@@ -41,7 +42,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         4.17.2).
 
     How sure:
-        Confirmed: the path was listed. Suspect if LAYOUT is absent and another layout has the path. Suspect
+        Confirmed: the path was listed. Suspect if LAYOUT is absent and the path fits another layout. Suspect
         if the ledger changed between the two metadata scans.
 
     What to do:
@@ -52,12 +53,12 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
-          It reads the right path.
+          It reads the path that LAYOUT gives the ledger.
 
     Limits:
-        Orphans are suspect if such a znode could have their id (`low` to `high`), or if LAYOUT and tree
-        disagree. If the layout was changed, ledgers that were deleted later are still in the old tree and
-        look like ledgers.
+        Orphans are suspect if such a znode may be of their ledger (ids from `low` to `high`), or if LAYOUT
+        and tree disagree. If the layout was changed, ledgers that were deleted later are still in the old
+        tree and look like ledgers.
     """
     is_unparsable = F.col("damage").isNotNull()  # where another layout keeps ledgers
     tree_elsewhere = tables.cluster.tree_elsewhere

@@ -44,10 +44,11 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
 
     What it finds:
-        Bookies with many orphans: ledgers that the metadata does not list. `recent_orphans` were listed
-        within one garbage collection interval before the scan (gcWaitTime of `--bookie-conf`, else 15
-        minutes). `unexplained_orphans` are not recent, have no index newer than the scan, and were not
-        dropped by their owner. The evidence has the rules that hold. These numbers are minimums:
+        Bookies with many orphans: ledgers that the metadata does not list. The metadata still listed
+        `recent_orphans` within one garbage collection interval before the scan (gcWaitTime of
+        `--bookie-conf`, else 15 minutes). `unexplained_orphans` are not recent, have no index newer than the
+        scan, and were not dropped by their owner. The evidence has the rules that apply. Numbers in rules are
+        minimums:
         - `orphan-share`: 100 orphans that are not recent, and more than 5 % of the bookie's ledgers.
         - `every-ledger`: 100 orphans, and no other ledger on the bookie.
         - `vanished-ranges`: 100 ledgers in a block of 10,000 ids, all of them orphans that are not recent.
@@ -64,9 +65,9 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed means that the numbers are right, not that the metadata is wrong. Suspect if only
-        `large-orphan-share` or `store-empty` holds, or only `store-bare` in a saved store. Suspect if the
+        `large-orphan-share` or `store-empty` applies, or only `store-bare` in a saved store. Suspect if the
         rule needs orphans whose records may be in unread parts of the store (`in_doubt`). Suspect in a
-        running store if only `orphan-share` and `vanished-ranges` hold, until a run an hour or more later
+        running store if only `orphan-share` and `vanished-ranges` apply, until a run an hour or more later
         finds enough of the same orphans (`lasting_orphans`).
 
     What to do:
@@ -81,9 +82,9 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 
     Limits:
         If an earlier run is within the last garbage collection interval, a partial loss of metadata looks
-        like deletions. Large retention runs, removed applications, stopped garbage collectors, and deleted
-        ledgers with ids that an application chose look like a loss. `store-older` ignores flat layouts and
-        dumps without cversion.
+        like deletions. Mass deletions by retention, removed applications, stopped garbage collectors, and
+        deleted ledgers with ids that an application chose look like lost metadata. `store-older` ignores flat
+        layouts and dumps without cversion.
     """
     earlier_run = "null" if tables.cluster.orphans_known is None else tables.cluster.orphans_known
     return finding_rows(
@@ -108,7 +109,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 
 
 def _second_scan_words(cluster: ClusterFacts) -> Column:
-    """Return the end of the message if only the number of orphans puts a live store in doubt."""
+    """Return the end of the message for a live store that only its number of orphans makes doubtful."""
     if not cluster.live:
         return F.lit("")
     last_run_time = cluster.orphans_known

@@ -17,7 +17,7 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
     """The metadata of a ledger cannot be decoded.
 
     What it finds:
-        Bytes that follow no format of ledger metadata, with path, byte and reason.
+        Bytes that follow no format of ledger metadata.
 
     Why it matters:
         No client can open the ledger, and BookKeeper's auditor breaks off at it. Bookies keep the data.
@@ -27,8 +27,8 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
         scans.
 
     What to do:
-        Keep the old bytes. Restore the record from a backup with the store's own client: BookKeeper's shell
-        cannot overwrite it.
+        Keep the damaged bytes. Restore the record from a backup with the store's own client: BookKeeper's
+        shell cannot overwrite it.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

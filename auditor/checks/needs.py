@@ -1,7 +1,7 @@
-"""What checks need, what a run looked at, and which needs it did not meet.
+"""Inputs that checks need, inputs that a run read, and needs that the run did not meet.
 
-A check whose need is not met finds nothing, and that proves nothing. `lacks` is the only place that decides
-which needs a run did not meet. All reports use it. `bkaudit doctor` uses it for a planned audit.
+If a need of a check is not met, the check finds nothing, and its silence proves nothing. Only `lacks` decides
+which needs a run did not meet. All reports use `lacks`. `bkaudit doctor` uses it for a planned audit.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ if TYPE_CHECKING:
     from auditor.model.report import Report
 
 UNCLEAR_SHOWN = 5
-"""Number of bookies with an unreadable cookie or registration that are named."""
+"""Largest number of bookies with an unreadable cookie or registration that a text names."""
 
 ENTRIES_WHOLE = "entries read whole"
-"""Operation of a ``--deep`` run: it compared entries with their digests."""
+"""Name of the operation of a ``--deep`` run that compares entries with their digests."""
 
 
 class Need(StrEnum):
-    """An input that a check requires. If a run lacks it, finding nothing means nothing."""
+    """An input that a check requires. Without the input, the check cannot prove that a fault is absent."""
 
     METADATA = "metadata"
-    """All records of the metadata. No check declares it; all checks that rest on records alone need it."""
+    """All records of the metadata. `Check.all_needs` adds this need, so that no check declares it."""
 
     MARKS = "marks"
     """A store that keeps under-replication marks and locks."""
     ALL_MARKS = "all marks"
-    """A complete list of the marks: the check reports absent ones."""
+    """A complete list of the under-replication marks, for checks that report absent marks."""
     ALL_LEDGERS = "all ledgers"
     """A complete list of the ledgers."""
     ALL_BOOKIES = "all bookies"
-    """A complete list of cookies and registrations: the check reports absent ones."""
+    """A complete list of cookies and registrations, for checks that report absent ones."""
     REGISTRATIONS = "registrations"
     """A store with registrations. Saved metadata without any does not show which bookies are down."""
     TIMES = "times"
-    """A store that keeps times of changes."""
+    """A store that keeps the times at which its records changed."""
     TWO_SCANS = "two scans"
-    """A live store: only two scans show a change."""
+    """A live store, which a run can scan twice to see changes."""
     INSTANCE_ID = "instance id"
-    """An instance id of the cluster, to compare with."""
+    """An instance id of the cluster, to compare with the instance ids of bookies."""
     COPIES = "copies"
     """The bookies' indexes, or their answers to requests."""
     DISKS = "disks"
@@ -56,7 +56,7 @@ class Need(StrEnum):
     OWNERS = "owners"
     """Applications' lists of the ledgers that they use."""
     OBJECTS = "objects"
-    """A listing of the bucket that ledgers are offloaded to."""
+    """A list of the objects in the bucket to which ledgers are offloaded."""
     LOCATIONS = "locations"
     """A mapping of bookies to locations, or a chosen placement policy."""
     WITNESS = "witness"
@@ -65,19 +65,19 @@ class Need(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """The inputs that a run looked at, or that a planned audit will look at. The defaults mean all of them.
+    """The inputs that a run read, or that a planned audit will read. By default, these are all inputs.
 
     A field is None if a run of an earlier version does not record it.
 
     Attributes:
-        hidden: Reason why a place with cookies or registrations could not be read; None if there is none
+        hidden: Reason why a place with cookies or registrations could not be read. None if all were read
             (`auditor.model.report.BookiesListed`).
         unclear: Bookies with a cookie or registration that could not be read.
         sources: Whether ``--bookies`` named a source.
         directories: Number of bookie directories found.
         read: Number of bookies that were read completely.
         undecided: Whether the run could not decide all ledgers and replicas.
-        not_run: Checks that the run left out.
+        not_run: Checks that the run skipped.
     """
 
     live: bool = True
@@ -140,7 +140,7 @@ class Lack:
     """Reason why a need is not met.
 
     Attributes:
-        where: Part that the need is not met for; empty for all.
+        where: Part of the cluster for which the need is not met. Empty for the whole cluster.
         is_known: False if the run does not record whether the need was met.
     """
 
@@ -172,7 +172,7 @@ def _unrecorded_lack(missing_fact: str) -> Lack:
 
 
 def _store_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
-    """Yield needs that the metadata store does not keep, or that the scan could not list."""
+    """Yield needs for data that the metadata store does not keep, or that the scan could not list."""
     if sight.keeps_marks is False:
         yield Need.MARKS, Lack("the store keeps no under-replication marks and no locks")
     elif sight.keeps_marks is None:
@@ -203,7 +203,7 @@ def _store_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
 
 
 def _bookie_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
-    """Yield needs that no bookie met, or that no bookie was asked for."""
+    """Yield needs for data of bookies that the run did not get from any bookie."""
     if not sight.directories and not sight.read:
         lack = Lack("no bookie was read" if sight.sources else "no --bookies was given")
         yield Need.COPIES, lack
@@ -224,7 +224,7 @@ def _bookie_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
 
 
 def _option_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
-    """Yield needs that an option of the run leaves out."""
+    """Yield needs for data that the run did not read because of its options."""
     if not sight.entry_logs:
         yield Need.ENTRY_LOGS, Lack("entry logs were not read: --entry-logs adds them")
     elif not sight.deep:
@@ -245,7 +245,7 @@ def _option_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
 
 
 def _partial_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
-    """Yield needs that are met except for some bookies, ids or places of the metadata."""
+    """Yield needs that are not met for some bookies, some ids or some places of the metadata."""
     if sight.unread and (sight.read or sight.directories):
         unread_count = len(sight.unread)
         affected_part = (
@@ -257,7 +257,7 @@ def _partial_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
         lack = Lack("not all of the metadata could be read", "records that could not be read")
         yield from ((need, lack) for need in (Need.METADATA, Need.ALL_LEDGERS, Need.COPIES, Need.DISKS))
     if sight.in_doubt:
-        reason = "a part of the ledger tree could not be read, or is in the wrong place"
+        reason = "a part of the ledger tree could not be read, or is at the wrong path"
         lack = Lack(reason, "ledger ids that this part may hide")
         yield Need.ALL_LEDGERS, lack
         yield Need.METADATA, lack

@@ -15,14 +15,14 @@ def no_auditor(roster: Roster) -> Findings:
     """No auditor is elected, or its vote is of a bookie that is down.
 
     What it finds:
-        Only clusters with several bookies and with ledgers.
+        Only clusters with several bookies and with ledgers are checked.
 
     Why it matters:
         Without an auditor nobody marks the ledgers of a lost bookie, and no worker runs.
 
     How sure:
-        Confirmed if no metadata scan saw a live vote. Unconfirmed for a bookie that is down: AutoRecovery may
-        run there alone, or the vote's session has not expired.
+        Confirmed if no metadata scan saw a live vote. Suspect if the vote is of a bookie that is down:
+        AutoRecovery may run without the bookie, or the vote's session has not expired.
 
     What to do:
         Check that AutoRecovery is configured (autoRecoveryDaemonEnabled, or its own processes). Read its

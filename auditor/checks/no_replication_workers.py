@@ -1,4 +1,4 @@
-"""Clusters whose marks wait for a day while no worker holds a lock."""
+"""Clusters with under-replication marks older than a day and no lock of a replication worker."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, words
@@ -25,7 +25,7 @@ def no_replication_workers(tables: Tables) -> DataFrame:
         Probably nothing is copied.
 
     How sure:
-        Unconfirmed: workers do not register, and hold no lock between two ledgers.
+        Always suspect: workers do not register, and hold no lock between two ledgers.
 
     What to do:
         Check that AutoRecovery runs, and read the logs of its workers.
@@ -36,7 +36,7 @@ def no_replication_workers(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
 
     Limits:
-        Workers that fail at once look the same.
+        Workers that fail immediately look the same.
     """
     repair = tables.cluster.repair
     is_idle = not repair.locked and not repair.disabled

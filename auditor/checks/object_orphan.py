@@ -1,4 +1,4 @@
-"""Objects of offloaded ledgers that no topic's list names."""
+"""Objects of offloaded ledgers that are not in the ledger list of any topic."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, words
@@ -12,7 +12,7 @@ def object_orphan(tables: Tables) -> DataFrame:
         Offloaded objects whose UUID and ledger no offload context has.
 
     Why it matters:
-        The broker never deletes them.
+        The broker never deletes these objects.
 
     How sure:
         Suspect: another cluster may offload into the bucket, or the offload began after the owners were read.

@@ -21,11 +21,11 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
         ago than `--owner-grace`. With `--offload-listing`, only ledgers whose copy is in the bucket count.
 
     Why it matters:
-        The space is not free.
+        The ledger's disk space is not freed.
 
     How sure:
         Confirmed if the bucket's listing has both objects of the copy. Suspect if the bucket was not listed:
-        the ledger may be the only copy.
+        BookKeeper may have the only copy.
 
     What to do:
         If the bucket was not listed, keep the ledger and list the bucket (`--offload-listing`). If the

@@ -26,7 +26,7 @@ def offload_object_missing(tables: Tables) -> DataFrame:
     """A topic's ledger list has a ledger as offloaded, and the bucket lacks its data or their index.
 
     What it finds:
-        Severity: critical if Pulsar has deleted BookKeeper's copy: then nobody has the entries.
+        The severity is `critical` if Pulsar has deleted BookKeeper's copy, so nobody has the entries.
 
     Why it matters:
         Readers of the bucket's copy fail.
@@ -37,8 +37,8 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         copy, or the offload context has no time.
 
     What to do:
-        If BookKeeper still has the ledger, offload it again before its trim. Look for the object among the
-        bucket's older versions, and in the log of its lifecycle rules.
+        If BookKeeper still has the ledger, offload it again before Pulsar deletes that copy. Look for the
+        object among the bucket's older object versions, and in the log of its lifecycle rules.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

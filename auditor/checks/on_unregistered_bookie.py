@@ -36,7 +36,7 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -sk -sku BOOKIE`.
 
     Limits:
-        Those of `bookie-down`.
+        See `bookie-down`.
     """
     rows = tables.unregistered.where("depending > 0")
     read_words = (

@@ -13,18 +13,18 @@ def orphan_ledger(tables: Tables) -> DataFrame:
         Ledgers in a bookie's index that neither the first nor the second metadata scan lists.
 
     Why it matters:
-        The bookie's garbage collector deletes them within an hour. If there are very many, the metadata may
-        be wrong (`metadata-suspect`).
+        The bookie's garbage collector deletes them within an hour. If a bookie has very many, the metadata
+        may be wrong (`metadata-suspect`).
 
     How sure:
-        Confirmed if neither metadata scan lists the ledger, and its index is older than both. Suspect if the
-        index file is newer than the first scan. Suspect in RocksDB if the ledger's id is above all ids in a
-        saved scan. Suspect if the bookie also has `metadata-suspect`. Suspect if a record that was unreadable
-        or misplaced may be this ledger's (`doubt`).
+        Confirmed: neither scan lists the ledger. Suspect if the index file is newer than the first scan.
+        Suspect in RocksDB if the ledger's id is above all ids in a saved scan: it may be newer. Suspect if
+        the bookie also has `metadata-suspect`. Suspect if an unreadable or misplaced record may be the
+        ledger's metadata (`doubt`).
 
     What to do:
         Wait for one garbage collection and audit again. If the ledgers are still there, search the bookie's
-        log for its garbage collector. Never delete index files or entry logs by hand.
+        log for errors of its garbage collector. Never delete index files or entry logs by hand.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`

@@ -16,8 +16,8 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
         The bookie's next garbage collection deletes the data.
 
     How sure:
-        Confirmed by both metadata scans. Suspect if a record that was unreadable or misplaced may be this
-        ledger's (`doubt`). Suspect if the bookie also has `disk-id-mismatch`.
+        Confirmed by both metadata scans. Suspect if an unreadable or misplaced record may be the ledger's
+        metadata (`doubt`). Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         Nothing. If the deletion was a mistake, stop garbage collection on the bookie at once.
@@ -27,7 +27,7 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        Saved metadata has only one scan, which cannot show this.
+        Saved metadata has only one scan, so nothing is found.
     """
     return finding_rows(
         doubted_orphans(tables).where("in_m0 and not in_m1"),

@@ -14,20 +14,20 @@ from auditor.model.states import GcPass, GcReason
     settings=("stuck_passes",),
 )
 def orphan_stuck(tables: Tables) -> DataFrame:
-    """A running bookie keeps ledgers that garbage collection should have deleted: it has stopped.
+    """A running bookie keeps ledgers that it should have deleted: its garbage collection has stopped.
 
     What it finds:
-        Registered bookies with ledgers that were garbage in an earlier run too. That run is older than twice
-        gcWaitTime of `--bookie-conf` (without that file, an hour). `causes` has the server's reasons to
-        delete or keep them (table gc_foresight).
+        Registered bookies with ledgers that were garbage in an earlier run too, more than two gcWaitTime of
+        `--bookie-conf` ago (without that file, an hour ago). The evidence `causes` has the server's reasons
+        to delete or keep these ledgers (table gc_foresight).
 
     Why it matters:
         The disks fill up. The garbage collector's thread died, cannot list the metadata, or waits for a
-        compaction. On etcd it stops after a day, unless gcOverreplicatedLedgerWaitTime is 0.
+        compaction. On etcd the collector stops after a day, unless gcOverreplicatedLedgerWaitTime is 0.
 
     How sure:
-        Confirmed if the bookie's index is newer than the first run that saw the garbage. Suspect if that is
-        not known, or if the bookie also has `metadata-suspect`. Suspect if the bookie also has
+        Confirmed if the bookie's index is newer than the first run that saw the garbage. Suspect if the index
+        may be older, or if the bookie also has `metadata-suspect`. Suspect if the bookie also has
         `disk-id-mismatch`.
 
     What to do:
@@ -37,7 +37,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
 
     Commands:
         - `bkaudit diff OLD NEW`
-          shows what came and went between two runs. Risk: none; it reads both.
+          shows new and gone findings. Risk: none; it reads both.
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:

@@ -1,4 +1,4 @@
-"""Ledgers on a bookie that none of their ensembles names."""
+"""Ledgers with copies on a bookie that is in none of their ensembles."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, words
@@ -10,20 +10,20 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
     """A bookie holds entries of a ledger, but no ensemble of the ledger names the bookie.
 
     What it finds:
-        Ledgers without an underreplication mark and without a lock count. If the entries are unknown, their
-        number is 0.
+        Ledgers that have neither an underreplication mark nor a lock. If the bookie's entries are unknown,
+        `count` is 0.
 
     Why it matters:
         Usually replication moved the copy to another bookie. After a day of uptime the bookie's garbage
-        collector deletes the old copy. If the bookie changed its id, that may be the only copy.
+        collector deletes the old copy. If the bookie changed its id, this copy may be the only one.
 
     How sure:
         Confirmed if the ledger is closed. Suspect if it is not closed: BookKeeper then keeps the copy.
-        Suspect if a bookie of its ensembles is unregistered or read-only: an operator may be copying the
-        ledger without a lock. Suspect if the bookie also has `disk-id-mismatch`.
+        Suspect if a bookie of the ledger's ensembles is unregistered or read-only: an operator may be copying
+        the ledger without a lock. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        If a bookie has very many such ledgers, find out whether it was renamed. Until then, set
+        If a bookie has very many such ledgers, find out whether its id changed. Until you know, set
         gcOverreplicatedLedgerWaitTime=0 and restart the bookie: it then keeps these copies.
 
     Commands:

@@ -40,9 +40,9 @@ def owner_dangling(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers that neither metadata scan lists, in a topic's ledger list, a subscription (positions, delayed
-        messages, compacted ledger) or a schema. Severity: warning if the ledger's offload is complete,
-        because the object store has the data. Not reported if the topic's ledger list also says that
-        BookKeeper's copy was deleted.
+        messages, compacted ledger) or a schema. The severity is `warning` if the ledger's offload is
+        complete, because the object store has the data. Not reported if the topic's ledger list also says
+        that BookKeeper's copy was deleted.
 
     Why it matters:
         Readers fail at the missing ledger. Without the ledger a subscription restarts from an older
@@ -50,8 +50,8 @@ def owner_dangling(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed if owner and ledgers were read at one time, or if the owner was read between two metadata
-        scans without the ledger. Suspect if the owner changed, if the scans have gaps that could hide the
-        ledger, or if owners and ledgers were saved apart (`doubt`).
+        scans that both lack the ledger. Suspect if the owner changed, if the scans have gaps that could hide
+        the ledger, or if owners and ledgers were saved at different times (`doubt`).
 
     What to do:
         Look for the ledger on the bookies' disks (`orphan-ledger`) before garbage collection deletes it, and
@@ -63,8 +63,8 @@ def owner_dangling(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        A schema that is being deleted looks the same. If a cursor's own ledger names a compacted ledger, this
-        is seen only with saved metadata and the bookies' directories.
+        A schema that is being deleted looks the same. A compacted ledger that only the cursor's own ledger
+        names is found only with saved metadata and the bookies' directories.
     """
     is_offloaded = F.col("offload") == "complete"
     place = words(" (place {place + 1} of {list_size} in its list)")

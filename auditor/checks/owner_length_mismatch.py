@@ -41,7 +41,7 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
     What to do:
         First stop garbage collection on all bookies with entries of the ledger. Find out whether the topic's
         list or the ledger's metadata was restored or edited. If the list has more entries, the ledger may
-        have been closed too early (`below-ack-quorum`, `entry-lost`).
+        have been closed at too small a last entry (`below-ack-quorum`, `entry-lost`).
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

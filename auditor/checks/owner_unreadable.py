@@ -1,4 +1,4 @@
-"""Values of owners that cannot be read."""
+"""Metadata values of owners, such as topics, that cannot be read."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -44,8 +44,7 @@ def owner_unreadable(tables: Tables) -> DataFrame:
           does the same for a subscription. Risk: none; it reads the file.
 
     Limits:
-        Damage that follows the format is not noticed. Other clients may be able to list a place that the
-        audit could not list.
+        Damage that follows the format is not noticed. Other clients may be able to list such a place.
     """
     from auditor.sources.owners.applications import APPLICATIONS  # imported late: `explain` does not need it
 
@@ -62,8 +61,8 @@ def owner_unreadable(tables: Tables) -> DataFrame:
 def _without_repeated_gaps(rows: DataFrame, first_tree: str, *later_trees: str) -> DataFrame:
     """Drop a gap at the top of a later tree if the first tree of its saved store has the same gap.
 
-    A record without a readable path may be of any tree. So the reader of each tree reports the record, even
-    if the tree never existed.
+    A record without a readable path may belong to any tree. The reader of each tree therefore reports the
+    record as a gap, even if the tree never existed.
     """
     from auditor.sources.metadata.uri import SAVED
 

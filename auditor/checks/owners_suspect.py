@@ -1,4 +1,4 @@
-"""Stores of owners that are not proved to name every ledger in use."""
+"""Owners' metadata that does not provably refer to every ledger in use."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import (
@@ -24,10 +24,10 @@ def owners_suspect(roster: Roster) -> Findings:
     """The stores of owners are not proved complete.
 
     What it finds:
-        Severity: warning if there are `ledger-unowned` findings. The proof needs all of these:
-        - `--owners-complete` names exactly the stores that were read, and no store has two names.
+        The severity is `warning` if there are `ledger-unowned` findings. The proof needs all of these:
+        - `--owners-complete` has exactly the stores that were read, and none under two names.
         - At least 99 % of the claims in custom metadata are in namespaces that a store has.
-        - Of the ledgers that an earlier run saw listed, and that still exist, at most 1 % lost their owner.
+        - Of the ledgers that had an owner in an earlier run and still exist, at most 1 % lost it.
         - Every place of the stores could be listed.
 
     Why it matters:
@@ -48,8 +48,8 @@ def owners_suspect(roster: Roster) -> Findings:
           Shows the owner that the ledger claims.
 
     Limits:
-        Only `--owners-complete` tells Pulsar clusters with the same namespaces apart. A ledger that lost
-        its owner counts as lost for a week.
+        Only `--owners-complete` tells Pulsar clusters with the same namespaces apart. A ledger that lost its
+        owner counts in the 1 % for a week.
     """
     reasons = incomplete_reasons(roster.owner_stores)
     if not reasons:

@@ -18,9 +18,9 @@ def placement_at_risk(tables: Tables) -> DataFrame:
     """One rack, zone or region has all copies of an entry, and the server's placement class accepts it.
 
     What it finds:
-        A write quorum of two or more bookies is in one rack, zone or region. The server's class never rates
-        regions FAIL, counts a vanished bookie as a zone, and may require only 1 rack. With
-        reppRegionsToWrite, an ack quorum in fewer regions than reppMinimumRegionsForDurability counts too.
+        A write quorum of two or more bookies is in one rack, zone or region. The server accepts this for
+        regions, if a vanished bookie counts as a zone, or if 1 rack is enough. With reppRegionsToWrite, an
+        ack quorum in fewer regions than reppMinimumRegionsForDurability counts too.
 
     Why it matters:
         One failure of that domain takes every copy of these entries.
@@ -29,7 +29,7 @@ def placement_at_risk(tables: Tables) -> DataFrame:
         Confirmed by this run's mapping. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
-        Check the mapping. Have the ledger replicated elsewhere before that domain needs work (`bkaudit
+        Check the mapping. Have the ledger replicated elsewhere before maintenance in that domain (`bkaudit
         simulate` shows the cost of its failure).
 
     Commands:

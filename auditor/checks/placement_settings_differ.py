@@ -14,11 +14,12 @@ def placement_settings_differ(roster: Roster) -> Findings:
 
     What it finds:
         Differences between `--placement broker.conf` and `--bookie-conf bk_server.conf`: policy, minimum
-        numbers, metadata store of the mapping, or a rack resolver that does not read Pulsar's mapping.
+        numbers of racks or zones, metadata store of the mapping, or a rack resolver that does not read
+        Pulsar's mapping.
 
     Why it matters:
-        AutoRecovery repairs ledgers onto bookies that break the brokers' policy, and calls good placement
-        FAIL. Without a mapping it puts every bookie in /default-rack.
+        AutoRecovery repairs ledgers onto bookies that break the brokers' policy, and rates ledgers FAIL that
+        satisfy it. Without a mapping it puts every bookie in /default-rack.
 
     How sure:
         Confirmed: both files were read.

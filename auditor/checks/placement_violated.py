@@ -16,13 +16,13 @@ def placement_violated(tables: Tables) -> DataFrame:
     """An ensemble breaks the placement policy.
 
     What it finds:
-        Ledgers, open ones too, with a segment that the server's placement class rates FAIL. Severity: note if
-        only an unwritable bookie is at fault.
+        Ledgers, open ones too, with a segment that the server's placement class rates FAIL. If only an
+        unwritable bookie is the cause, the severity is `note`.
         - Racks: a write quorum in fewer racks than minNumRacksPerWriteQuorum.
         - Zones: fewer zones than minNumZonesPerWriteQuorum, one upgrade domain for all bookies of a zone, or
           a bookie without a zone.
-        - Zones, one finding for the cluster: a write quorum that does not divide the ensemble size, or is not
-          above minNumZonesPerWriteQuorum.
+        - Zones: a write quorum that does not divide the ensemble size, or is not above
+          minNumZonesPerWriteQuorum. All such ledgers are one finding.
 
     Why it matters:
         A failing rack or zone may take more copies than the policy allows. With
@@ -33,17 +33,18 @@ def placement_violated(tables: Tables) -> DataFrame:
         the ledger changed between the two metadata scans.
 
     What to do:
-        Check that the report's policy and mapping are your Auditor's. If a quorum or ensemble size is at
-        fault, change it or the minimum. If the finding is a note, make its bookies writable again. Other
-        ledgers stay where they are until the Auditor repairs them or you replace their bookies.
+        Check that the report's policy and mapping are your Auditor's. If the write quorum or ensemble size
+        breaks the policy, change it or minNumZonesPerWriteQuorum. If the finding is a note, make its bookies
+        writable again. Other ledgers stay where they are until the Auditor repairs them or you replace their
+        bookies.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell listbookies -ro -h`.
 
     Limits:
-        Ack quorums, entries and isolation groups do not count. If locations have different depths, a ledger
-        counts only if it is FAIL for every depth. For regions see `placement-at-risk`.
+        The check ignores ack quorums, entries and isolation groups. If locations have different depths, it
+        reports only ledgers that are FAIL for every depth. For regions see `placement-at-risk`.
     """
     settings = tables.cluster.placement
     if settings is None:
@@ -77,9 +78,9 @@ def _refused_placements(tables: Tables, rule: str) -> DataFrame:
 
 
 def _refused_shapes(tables: Tables, settings: PlacementSettings) -> DataFrame:
-    """Return one finding for all ensemble shapes that the zone policy refuses, or none.
+    """Return at most one finding, for all ensemble sizes and quorums that the zone policy refuses.
 
-    See `auditor.model.adherence.refuses_shape`.
+    `auditor.model.adherence.refuses_shape` has the rule.
     """
     rule = rule_sentence(settings)
     # Other policies refuse no shape.

@@ -28,7 +28,7 @@ def recovery_stuck(tables: Tables) -> DataFrame:
         Confirmed by the record's own time. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
-        First start the bookies of its last ensemble that are down: without them recovery may cut off
+        First start the bookies of the ledger's last ensemble that are down: without them recovery may cut off
         acknowledged entries.
 
     Commands:

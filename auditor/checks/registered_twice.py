@@ -25,7 +25,7 @@ def registered_twice(roster: Roster) -> Findings:
         Confirmed in a running store. Suspect in a saved one.
 
     What to do:
-        Check that no second process has its id. Restart the bookie, which ends its registrations.
+        Check that no second process has the bookie's id. Restart the bookie: this ends both registrations.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.

@@ -24,12 +24,12 @@ def registration_not_ephemeral(roster: Roster) -> Findings:
         Confirmed: the store has the owner of each registration.
 
     What to do:
-        Check that no tool copies trees into this store. Delete the registration. A bookie registers anew
-        when you restart it.
+        Check that no tool copies znodes into this store. Delete the registration, then restart the bookie if
+        it runs.
 
-        - ZooKeeper: znode `ROOT/available/BOOKIE` (or below `readonly`) with `ephemeralOwner = 0x0` in
-          `stat PATH`.
-        - Oxia: the record of that path. `oxia client get -v PATH` shows `"ephemeral":false` and a
+        - ZooKeeper: delete the znode `ROOT/available/BOOKIE` (or below `readonly`) if `stat PATH` shows
+          `ephemeralOwner = 0x0`.
+        - Oxia: delete the record of that path. `oxia client get -v PATH` shows `"ephemeral":false` and a
           `version_id`. `oxia client delete -e VERSION_ID PATH` deletes only that version.
 
     Commands:
@@ -37,7 +37,7 @@ def registration_not_ephemeral(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -ro -h`.
 
     Limits:
-        The bookie may be running all the same. Dumps without `ephemeralOwner` are not checked.
+        Dumps without `ephemeralOwner` are not checked.
     """
     persistent_rows = [row for row in roster.registrations if row["ephemeral"] is False]
     bookies = {row["bookie_id"]: row for row in roster.bookies}

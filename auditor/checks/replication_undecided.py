@@ -21,7 +21,7 @@ _REASON_WORDS = {
 _REASONS_OF_BOOKIES = (UnknownCopy.UNREAD, UnknownCopy.LIMBO, UnknownCopy.WRONG_DIRECTORY)
 """Reasons that a finding of the bookie reports once for all of its ledgers."""
 _REASONS_OF_OLD_INDEXES = (UnknownCopy.INDEX_INCOMPLETE, UnknownCopy.NOT_ASKED)
-"""Reasons that come from an index older than the ledger; the bookie's journal would decide."""
+"""Reasons that come from an index older than the ledger. The bookie's journal would settle them."""
 _HARMLESS_REASONS = (LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED)
 
 
@@ -32,7 +32,7 @@ def replication_undecided(tables: Tables) -> DataFrame:
     What it finds:
         A bookie's index is damaged, misplaced or incomplete, differs from the bookie's answers, or points
         into an entry log that is not there. If a bookie's index is older than the ledgers and no journal
-        shows newer entries, the bookie has one finding for all of them.
+        shows newer entries, the bookie has one finding for all its ledgers.
 
     Why it matters:
         The ledger may be losing copies.
@@ -42,8 +42,8 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
     What to do:
         Repair the index (`index-unreadable`, `ledger-not-indexed`). If the journal was not read, pass the
-        journal directories too. With journalWriteData=false, wait for a flush of the index, or add `--bookies
-        rpc:` to the disks.
+        journal directories too. With journalWriteData=false, wait for a flush of the index, or pass
+        `--bookies rpc:` besides the disks.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
@@ -58,7 +58,7 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
 
 def _without_journal(tables: Tables) -> DataFrame:
-    """Return one row: a map from bookie to the reason why its journal shows nothing newer than its index."""
+    """Return one row with a map from bookies to reasons why their journals do not complete their indexes."""
     unread_tails = tables.bookies.where("tail = 'unread'").select("bookie_id", "tail_reason")
     return unread_tails.agg(F.map_from_entries(F.collect_list(F.struct("*"))).alias("tails"))
 
@@ -120,7 +120,7 @@ def _ledger_findings(rows: DataFrame) -> DataFrame:
 
 
 def _bookies_of_reason(reason: str, reason_words: str) -> Column:
-    """Return the bookies whose copies are unknown for one reason, as words; null if there are none."""
+    """Return a text on the bookies whose copies are unknown for one reason. Null if there are none."""
     bookies = f"array_sort(array_distinct(filter(unknown, copies -> copies.why = '{reason}').bookie_id))"
     return F.expr(
         f"CASE WHEN size({bookies}) > 0 THEN concat('{reason_words}', array_join({bookies}, ', ')) END"

@@ -19,8 +19,7 @@ def segment_order(tables: Tables) -> DataFrame:
         Descending or repeated first entries of segments, or no segment.
 
     Why it matters:
-        No server writes such a list. A repeated first entry hides an ensemble; without a segment no entry
-        is found.
+        A repeated first entry hides an ensemble; without a segment no entry is found.
 
     How sure:
         Confirmed: the record says so. Suspect if the ledger changed between the two metadata scans.

@@ -18,7 +18,8 @@ def server_check_overdue(roster: Roster) -> Findings:
 
     What it finds:
         Clusters whose auditor last ended a check (of ledgers, placement or replicas) more than 30 days before
-        the scan. Severity: note if no check ever ended, as some operators switch the checks off.
+        the metadata scan. The severity is `note` if no check ever ended, as some operators switch the checks
+        off.
 
     Why it matters:
         The weekly check of all ledgers finds unreadable copies. A check that hangs silently stops all

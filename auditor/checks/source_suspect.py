@@ -14,18 +14,18 @@ def source_suspect(roster: Roster) -> Findings:
     """The data of a bookie is of another time, or of another cluster, than the metadata.
 
     What it finds:
-        Bookies for which one of these holds:
-        - The bookie's files are more than an hour older than the metadata, and its index has none of its
-          later ledgers.
-        - Its tables of `bkaudit collect` were made more than an hour before the metadata was read, or in the
-          future.
-        - All bookies' directories carry another cluster's instance id than the store's own cookies.
+        Bookies with at least one of these faults:
+        - The bookie's files are more than an hour older than the metadata, and its index has none of the
+          ledgers that the bookie got since.
+        - The bookie's tables of `bkaudit collect` were made more than an hour before the metadata was read,
+          or have a time in the future.
+        - The directories of all bookies carry another instance id than the cookies in the store.
 
     Why it matters:
         Acting on old data can destroy good copies.
 
     How sure:
-        Always unconfirmed: the data may be an old copy. No finding that depends on this data is confirmed,
+        Always suspect: the data may be an old copy. No finding that depends on this data is confirmed,
         entries that it lacks are unknown, and the exit code is 3.
 
     What to do:

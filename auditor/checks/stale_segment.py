@@ -1,4 +1,4 @@
-"""Entries of segments that no longer name their bookie."""
+"""Entries on a bookie that is no longer in the ensemble of their segment."""
 
 from auditor.checks.bookie_findings import other_entries_findings
 from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
@@ -6,18 +6,17 @@ from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, needs={Need.COPIES}, asks="stale")
 def stale_segment(tables: Tables) -> DataFrame:
-    """A bookie holds entries of a segment that it has left, and is still in another segment of the ledger.
+    """A bookie holds entries of a segment whose ensemble lacks it, but is in another ensemble of the ledger.
 
     What it finds:
         Column `stale` of the table `judged` has the entries.
 
     Why it matters:
-        BookKeeper frees their space only when the ledger is deleted.
+        BookKeeper frees the entries' space only when the ledger is deleted.
 
     How sure:
-        Confirmed if at least one ledger is closed and did not change during the audit. Suspect if the bookie
-        has no such ledger. Other ledgers are counted separately. Suspect if the bookie also has
-        `disk-id-mismatch`.
+        Confirmed if at least one ledger is closed and did not change during the audit, else suspect. Open and
+        changed ledgers are counted separately. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         Nothing: the entries are good spare copies.
@@ -28,6 +27,6 @@ def stale_segment(tables: Tables) -> DataFrame:
           on the bookie, dumps its index of the ledger. Risk: none; it only reads files of the bookie.
 
     Limits:
-        The number of bytes is an estimate from average entry lengths, without open ledgers.
+        The number of bytes is estimated from average entry lengths, and leaves out open ledgers.
     """
     return other_entries_findings(tables, "stale", "from segments that do not name it")

@@ -1,4 +1,4 @@
-"""Bookies that would not start again."""
+"""Bookies that would refuse to start if they were restarted."""
 
 from auditor.checks.bookie_findings import bookie_finding, suspect_where
 from auditor.checks.check import (
@@ -16,7 +16,7 @@ from auditor.model.cookie import Source
 from auditor.model.start_refusal import Fault
 
 _REASONS_OF_ABSENT_COOKIES = (Fault.NOT_IN_STORE, Fault.NOT_EMPTY)
-"""Faults that rest, or may rest, on a cookie that the store does not have."""
+"""Faults that come, or may come, from a cookie that is missing in the metadata store."""
 
 
 @roster_check(
@@ -29,14 +29,14 @@ def start_refused(roster: Roster) -> Findings:
     """A bookie would refuse its next start because of its cookies or its journal.
 
     What it finds:
-        Severity: note if the cluster does not know the bookie. Not reported if `cookie-missing` or
-        `instance-id-missing` has the same cause. Causes:
+        The severity is `note` if the cluster does not know the bookie. Not reported if `cookie-missing` or
+        `instance-id-missing` reports the same cause. Causes:
         - Cookies that LegacyCookieValidation rejects, or data without any cookie.
         - `journal-gone`: the file that lastMark points at is missing.
         - `journal-invalid-record`, `journal-unreadable`: a damaged record or file follows lastMark.
-        - `index-not-in-cookie`: cookies from before 4.16 do not name the separate index directories, which
-          4.16 and later refuse. Severity: note while the bookie runs.
-        - `index-count`: DbLedgerStorage with unequal numbers of index and ledger directories.
+        - `index-not-in-cookie`: cookies from before 4.16 lack the separate index directories, so later
+          releases refuse them. The severity is `note` while the bookie runs.
+        - `index-count`: DbLedgerStorage has unequal numbers of index and ledger directories.
 
     Why it matters:
         The bookie still runs, until its next restart.
@@ -65,7 +65,7 @@ def start_refused(roster: Roster) -> Findings:
         The audit assumes the configuration of the last start, unless `--bookie-conf` has the bookie's id or,
         less surely, its directories. Only the cookie under the bookie's own id counts. If no directory has a
         journal file, `journal-gone` is not reported. A fault in a directory is found only if the directory
-        was given. With dataIntegrityChecking, servers use other rules.
+        was given. Servers with dataIntegrityChecking use other rules.
     """
     bookies = {row["bookie_id"]: row for row in roster.bookies}
     readable_bookie_ids = {row["bookie_id"] for row in roster.clear_bookies}
@@ -99,12 +99,12 @@ def _way_out(start: Row) -> str:
 
 
 def _origin(start: Row) -> str:
-    """Return the origin of the configuration, if it is not the cookies."""
+    """Return the origin of the bookie's configuration, unless the cookies are the origin."""
     return " (directories and id of --bookie-conf)" if start["source"] == Source.CONFIGURATION else ""
 
 
 def _is_upgrade(start: Row, bookie: Row) -> bool:
-    """Return whether the bookie runs and only a later release would refuse its start."""
+    """Return whether the bookie runs, and only a later server release would refuse to start."""
     return start["fault"] == Fault.INDEX_NOT_IN_COOKIE and bookie["registered"] is not None
 
 

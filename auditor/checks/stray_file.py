@@ -10,11 +10,11 @@ def stray_file(tables: Tables) -> DataFrame:
     """A bookie's index directories hold files that no bookie writes.
 
     What it finds:
-        Files whose name or place is not that of an index. The evidence has their number and the first ten
-        paths.
+        Files whose name or directory is not that of an index file. The evidence has their number and the
+        first ten paths.
 
     Why it matters:
-        BookKeeper ignores them. An index file that was moved is missing at its own place.
+        BookKeeper ignores them. But if such a file is a moved index file, the bookie misses that index.
 
     How sure:
         Confirmed: the paths were listed.

@@ -1,4 +1,4 @@
-"""Entries on a member of their segment that striping does not put there."""
+"""Entries on a bookie of their ensemble to which striping does not send them."""
 
 from auditor.checks.bookie_findings import other_entries_findings
 from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
@@ -13,12 +13,11 @@ def surplus_entries(tables: Tables) -> DataFrame:
 
     Why it matters:
         Mostly harmless: recovery cut off unacknowledged writes, or replication copied whole ranges.
-        BookKeeper frees the space only when the ledger is deleted.
+        BookKeeper frees the entries' space only when the ledger is deleted.
 
     How sure:
-        Confirmed if at least one ledger is closed and did not change during the audit. Suspect if the bookie
-        has no such ledger. Other ledgers are counted separately. Suspect if the bookie also has
-        `disk-id-mismatch`.
+        Confirmed if at least one ledger is closed and did not change during the audit, else suspect. Open and
+        changed ledgers are counted separately. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         Nothing.
@@ -28,7 +27,7 @@ def surplus_entries(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        The number of bytes is an estimate from average entry lengths, without open ledgers.
+        The number of bytes is estimated from average entry lengths, and leaves out open ledgers.
     """
     return other_entries_findings(
         tables, "surplus", "that are beyond the last entry or not in this bookie's stripe"

@@ -9,14 +9,14 @@ from auditor.model.repair import waiting_words
     Severity.ERROR,
     rests_on=Basis.METADATA,
     needs={Need.ALL_BOOKIES, Need.ALL_LEDGERS, Need.REGISTRATIONS},
-    do_now="find out which bookies are down or read-only: too few take writes",
+    do_now="find out which bookies are down or read-only: too few accept writes",
 )
 def too_few_writable_bookies(roster: Roster) -> Findings:
     """Fewer bookies are writable than an ensemble needs.
 
     What it finds:
-        Severity: error if the smallest ensemble size in use does not fit, warning if only larger ones do not.
-        Sizes of ledgers that are open or less than a week old count. If there are none, all sizes count.
+        The severity is `warning` if enough bookies are writable for the smallest ensemble size in use. Sizes
+        of ledgers that are open or less than a week old count, or of all ledgers if there is none.
 
     Why it matters:
         Applications cannot create ledgers with such an ensemble, and their writers stop at the next

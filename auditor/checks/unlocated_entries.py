@@ -23,9 +23,9 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
 
     Returns:
         ``in_entry_logs`` is an array with one struct for each entry log with needed entries that the index
-        of its bookie lacks. Logs with the most lost entries come first. The column is null if no log
-        that was read has any, and in runs without ``--entry-logs``. Logs whose entries were not read, such as
-        those of a collection, are only in the table log_entries.
+        of its bookie lacks. Logs with the most lost entries come first. The column is null if the run
+        read no such log, for example without ``--entry-logs``. Logs whose entries were not read, such as
+        those of a collection by ``bkaudit collect``, are only in the table log_entries.
     """
     if "log_entries" not in tables.frames:
         null_value = F.lit(None)

@@ -31,7 +31,7 @@ but not everything could be read, or something changed meanwhile; 4 a store coul
     "--owners",
     metavar="URI URI",
     nargs=2,
-    help="Owners of each store, such as pulsar:zk://HOST:2181.  [default: those beside BookKeeper's root]",
+    help="Owners of each store, such as pulsar:zk://HOST:2181.  [default: owners next to BookKeeper's root]",
 )
 @click.option(
     "--out",

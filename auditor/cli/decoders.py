@@ -1,4 +1,4 @@
-"""Decoders for ``bkaudit decode``, of formats whose decoded value needs a conversion before it is shown.
+"""Decoders of ``bkaudit decode`` for formats that need a conversion to JSON.
 
 Each function takes the bytes, or the open file, and returns a value for JSON. Ledger ids are text, because
 JSON numbers cannot hold them exactly. `auditor.cli.decode` lists the functions.
@@ -31,7 +31,7 @@ _MAX_LEDGERS_SHOWN = 10
 
 
 def decode_layout(data: bytes) -> Any:
-    """Return the content of a LAYOUT znode, with the kind of layout that its numbers stand for."""
+    """Return the content of a LAYOUT znode, with the name of the layout that the numbers stand for."""
     value = layout.decode(data)
     return {**jsonable(value), "kind": value.kind}
 
@@ -39,17 +39,17 @@ def decode_layout(data: bytes) -> Any:
 def decode_service_info(data: bytes, bookie_id: str | None) -> Any:
     """Return the endpoints in a bookie's registration.
 
-    If the registration has no data, the endpoint is that in ``bookie_id``; None if the id is unknown.
+    If the registration has no data, the endpoint comes from ``bookie_id``. ``bookie_id`` is None if unknown.
     """
     return service_info.decode(data, bookie_id or "")
 
 
 def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
-    """Return the groups of a BP-34 value, the list of a ledger's entries that a bookie sends.
+    """Return the groups of entries in a bookie's list of its entries of a ledger (BP-34).
 
     Args:
-        data: The value.
-        java: Whether to decode it as the server's class does, with that class's errors.
+        data: The encoded list.
+        java: Whether to decode as the Java class of the server does, including the errors of that class.
         entries: Whether to list each entry too.
     """
     if java:
@@ -64,7 +64,7 @@ def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
 
 
 def decode_index(data: bytes, entries: bool) -> Any:
-    """Return the header of an index file, and the groups of entries that have a location in it.
+    """Return the header of an index file, and the groups of entries that have a location in the file.
 
     ``entries``: whether to list each entry too.
     """
@@ -127,9 +127,9 @@ def decode_entry_log(file: BinaryIO) -> Any:
     """Return the header of an entry log, and the bytes of the ledgers in it.
 
     The bytes come from the ledgers map, or from the headers of all entries if the log has no map. Servers
-    before 4.16.7 and 4.17.2 left parts of their memory in the header of an open log (bookkeeper #4607): bytes
-    that should be zero have other values. Such values do not mean that entries are damaged. A server that
-    finds such a header senseless reads the entries itself.
+    before 4.16.7 and 4.17.2 left parts of their memory in the header of an open log (bookkeeper #4607). The
+    entries of such a log are not damaged, although header bytes that should be zero have other values. A
+    server that cannot use the header scans the entries of the log.
     """
     with _seekable(file) as seekable:
         contents = contents_of(
@@ -173,8 +173,8 @@ def decode_entry_log(file: BinaryIO) -> Any:
 def decode_journal(file: BinaryIO, entries: bool) -> Any:
     """Return the number of records of each kind in a journal, and the entries of its ledgers.
 
-    Payloads are skipped, because a journal can have gigabytes. If ``entries`` is True, all ledgers are shown,
-    with each entry. Otherwise the largest ledgers are shown as groups of entries.
+    Payloads are skipped, because a journal can have gigabytes. If ``entries`` is True, the result has each
+    entry of all ledgers. Otherwise the result has groups of entries of the largest ledgers.
     """
     with _seekable(file) as seekable:
         journal = Journal.open(
@@ -200,7 +200,7 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
 
 
 def _entry_rows_by_scope(batches: Sequence[Records], entries: bool) -> Iterator[dict[str, Any]]:
-    """Yield one row for each pair of scope and ledger id, because two scopes can have the same ledger id."""
+    """Yield one row for each pair of scope and ledger id. Two scopes can have the same ledger id."""
     scopes = np.concatenate([np.empty(0, np.int64), *(batch.scope_ids for batch in batches)])
     for scope_id in np.unique(scopes).tolist():
         batch_masks = [(batch, batch.scope_ids == scope_id) for batch in batches]
@@ -241,13 +241,16 @@ def _describe_groups(groups: Any, entries: bool) -> dict[str, Any]:
 
 
 def decode_cursor(data: bytes) -> Any:
-    """Return the content of a cursor's znode. ``compacted_ledger`` is None if the cursor names none."""
+    """Return the content of a cursor's znode. ``compacted_ledger`` is None if there is none."""
     cursor = managed_cursor.decode(data)
     buckets = {name: str(ledger) for name, ledger in cursor.buckets.items()}
     return {**jsonable(cursor), "buckets": buckets, "compacted_ledger": cursor.compacted_ledger}
 
 
 def decode_cursor_position(data: bytes) -> Any:
-    """Return the position in an entry of a cursor's ledger. ``compacted_ledger`` is None if it names none."""
+    """Return the cursor position in an entry of a cursor's ledger.
+
+    ``compacted_ledger`` is None if there is none.
+    """
     position = managed_cursor.decode_position(data)
     return {**jsonable(position), "compacted_ledger": position.compacted_ledger}

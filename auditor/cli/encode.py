@@ -48,7 +48,7 @@ def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
     if out in (None, "-"):
         if sys.stdout.isatty():
             raise UsageError(
-                "standard output: it is a terminal, and the value is binary. Name a file with --out"
+                "standard output: it is a terminal, and the value is binary. Pass a file with --out"
             )
         sys.stdout.buffer.write(value)
         return

@@ -16,7 +16,7 @@ EXIT_CODES = {
     1: "Confirmed findings at or above --fail-on (error by default), or data is lost or about to be "
     "deleted. For decommission: the bookies may not be removed now.",
     2: "Wrong usage.",
-    3: "Only unconfirmed findings at that level, or not all was checked.",
+    3: "Only unconfirmed findings at or above --fail-on, or not everything was checked.",
     4: "A problem of the environment: the metadata store, a file system or Spark.",
     5: "A damaged run, or metadata that is too damaged for a verdict.",
     70: "A bug of the program.",

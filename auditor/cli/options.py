@@ -27,7 +27,7 @@ metadata-store:oxia://HOST:6648/NAMESPACE
 zk-snapshot:///DIR/version-2?root=/ledgers
 etcd-snapshot:///FILE.db?scope=/SCOPE
 dump:///FILE.jsonl?root=/ledgers"""
-"""Forms of a metadata URI, one on each line. Help that folds a form at a hyphen would prevent copying it."""
+"""Forms of a metadata URI, one on each line. A user could not copy a form that the help folds at a hyphen."""
 
 METADATA_HELP = f"Where the metadata is, in one of these forms.\n\n{URI_FORMS}"
 
@@ -80,7 +80,7 @@ run_option = click.option(
 
 
 def source_options(command: Command) -> Command:
-    """Add --metadata and --cluster. Either names the metadata. Without both, BKAUDIT_METADATA does."""
+    """Add --metadata and --cluster, which name the metadata store. The default is BKAUDIT_METADATA."""
     return cluster_option(metadata_option(command))
 
 
@@ -93,10 +93,10 @@ run_argument = click.argument("run", metavar="[RUN]", required=False, shell_comp
 
 
 def chosen_run(*tables: str) -> Callable[[Command], Command]:
-    """Add --cluster and --conf, and pass the command the path of RUN. The default of RUN is the newest run.
+    """Add --cluster and --conf, and pass the path of RUN to the command. By default, RUN is the newest run.
 
-    ``tables`` are the tables that the command needs. A run that lacks one of them counts as damaged. If the
-    command fails because the run is damaged, the error names the damaged part.
+    ``tables`` are the names of tables that the command needs. A run that lacks one of these tables counts as
+    damaged. If the command fails because the run is damaged, the error names the damaged part.
     """
 
     def decorate(command: Command) -> Command:
@@ -115,14 +115,14 @@ def chosen_run(*tables: str) -> Callable[[Command], Command]:
 
 
 REQUIRED_TABLES = "required_tables"
-"""Attribute in which a command's function keeps the table names given to `chosen_run`."""
+"""Name of the attribute of a command's function that has the table names passed to `chosen_run`."""
 
 
 credentials_option = click.option(
     "--credentials",
     metavar="FILE",
     shell_complete=completion.paths,
-    help=f"{option_types()['credentials'][1].help}  [default: the one that BKAUDIT_CREDENTIALS names]",
+    help=f"{option_types()['credentials'][1].help}  [default: the file in BKAUDIT_CREDENTIALS]",
 )
 
 _DECIMAL = re.compile("-?[0-9]{1,20}")
@@ -165,11 +165,11 @@ _COMPLETERS = {
     "POLICY": completion.policies,
     "ID,...": completion.check_lists,
 }
-"""Functions for shell completion, by the placeholder of an option's value in the help."""
+"""Function for shell completion of an option's value, by the value's placeholder in the help."""
 
 
 def option_flags(*names: str) -> Callable[[Command], Command]:
-    """Add the options ``names`` of conf/audit.toml as flags, and --conf."""
+    """Add flags for the options of conf/audit.toml that ``names`` has, and --conf."""
 
     def decorate(command: Command) -> Command:
         for name in reversed(names):
@@ -209,7 +209,7 @@ def _click_type(kind: Any) -> click.ParamType[Any]:
 
 
 def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions:
-    """Return the options of an audit. Given flags override the file ``conf``, which overrides the defaults.
+    """Return the options of an audit. Flags override the file ``conf``, and the file overrides the defaults.
 
     Raises:
         UsageError: an option, a check or a setting is invalid.
@@ -242,13 +242,13 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
 
 
 class ScaledNumber(click.ParamType[int]):
-    """Parameter type of a whole number above 0, which a letter for the unit may follow."""
+    """Parameter type of a whole number above 0, optionally followed by a letter for the unit."""
 
     def __init__(self, name: str, units: Mapping[str, int], expected_text: str) -> None:
         self.name, self._units, self._expected = name, units, expected_text
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number in the smallest unit."""
+        """Return the number, converted to the smallest unit."""
         text = str(value).strip()
         digits, unit = (text[:-1], text[-1:]) if text[-1:] in self._units else (text, "")
         if not digits.isdecimal() or not int(digits):
@@ -257,7 +257,7 @@ class ScaledNumber(click.ParamType[int]):
 
 
 def run_to_make(kind: str, inputs: Sources, options: AuditOptions) -> str:
-    """Return the directory of a run without --out: the newest interrupted run of the kind, or a new one."""
+    """Return the directory of the newest interrupted run with the same inputs and options, or a new one."""
     from auditor.audit.run_store import run_identity, unfinished_run
 
     run_identity_key = run_identity(kind, inputs.metadata, inputs.bookies, options)
@@ -325,14 +325,16 @@ def named_ledger(
             raise UsageError("--ledger-qualified-name: contains scope and id. Leave the other options out")
         return LedgerId.parse(ledger_qualified_name)
     if ledger_id is None:
-        raise UsageError("no ledger is named. Pass ID, --ledger-id or --ledger-qualified-name")
+        raise UsageError("no ledger is given. Pass ID, --ledger-id or --ledger-qualified-name")
     if ledger_id not in _LONG_RANGE:
         raise UsageError(f"--ledger-id {ledger_id}: ids are signed 64-bit numbers")
     return LedgerId(ledger_id, named_scope(ledger_scope_id))
 
 
 def named_ledgers(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Return ledgers as pairs of scope and id. A name is an id in scope 0, or both numbers in 32 hex digits.
+    """Return ledgers as pairs of scope and id.
+
+    A name is an id in scope 0, or scope and id in 32 hexadecimal digits.
 
     >>> named_ledgers(["42", "00000000000000070000000000000001"])
     ((0, 42), (7, 1))
@@ -348,7 +350,7 @@ def named_ledgers(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
 
 
 def named_scope(ledger_scope_id: int | None) -> int:
-    """Return the scope that the option names. It is 0 without the option."""
+    """Return the scope that --ledger-scope-id names. It is 0 if the option is not given."""
     if ledger_scope_id is not None and ledger_scope_id not in _LONG_RANGE:
         raise UsageError(f"--ledger-scope-id {ledger_scope_id}: scopes are signed 64-bit numbers")
     return ledger_scope_id or 0
@@ -374,7 +376,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Spark": ("threads", "parts_per_core", "master", "driver_memory"),
 }  # fmt: skip
-"""Names of options below each heading of the help, with headings and names in the order of the help."""
+"""Names of the options below each heading of the help. Headings and names have the order of the help."""
 
 
 class GroupedCommand(click.Command):

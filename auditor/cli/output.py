@@ -1,4 +1,4 @@
-"""Destinations of reports that ``--format`` names, and the choice of findings in the text form.
+"""Options for the forms and files of a report, and for the findings in its text form.
 
     --format text                        standard output
     --format text --format html          text to standard output, html to RUN/report.html
@@ -42,7 +42,7 @@ class TextChoice:
         selection: Filter of the findings to show.
         suppressed: Whether to show suppressed findings too.
         screen_only: Whether to show only the first screen, unless another field asks for findings.
-        flat: Whether to list the findings that a cause explains. If not, the cause shows their number.
+        flat: Whether to list the findings that a cause explains. If not, only their number is shown.
     """
 
     all: bool = False
@@ -54,8 +54,8 @@ class TextChoice:
     def findings_wanted(self, is_terminal: bool) -> bool:
         """Return whether to show findings.
 
-        ``is_terminal`` is whether standard output is a terminal. It shows findings only if the user asked
-        for them. A pipe shows the sampled findings unless ``screen_only`` is set.
+        A terminal shows findings only if the user asked for findings. A pipe shows the findings in the report
+        unless ``screen_only`` is set. ``is_terminal`` is whether standard output is a terminal.
         """
         is_chosen = self.all or self.suppressed or self.flat or not self.selection.everything
         return is_chosen or not (is_terminal or self.screen_only)
@@ -67,7 +67,7 @@ class TextChoice:
 
     @property
     def shows_grouped(self) -> bool:
-        """Return whether findings that a cause explains are listed. If not, the cause shows their number."""
+        """Return whether findings that a cause explains are listed. If not, only their number is shown."""
         return self.flat or self.all or not self.selection.everything
 
 
@@ -114,7 +114,7 @@ FORMATS = tuple(FORMS)
 
 @dataclass(frozen=True)
 class Output:
-    """A requested form of a report, and the file for it. None stands for standard output."""
+    """A requested form of a report, and the file to write. The file None stands for standard output."""
 
     form: str
     file: str | None = None
@@ -145,7 +145,7 @@ def outputs_option(command: Command) -> Command:
 def outputs(forms: Sequence[str], run: str) -> tuple[Output, ...]:
     """Return the forms and files that ``--format`` requests for the run at ``run``.
 
-    They are checked here, before the command does any work.
+    The function also checks them, so that a wrong option fails before the command does any work.
 
     >>> [output.file for output in outputs(["text", "csv", "sarif=a.sarif"], "runs/1")]
     [None, 'runs/1/report.csv', 'a.sarif']
@@ -170,16 +170,16 @@ def outputs(forms: Sequence[str], run: str) -> tuple[Output, ...]:
             chosen_outputs.append(Output(name))
     files = [os.path.realpath(output.file) for output in chosen_outputs if output.file is not None]
     if repeated_file := next((file for file in files if files.count(file) > 1), None):
-        raise UsageError(f"--format: {repeated_file} is named twice")
+        raise UsageError(f"--format: {repeated_file} is given twice")
     return tuple(chosen_outputs)
 
 
 def _require_writable(option: str, file: str, run: Path) -> None:
     path = Path(file).absolute()
     if not file or path.is_dir():
-        raise UsageError(f"--format {option}: name a file after '='")
+        raise UsageError(f"--format {option}: write a file name after '='")
     if path == run / REPORT:
-        raise UsageError(f"--format {option}: the run's own report is there. Name another file")
+        raise UsageError(f"--format {option}: the run's own report is there. Choose another file")
     if path.parent == run and not run.exists():
         return  # the audit makes it
     if not path.parent.is_dir():

@@ -59,7 +59,7 @@ def make(run: str, out: str | None, form: str) -> None:
     from auditor.runs.reader import RunReader
 
     if out is not None and Path(out).exists():
-        raise UsageError(f"--out {out}: already exists. Name another file")
+        raise UsageError(f"--out {out}: already exists. Choose another file")
     repair_plan = make_plan(RunReader(run))
     if out is not None:
         for file in write_plan(repair_plan, out):

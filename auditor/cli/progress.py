@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
 PERIOD_S = 30.0
-"""Time between two lines of progress in a log, in seconds. It is long enough to keep a night's log short."""
+"""Time between two lines of progress in a log, in seconds. A shorter time would make a log too long."""
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def shown_progress() -> Iterator[Progress]:
 
 @contextmanager
 def _standard_error() -> Iterator[TextIO]:
-    """Yield a copy of standard error, because a log file takes over descriptor 2 while Spark starts."""
+    """Yield a copy of standard error. Descriptor 2 itself points to a log file while Spark starts."""
     stream_copy = error_stream_copy()
     if stream_copy is None:
         yield sys.stderr
@@ -70,9 +70,9 @@ def _new_bars(stream: TextIO, console: Console | None = None) -> Bars:
 
 
 class ProgressPosition:
-    """Current stage and table of a command, and the number of the table's tasks that are done.
+    """Current stage and table of a command, and the number of finished tasks of the table.
 
-    ``internal`` adds the names of tables to the text, as ``-v`` requests.
+    If ``internal`` is True, as with ``-v``, the text has the names of tables.
 
     >>> at = ProgressPosition(internal=True)
     >>> at.stage("indexes", 3, 15)
@@ -92,7 +92,7 @@ class ProgressPosition:
         self.done = 0
 
     def stage(self, name: str, number: int = 0, total: int = 0) -> None:
-        """Begin the stage ``number`` of ``total``. Both are 0 if the stages have no numbers."""
+        """Begin a stage. ``number`` and ``total`` are 0 if the stages have no numbers."""
         self.name, self.number, self.stages = name, number, total
         self.table_name, self.total, self.done = "", 0, 0
         self._show()
@@ -104,17 +104,17 @@ class ProgressPosition:
         self._show()
 
     def expect(self, added_steps: int) -> None:
-        """Add tasks to the total."""
+        """Add ``added_steps`` to the total number of tasks."""
         self.total += added_steps
         self._show()
 
     def advance(self, done: int) -> None:
-        """Add ``done`` tasks to those that are done."""
+        """Add ``done`` to the number of finished tasks."""
         self.done += done
         self._show()
 
     def _show(self) -> None:
-        """Show the new position. Subclasses override this method, which does nothing."""
+        """Show the new position. This method does nothing, and subclasses override it."""
 
     @property
     def place(self) -> str:
@@ -123,7 +123,7 @@ class ProgressPosition:
 
     @property
     def tasks(self) -> str:
-        """Return the numbers of tasks, or an empty text if they are unknown."""
+        """Return the numbers of finished and of all tasks as text. It is empty if they are unknown."""
         return f"{self.done:,} of {self.total:,} tasks" if self.total else ""
 
     def __str__(self) -> str:
@@ -132,7 +132,7 @@ class ProgressPosition:
 
 
 class TerminalProgress(ProgressPosition):
-    """Progress at a terminal: one bar for all stages. With ``-v`` the table is on a line below its stage."""
+    """Progress at a terminal: one bar for all stages. With ``-v``, the table is on a line below the stage."""
 
     def __init__(self, bars: Bars, internal: bool) -> None:
         super().__init__(internal)
@@ -144,7 +144,7 @@ class TerminalProgress(ProgressPosition):
         self._bars.console.print(f"bkaudit: {text}", highlight=False, markup=False, soft_wrap=True)
 
     def end(self) -> None:
-        """Show that the command is done. The bar is full unless ``--stop-after`` left stages out."""
+        """Show that the command is done. The bar is full, unless ``--stop-after`` has skipped stages."""
         self._bars.update(self._task, total=self.stages or 1, completed=self.number or 1, description="done")
 
     def _show(self) -> None:

@@ -96,7 +96,7 @@ def prune(
 
 
 def _print_line(line: str) -> None:
-    """Print a line. It is folded if the terminal is narrower."""
+    """Print a line, folded to the width of the terminal."""
     width = terminal_width()
     click.echo(
         line if width is None else "\n".join(fold_text(line.replace("  ", "\0 "), width, later="    "))
@@ -106,7 +106,7 @@ def _print_line(line: str) -> None:
 def _count_idle_locks(directory: Path, remove: bool) -> int:
     """Return the number of lock files that no process holds. If ``remove`` is True, delete them.
 
-    This process holds each lock while it deletes the lock's file.
+    The program holds each lock while it deletes the file of the lock.
     """
     idle_count = 0
     for file in sorted(directory.glob(_LOCK_PATTERN)):
@@ -115,7 +115,7 @@ def _count_idle_locks(directory: Path, remove: bool) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock_time = datetime.fromtimestamp(file.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            say(f"{file.name} is held, since {lock_time}")
+            say(f"{file.name} is locked since {lock_time}")
         else:
             idle_count += 1
             if remove:

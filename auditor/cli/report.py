@@ -17,10 +17,10 @@ from auditor.runs.directory import RunDirectory
 from auditor.runs.selection import SelectedRun, Selection, require_known
 
 LISTING_FORMS = ("text", "jsonl", "csv", "parquet")
-"""Forms that can show a selection of findings, because they list findings. Other forms show the whole run."""
+"""Forms that can show a selection of findings. Other forms always show the whole run."""
 
 MESSAGE_FORMS = ("plain", "slack")
-"""Forms that are a message for a pager. --since-last requires one of them."""
+"""Forms for a message to the person on call. --since-last requires one of these forms."""
 
 CHANGES = ("new", "worse", "better", "same")
 
@@ -145,7 +145,7 @@ def report(
 
 
 def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
-    """Print the leaks of a run, the ledgers without an owner, in one form.
+    """Print the leaks of a run in one form. A leak is a ledger without an owner.
 
     Raises:
         UsageError: more than one form is given, or a form that cannot show leaks.
@@ -165,7 +165,7 @@ def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
 
 
 def _print_acceptance(run: str, fingerprint: str) -> None:
-    """Print a suppression entry, with which a user accepts a finding of a run.
+    """Print the entry for a suppressions file that accepts a finding of a run.
 
     Raises:
         UsageError: the run has no finding with this fingerprint.
@@ -179,7 +179,7 @@ def _print_acceptance(run: str, fingerprint: str) -> None:
 
 
 def _require_complete(report_outputs: tuple[Output, ...]) -> None:
-    """Raise UsageError for a form that cannot list every finding, as --all asks for."""
+    """Raise UsageError if a form cannot list every finding, which --all requires."""
     complete = [name for name, form in FORMS.items() if form.complete]
     for output in report_outputs:
         if output.form not in complete:
@@ -188,7 +188,7 @@ def _require_complete(report_outputs: tuple[Output, ...]) -> None:
 
 
 def _check_request(report_outputs: tuple[Output, ...], selection: Selection) -> None:
-    """Raise UsageError for a form that cannot show a selection, or a selected check that does not exist."""
+    """Raise UsageError if a form cannot show a selection, or if a selected check does not exist."""
     for output in report_outputs:
         if output.form not in LISTING_FORMS:
             raise UsageError(

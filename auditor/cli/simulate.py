@@ -1,4 +1,4 @@
-"""``bkaudit simulate`` and ``decommission``: the losses of failures, and whether bookies may be removed."""
+"""``bkaudit simulate`` and ``decommission``: data that failures would lose, and removal of bookies."""
 
 import shlex
 import sys
@@ -24,14 +24,14 @@ _LEVELS = [str(level) for level in Level]
     type=(click.Choice(_LEVELS), str),
     multiple=True,
     metavar="LEVEL NAME[,NAME...]",
-    help="Level (bookie, rack, zone or region) and name of what fails. All that are given fail at once.",
+    help="Level (bookie, rack, zone or region) and name of what fails. All of them fail at the same time.",
 )
 @click.option(
     "--any",
     "worst_failure",
     type=(click.IntRange(1, 6), click.Choice(_LEVELS)),
     metavar="N LEVEL",
-    help="Find the N bookies, racks, zones or regions whose failure at once loses most.",
+    help="Find the N bookies, racks, zones or regions whose simultaneous failure loses most.",
 )
 @click.option(
     "--racks",
@@ -61,8 +61,8 @@ _LEVELS = [str(level) for level in Level]
     "--table",
     type=click.Choice(("ledgers", "topics", "namespaces", "failures")),
     help=(
-        "For csv, jsonl and parquet: the table to print. By default the ledgers of the failure that "
-        "--lose or --any names; without these options, all single failures."
+        "For csv, jsonl and parquet: the table to print. By default the ledgers of the "
+        "failure that --lose or --any selects; without these options, all single failures."
     ),
 )
 @format_option("text", "json", *TABLE_FORMS)
@@ -124,7 +124,7 @@ def _check_table(table: str | None, form: str) -> None:
 
 
 def _locations(run: RunReader, mapping: str) -> Locations:
-    """Return the location of each bookie of a run, from a mapping file of hosts to racks."""
+    """Return the location of each bookie of a run. ``mapping`` is a file that maps hosts to racks."""
     from auditor.sources.racks import locate_all, read_racks
 
     racks = read_racks(mapping)

@@ -1,8 +1,8 @@
 """Standard streams that never end a command, even if a stream is closed or its reader has gone.
 
-The output of a command is not its work. A scheduler whose log collector restarts still gets the exit code of
-the audit, and a broken pipe never reads as "clean". Any other error of standard output, such as a full disk,
-is an error of the command, because the requested report is missing.
+A command goes on if nobody reads its output. A scheduler thus gets the exit code of the audit even if its log
+collector restarts. Any other error of standard output, such as a full disk, is an error of the command. The
+requested report is then missing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import click
 from auditor.errors import OutputError
 
 _CLOSED_ERRNOS = frozenset((errno.EPIPE, errno.ECONNRESET, errno.ESHUTDOWN, errno.ENOTCONN))
-"""Numbers of the errors that a pipe or socket gives once its reader has closed it."""
+"""Numbers of the errors of writing to a pipe or socket that its reader has closed."""
 
 
 class StandardStream(io.FileIO):
     """Raw stream below standard output or standard error.
 
-    After the reader has closed the stream, writes succeed and the bytes are dropped. Standard error drops
-    bytes on every error, because a message that cannot be shown changes no result.
+    After the reader has closed the stream, writes succeed and drop the bytes. On standard error, a write that
+    fails for any reason drops its bytes, because a lost message does not change the result.
     """
 
     def __init__(self, number: int, title: str, is_error_stream: bool, closefd: bool = False) -> None:
@@ -70,8 +70,8 @@ class StandardStream(io.FileIO):
 def protected_streams() -> Iterator[None]:
     """Put a `StandardStream` below ``sys.stdout`` and ``sys.stderr`` while the block runs.
 
-    Streams that are not Python's own, such as those of a notebook or a test, are not changed. What standard
-    output could not write is dropped after the block. Otherwise Python would try again, and exit with 120.
+    Streams that are not Python's own, such as those of a notebook or a test, are not changed. After the
+    block, unwritten output is dropped. Otherwise Python would try to write it again, and exit with code 120.
     """
     _open_closed_streams()
     replaced_streams = []
@@ -94,9 +94,10 @@ def protected_streams() -> Iterator[None]:
 
 
 def error_stream_copy() -> TextIO | None:
-    """Return standard error under a descriptor of its own, for use while a log file takes over descriptor 2.
+    """Return a copy of standard error with its own descriptor. Descriptor 2 itself may point to a log file.
 
-    None if standard error has no descriptor, as in a test that captures it. The caller closes the stream.
+    Returns None if standard error has no descriptor, as in a test that captures standard error. The caller
+    closes the stream.
     """
     try:
         number = os.dup(sys.stderr.fileno())
@@ -144,8 +145,8 @@ def _text_stream(raw_stream: StandardStream, model_stream: TextIO) -> io.TextIOW
 def _open_closed_streams() -> None:
     """Open the null device for each standard stream that the caller of the program has closed.
 
-    Otherwise the next file that the program opens would get the descriptor, and output would go into the
-    file.
+    Otherwise the next file that the program opens would get the descriptor of the stream. Output would then
+    go into that file.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:

@@ -20,15 +20,15 @@ def columns() -> int:
 
 
 def text_width() -> int:
-    """Return the number of columns for a page, from `MIN_TEXT_COLUMNS` to `MAX_TEXT_COLUMNS`: the terminal's.
+    """Return the number of columns for a page: 80 in a pipe, and otherwise the width of the terminal.
 
-    It is 80 in a pipe.
+    The result is at least `MIN_TEXT_COLUMNS` and at most `MAX_TEXT_COLUMNS`.
     """
     return max(MIN_TEXT_COLUMNS, min(columns(), MAX_TEXT_COLUMNS))
 
 
 def terminal_width() -> int | None:
-    """Return the number of columns for a page at a terminal. None in a pipe, where lines are not folded."""
+    """Return the number of columns for a page. None in a pipe, because lines in a pipe are not folded."""
     return text_width() if sys.stdout.isatty() else None
 
 
@@ -92,8 +92,8 @@ def colour_words(text: str) -> str:
 def show_text(text: str) -> None:
     """Print a page. If it is longer than the terminal, use the pager ($PAGER, or less).
 
-    A pager shows the beginning of the page first, with the worst findings. After the pager has ended, the
-    last screen stays visible.
+    A pager shows the beginning of the page first, where the worst findings are. After the pager has ended,
+    the last screen stays visible.
     """
     if sys.stdout.isatty() and text.count("\n") + 2 > shutil.get_terminal_size((80, 24)).lines:
         # As git has it: end at once where it fits, keep colours, and leave what was shown.

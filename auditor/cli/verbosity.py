@@ -16,7 +16,7 @@ _VERBOSITY_KEY = "auditor.verbosity"
 
 
 class Verbosity(Enum):
-    """Level of messages. QUIET has only errors, NORMAL also progress and hints, VERBOSE also table names."""
+    """Level of messages. QUIET has only errors. NORMAL adds progress and hints. VERBOSE adds table names."""
 
     QUIET = -1
     NORMAL = 0
@@ -90,7 +90,7 @@ They are dropped, because the command reports the same error in one line.
 
 @contextmanager
 def quiet_gateway() -> Iterator[None]:
-    """Keep py4j's stack traces off standard error while the block runs. They come through the root logger."""
+    """Keep py4j's stack traces, which the root logger prints, off standard error while the block runs."""
 
     def is_unknown_message(record: logging.LogRecord) -> bool:
         return record.msg not in GATEWAY_MESSAGES
@@ -113,10 +113,10 @@ class Interruption(KeyboardInterrupt):
 
 @contextmanager
 def resumable(out: str) -> Iterator[None]:
-    """Attach a command to a KeyboardInterrupt in the block. The command resumes the run directory ``out``.
+    """Turn a KeyboardInterrupt in the block into an `Interruption` that can resume the run directory ``out``.
 
     Raises:
-        Interruption: instead of KeyboardInterrupt.
+        Interruption: a KeyboardInterrupt was raised in the block.
     """
     try:
         yield

@@ -53,8 +53,8 @@ _SECONDS = ScaledNumber(
     show_default=True,
     metavar="TIME",
     help=(
-        "Time from the start of a round to the start of the next, such as 15m. A round that takes longer "
-        "skips starts."
+        "Time from the start of a round to the start of the next, such as 15m. Starts that "
+        "fall into a longer round are skipped."
     ),
 )
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="End after N rounds.")
@@ -163,7 +163,8 @@ _LONG_PROCESS_SETTINGS = {
 """Settings of Spark for a process that runs for days.
 
 With these settings, Spark forgets finished queries, and Java regularly collects its whole heap and returns
-free memory. Without them, the memory of both grows for days.
+free memory. Without these settings, the memory of Spark
+and Java grows for days.
 """
 
 
@@ -195,7 +196,7 @@ def _stop_signals(stop: Event) -> Iterator[Callable[[], None]]:
 def _published_metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], None]]:
     """Serve metrics at ``listen`` while the block runs. Yield a function that publishes a round's metrics.
 
-    If ``listen`` is None, nothing is served and the function does nothing.
+    If ``listen`` is None, no metrics are served, and the yielded function does nothing.
     """
     from auditor.notebook.run import open_run
     from auditor.watch.rounds import MetricsPage, metrics_server
@@ -212,7 +213,7 @@ def _published_metrics(listen: str | None, cluster: str) -> Iterator[Callable[[R
 
 
 def _print_round(finished_round: Round, code: int, is_last: bool) -> None:
-    """Print the line of a round. If the round failed, the line says after how long the next one begins."""
+    """Print the line of a round. If the round failed, the line has the time until the next round."""
     from auditor.reports.history import status_line
     from auditor.reports.plain_text import printable
     from auditor.sources.clock import now_ms
@@ -245,7 +246,7 @@ def _write_reports(forms: tuple[str, ...], finished_round: Round) -> None:
 
 
 def _prune_runs(runs: str, keep: int | None, options: AuditOptions, finished_round: Round) -> None:
-    """Remove all but the newest ``keep`` runs and runs in use, if the round succeeded.
+    """Remove old runs after a round that succeeded. The newest ``keep`` runs and runs in use stay.
 
     If ``keep`` is None, no run is removed.
     """

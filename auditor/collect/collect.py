@@ -302,7 +302,7 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
         source = "rpc:" if sources.rpc else sources.collections[0]
         raise UsageError(f"--bookies {source}: collect reads only bookies' own directories")
     if target.files.get_file_info(target.base).type != fs.FileType.NotFound:
-        raise UsageError(f"--out {target.path}: already exists; name a new directory")
+        raise UsageError(f"--out {target.path}: already exists; choose a new directory")
     return target, sources.directories
 
 

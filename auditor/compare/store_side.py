@@ -49,7 +49,7 @@ MAX_GAPS = 1000
 If there are more such places, every missing owner is undecided.
 """
 
-MOVED_REASON = "it changed while the stores were read"
+MOVED_REASON = "the record changed while the stores were read"
 
 _LEDGER_KEYS, _PATH_KEYS = ("scope_id", "ledger_id"), ("path",)
 _LISTED_CONDITION = "status in ('ok', 'broken', 'unreadable')"
@@ -111,7 +111,7 @@ def owner_differences(values: Sides) -> DataFrame:
             F.min(F.concat("gap", F.lit(": "), "damage")).alias(name)
         )
         merged_gaps = gap_rows.groupBy().agg(
-            F.when(F.count("*") > MAX_GAPS, "too many places of the owners' trees were not read").alias("all")
+            F.when(F.count("*") > MAX_GAPS, "too many paths of the owners' trees were not read").alias("all")
         )
         rows = rows.join(hidden_rows, "path", "left").crossJoin(F.broadcast(merged_gaps))
         rows = rows.withColumn(name, F.coalesce(name, "all")).drop("all")

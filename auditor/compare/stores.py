@@ -115,8 +115,8 @@ def _find_owners(
         if None in has_owners:
             unreadable_side = sides[has_owners.index(None)]
             return None, (
-                f"owners were not compared: the {unreadable_side.name} cannot show where {name} keeps them; "
-                "name both with --owners",
+                f"owners were not compared: the {unreadable_side.name} cannot show where {name} keeps "
+                "owners; pass the owner stores of both with --owners",
             )
         source, copy = (
             sibling_tree_uri(name, side.uri) if has_owner else None
@@ -294,7 +294,7 @@ def _unread_rows(name: str, rows: DataFrame, table_words: str) -> Iterator[str]:
     for row in unread.select("path", "damage").orderBy("path").limit(_GAPS_SHOWN).collect():
         yield f"{name}: {row['path']}: {row['damage']}"
     if (count := unread.count()) > _GAPS_SHOWN:
-        yield f"{name}: {count:,} places of its {table_words} could not be read in total"
+        yield f"{name}: {count:,} paths of its {table_words} could not be read"
 
 
 def store_item_of(name: str) -> StoreItem:
@@ -326,7 +326,7 @@ def _open_directory(out: str | None) -> Iterator[RunDirectory]:
         return
     run = RunDirectory(absolute(out))
     if run.exists("tables"):
-        raise RunUsageError(f"--out {out}: already has tables; name another directory")
+        raise RunUsageError(f"--out {out}: already has tables; choose another directory")
     yield run
 
 

@@ -81,29 +81,31 @@ def _name_blind_spots(
         yield f"{blind_spot.sentence}; checks: {first_names(blind_spot.ids, IDS_SHOWN)}"
     if metadata is not None and metadata.store.live and not metadata.store.keeps_times:
         yield (
-            "the age of missing entries: a running etcd keeps no times; they stay suspect, "
-            "unless the index is newer than the scan or the bookie itself was asked"
+            "the age of missing entries: a running etcd keeps no times; these entries stay "
+            "suspect, unless the index is newer than the scan or the bookie itself was asked"
         )
     if bookies is None:
         return
     if metadata is not None:
         yield (
-            "bookies that only ledgers name: they are known once all metadata was scanned, and are "
-            "unread if no source covers them"
+            "bookies that only ensembles mention: the audit finds them when it scans all "
+            "metadata, and cannot read them if no source covers them"
         )
     if bookies.disks:
         yield (
-            "entries that are in no index yet, where the journal cannot be read from its mark on: "
-            "missing entries of a ledger that changed after the mark are only suspected"
+            "entries that are in no index yet, if the journal cannot be read from the last mark "
+            "on: missing entries of a ledger that changed after the mark are only suspected"
         )
     if ROCKSDB in bookies.storages:
         yield (
-            "entries that a running bookie on DbLedgerStorage flushes during the read: a copy of its "
-            "database shows "
-            "one time"
+            "entries that a running bookie on DbLedgerStorage flushes during the read: a copy of "
+            "its database shows only one moment"
         )
     if bookies.rpc:
-        yield ("through rpc:, bookies on DbLedgerStorage: they do not answer, and are unread")
+        yield (
+            "bookies on DbLedgerStorage, if only rpc: is given: they do not list their entries, "
+            "and are unread"
+        )
     yield "damaged entries: an index has the location of an entry, not its content"
 
 
@@ -137,7 +139,9 @@ def _missing_bookies_line(is_named: bool) -> Line:
     if not is_named:
         return _missing_option_line("bookies", "coverage", "--bookies PATH")
     text = "no --bookies PATH was given: such an audit checks only metadata"
-    return BOOKIES.not_asked("coverage", text, "pass the places of the indexes with --bookies", NOT_COVERED)
+    return BOOKIES.not_asked(
+        "coverage", text, "pass the directories of the indexes with --bookies", NOT_COVERED
+    )
 
 
 def _missing_option_line(topic: str, name: str, option: str) -> Line:

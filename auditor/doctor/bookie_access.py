@@ -59,9 +59,9 @@ def access_lines(
     code = NOT_COVERED if rpc else CLEAN
     if problems or not used_rows:
         consequence = (
-            "copies on the others are unknown"
+            "copies on the other bookies are unknown"
             if rpc
-            else "missing entries on the others cannot be confirmed by asking them"
+            else "missing entries on the other bookies cannot be confirmed by asking these bookies"
         )
         yield BOOKIES.warn("access", f"{text}; {consequence}", None, code)
     else:
@@ -76,7 +76,9 @@ def _access_words(access: BookieAccess) -> str:
     """Return a phrase about encryption and login of connections to bookies."""
     login = "" if access.sasl is None else f", with a login by {access.sasl.mechanism}"
     if access.tls is None:
-        return f"in clear{login}: witness reads get entries unencrypted, unless [bookies.tls] is given"
+        return (
+            f"without TLS{login}: entries that bookies return are unencrypted, unless [bookies.tls] is given"
+        )
     if not access.tls.verify:
         return f"over TLS without verifying the bookie{login}"
     return f"over TLS{login}"
@@ -88,5 +90,5 @@ def _rates(options: AuditOptions) -> Line:
         if options.bookie_rate_limit
         else "no rate limit"
     )
-    text = f"{rate} to one bookie, {options.bookie_in_flight} of them unanswered"
+    text = f"{rate} to one bookie, at most {options.bookie_in_flight} unanswered requests at a time"
     return Line("bookies", "rates", State.OK if options.bookie_rate_limit else State.WARN, text)

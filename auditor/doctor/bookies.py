@@ -65,7 +65,9 @@ def look_at_journals(bookie: AttributedBookie) -> JournalLook:
             reasons.append(f"{directory.path}: {error}")
             continue
         if mark.file_id > 0 and mark.file_id not in {file_id for file_id, _, _ in files}:
-            reasons.append(f"{directory.path}: {mark.file_name}, which lastMark names, is not there")
+            reasons.append(
+                f"{directory.path}: the journal file of lastMark, {mark.file_name}, does not exist"
+            )
         for file_id, path, state in files:
             if file_id < mark.file_id:
                 below.append(path)
@@ -124,8 +126,8 @@ def journal_lines(
         old_size = size(sum(look.below_bytes for look in looks.values()))
         yield BOOKIES.ok(
             "journals",
-            f"{plural(old_files, 'journal file')} below the marks, {old_size}, "
-            "are not read: they prove nothing",
+            f"{plural(old_files, 'journal file')} below the marks, {old_size}, are not read: all "
+            "their entries are flushed",
         )
 
 
@@ -196,7 +198,7 @@ def _lines(
     bookies.whole = {name for name, bookie in attributions.items() if bookie.read == BookieRead.READ}
     if kinds.directories or kinds.collections:
         yield from _coverage_lines(attributions, expected_ids, nodes is not None, kinds.rpc)
-        untouched_line = BOOKIES.ok("rights", "collected tables only; no bookie's disk is touched")
+        untouched_line = BOOKIES.ok("rights", "only collected tables are read, and no bookie's disk")
         yield _rights_line(on_disk) if kinds.directories else untouched_line
         looks = {
             name: look_at_journals(bookie)
@@ -257,7 +259,7 @@ def _coverage_lines(
     attributions: Mapping[str, AttributedBookie], expected_ids: set[str], have_nodes: bool, rpc: bool
 ) -> Iterator[Line]:
     missing = {
-        name: "no --bookies source has a place for it"
+        name: "no --bookies source has a directory of this bookie"
         for name in sorted(expected_ids)
         if name not in attributions
     }
@@ -267,23 +269,23 @@ def _coverage_lines(
     foreign_bookies = [name for name, bookie in attributions.items() if bookie.foreign_instance]
     missing |= dict.fromkeys(foreign_bookies, "all of its directories carry another cluster's instance id")
     readable = len({*attributions, *expected_ids}) - len(missing)
-    who = "that cookies or registrations name" if have_nodes else "that a VERSION names"
+    who = "in cookies or registrations" if have_nodes else "in VERSION files"
     text = (
         f"{readable:,} of {plural(len({*attributions, *expected_ids}), 'bookie')} {who} can be read in full"
     )
     if not missing and readable:
         yield BOOKIES.ok("coverage", text)
     elif not missing:
-        remedy = "name a directory that has one subdirectory for each bookie"
+        remedy = "pass a directory with one subdirectory for each bookie"
         yield BOOKIES.warn("coverage", text, remedy, NOT_COVERED)
     else:
         yield BOOKIES.warn(
             "coverage",
             text,
-            "the others are asked over the wire"
+            "the audit asks the other bookies over the network"
             if rpc
-            else "name the others' directories, or a collection of them, with one more --bookies; or ask "
-            "them, with --bookies rpc:",
+            else "pass the directories of the other bookies, or a collection of these, with one more "
+            "--bookies; or ask the bookies, with --bookies rpc:",
             NOT_COVERED,
         )
     details = [f"{name}: {missing[name]}" for name in sorted(missing)[:MAX_NAMED]]
@@ -300,14 +302,14 @@ def _rights_line(directories: Sequence[IndexDirectory]) -> Line:
             State.OK if directories else State.WARN,
             f"{plural(len(directories), 'index directory', 'index directories')} can be listed and read here"
             if directories
-            else "no index directory was found to try",
+            else "no index directory was found",
         )
     denied_words = "; ".join(f"{path}: {reason}" for path, reason in denied_entries[:MAX_NAMED])
     suffix = f"; and {len(denied_entries) - MAX_NAMED:,} more" if len(denied_entries) > MAX_NAMED else ""
     return BOOKIES.warn(
         "rights",
         f"user {os.geteuid()} may not read {denied_words}{suffix}",
-        "run as a user who may read (as the bookies' own, or in their group), here and on every executor",
+        "here and on every executor, run as a user with read access; for example the bookies' user",
         NOT_COVERED,
     )
 
@@ -348,9 +350,10 @@ def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, op
     if unknown:
         return BOOKIES.warn(
             "index time",
-            f"{plural(len(unknown), 'bookie')}, {unknown[0]} the first: the index time is unknown, "
-            f"without a lastMark or a plausible file time; missing entries there are only suspected",
-            "copy the disks with their file times, the journals too; or give --index-time",
+            f"{plural(len(unknown), 'bookie')} (first: {unknown[0]}): the index time is unknown, "
+            "because there is neither a lastMark nor a plausible file time; missing entries "
+            "there are only suspected",
+            "copy the disks and journals with their file times; or pass --index-time",
         )
     dates = [date for date in times.values() if date is not None]
     if not dates:
@@ -364,16 +367,16 @@ def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, op
     if lag_s > STALE_S:
         return BOOKIES.warn(
             "index time",
-            f"{text}, {duration(lag_s)} before the metadata: missing entries of ledgers that changed "
-            f"since are only suspected",
-            "read newer copies of the disks; or give --index-time, if copying them lost their times",
+            f"{text}, {duration(lag_s)} before the metadata: missing entries of ledgers that "
+            "changed in between are only suspected",
+            "read newer copies of the disks; or pass --index-time, if the copies have lost the file times",
         )
     assert metadata is not None
     if lead_s > options.grace and not metadata.store.live:
         return BOOKIES.warn(
             "index time",
-            f"the newest index was written {duration(lead_s)} after the metadata was saved: younger ledgers "
-            "look like orphans, and are only suspected",
+            f"the newest index was written {duration(lead_s)} after the metadata was saved: "
+            "ledgers created in between look like orphans, and are only suspected",
             "save the metadata after the disks are copied",
         )
     return BOOKIES.ok("index time", text)
@@ -395,5 +398,5 @@ def _scratch(directories: Sequence[IndexDirectory]) -> Line:
         f"{where} has {size(free)} free; the largest write-ahead log that is copied there has {size(largest)}"
     )
     if free < 2 * largest:
-        return BOOKIES.warn("scratch", text, "let TMPDIR name a directory with more room")
+        return BOOKIES.warn("scratch", text, "set TMPDIR to a directory with more room")
     return BOOKIES.ok("scratch", text)

@@ -59,7 +59,8 @@ def _java() -> Line:
     text = f"version {java.version} from {java.origin}: {java.executable}"
     if java.wrapped:
         text += (
-            "; a wrapper in the user's cache directory starts it, because Spark asks for a module it lacks"
+            "; a wrapper in the user's cache directory starts it, because Spark requires a "
+            "module that this Java lacks"
         )
     return HERE.ok("Java", text)
 
@@ -78,7 +79,7 @@ def _spark() -> Line:
     return HERE.warn(
         "Spark",
         f"SPARK_HOME={home} has {content}, and the Python package pyspark is {installed}",
-        "unset SPARK_HOME, or let it name a Spark of the package's version",
+        "unset SPARK_HOME, or set it to a Spark of the package's version",
     )
 
 
@@ -88,7 +89,10 @@ def _python(master: str) -> Line:
     if program in (None, sys.executable) or shutil.which(program) == sys.executable:
         return HERE.ok("Python", f"{driver_version} for driver and workers: {sys.executable}")
     text = f"workers run {PYTHON}={program}"
-    remedy = f"unset {PYTHON}, or let it name an environment with this program's packages on every executor"
+    remedy = (
+        f"unset {PYTHON}, or set it to the Python of an environment with this program's "
+        "packages on every executor"
+    )
     script = "import sys, auditor, pandas, pyarrow; print(*sys.version_info[:2], sep='.')"
     try:
         outcome = subprocess.run(
@@ -105,9 +109,12 @@ def _python(master: str) -> Line:
     worker_version = outcome.stdout.strip()
     if worker_version != ".".join(map(str, sys.version_info[:2])):
         return HERE.fail(
-            "Python", f"{text}, which is {worker_version}; this is {driver_version}", remedy, UNREACHABLE
+            "Python",
+            f"{text}, which is {worker_version}; the driver has {driver_version}",
+            remedy,
+            UNREACHABLE,
         )
-    return HERE.ok("Python", f"{text}, {worker_version} as this one")
+    return HERE.ok("Python", f"{text}, {worker_version} as on the driver")
 
 
 def _session(options: AuditOptions) -> Line:
@@ -127,13 +134,13 @@ def _session(options: AuditOptions) -> Line:
             if running is None:  # else it is somebody's, a notebook's say
                 session.stop()
     except (UsageError, SparkError) as error:
-        return HERE.fail("session", str(error), "--master chooses another one", error.exit_code)
+        return HERE.fail("session", str(error), "--master chooses another Spark master", error.exit_code)
     except (PySparkException, Py4JError, OSError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return HERE.fail(
             "session",
             f"Spark on {options.master} does not work: {first}",
-            "see the lines of Spark above; --master chooses another one",
+            "see the lines of Spark above; --master chooses another Spark master",
             UNREACHABLE,
         )
     worker = row["python"] if row else "none"
@@ -156,7 +163,7 @@ def _worker(batches: Iterator[object]) -> Iterator[object]:
 def _files() -> Line:
     soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = "any number" if hard_limit == resource.RLIM_INFINITY else f"{hard_limit:,}"
-    text = f"hard limit {most}, for programs that raise their limit, as Java does; soft limit {soft_limit:,}"
+    text = f"hard limit {most}, up to which Java raises its own limit; soft limit {soft_limit:,}"
     if resource.RLIM_INFINITY != hard_limit < FILES:
         return HERE.warn("open files", text, f"raise the hard limit to {FILES:,} or more")
     return HERE.ok("open files", text)
@@ -175,25 +182,30 @@ def look_at_out(out: str, metadata: MetadataUri | None) -> Iterator[Line]:
         run = RunDirectory(absolute(out))
         is_finished, is_begun = run.exists(REPORT), run.exists(MANIFEST) or run.exists("tables")
     except (RunError, OSError, pa.ArrowException) as error:
-        yield OUT.fail("place", str(error), "name a directory that can be seen", USAGE)
+        yield OUT.fail("place", str(error), "choose a directory that this machine can read", USAGE)
         return
     if is_finished:
-        text = f"{run.path} holds a finished run, which is never written over"
-        yield OUT.fail("place", text, "name a new directory", USAGE)
+        text = f"{run.path} contains a finished run, which is never overwritten"
+        yield OUT.fail("place", text, "choose a new directory", USAGE)
     elif is_begun:
-        text = f"{run.path} holds an unfinished run; the same command resumes it"
+        text = f"{run.path} contains an unfinished run; the same command resumes it"
         yield OUT.ok("place", text)
     else:
-        yield OUT.ok("place", f"{run.path} is free")
+        yield OUT.ok("place", f"{run.path} is unused")
     if "://" in run.path:
-        text = "not tested whether it can be written: the test would write"
+        text = "write access not tested: the test would write to the run directory"
         yield OUT.not_asked("rights", text)
         text = "no lock keeps overlapping runs apart on this file system"
-        yield OUT.warn("lock", text, "let the scheduler keep them apart: Forbid, or max_active_runs=1")
+        yield OUT.warn(
+            "lock",
+            text,
+            "let the scheduler prevent overlaps: concurrencyPolicy Forbid (Kubernetes), or "
+            "max_active_runs=1 (Airflow)",
+        )
         return
     if broken_links := [path for path in (Path(run.path), *Path(run.path).parents) if _is_broken_link(path)]:
-        text = f"{broken_links[0]} is a symbolic link that leads nowhere"
-        yield OUT.fail("rights", text, "name another place, or remove the link", UNREACHABLE)
+        text = f"{broken_links[0]} is a symbolic link whose target does not exist"
+        yield OUT.fail("rights", text, "choose another directory, or remove the link", UNREACHABLE)
         return
     yield from _local_lines(Path(run.path))
     if metadata is not None:
@@ -213,19 +225,19 @@ def _is_broken_link(path: Path) -> bool:
 def _local_lines(path: Path) -> Iterator[Line]:
     existing = next(parent for parent in (path, *path.parents) if parent.exists())
     if not existing.is_dir():
-        yield OUT.fail("rights", f"{existing} is not a directory", "name another place", USAGE)
+        yield OUT.fail("rights", f"{existing} is not a directory", "choose another directory", USAGE)
         return
     system = _file_system(existing.resolve())
     has_effective_ids = os.access in os.supports_effective_ids
     if not os.access(existing, os.W_OK | os.X_OK, effective_ids=has_effective_ids):
         text = f"user {os.geteuid()} may not write to {existing} ({system})"
-        yield OUT.fail("rights", text, "name another place, or run as another user", USAGE)
+        yield OUT.fail("rights", text, "choose another directory, or run as another user", USAGE)
         return
-    note = "" if existing == path else "; the directories below are made"
+    note = "" if existing == path else "; the audit creates the directories below it"
     yield OUT.ok("rights", f"{existing} can be written ({system}){note}")
     free = shutil.disk_usage(existing).free
     state = State.OK if free >= ROOM else State.WARN
-    remedy = None if state is State.OK else "name a place with more room"
+    remedy = None if state is State.OK else "choose a directory with more room"
     yield Line("out", "room", state, f"{size(free)} free", remedy)
 
 

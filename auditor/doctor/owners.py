@@ -32,13 +32,17 @@ def look_at_owners(sources: PlannedSources, options: AuditOptions) -> Iterator[L
         yield OWNERS.ok("complete", "these stores are declared complete")
     elif declared_complete:
         unequal_stores = sorted({*declared_complete} ^ (names or set()))
-        text = f"--owners-complete and --owners name different stores: {', '.join(unequal_stores)}"
+        text = f"--owners-complete and --owners contain different stores: {', '.join(unequal_stores)}"
         yield OWNERS.warn(
-            "complete", text, "name each store with both; else no ledger is confirmed to be unowned"
+            "complete",
+            text,
+            "pass each store with both options; otherwise no ledger is confirmed to be unowned",
         )
     elif stores:
         text = "no store is declared complete: no ledger will be confirmed to be unowned"
-        yield OWNERS.not_asked("complete", text, "--owners-complete, for each store, if no other exists")
+        yield OWNERS.not_asked(
+            "complete", text, "pass --owners-complete for each store, if no other store has owners"
+        )
 
 
 def _access(store: OwnersUri, options: AuditOptions) -> Line:

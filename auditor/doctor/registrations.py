@@ -10,7 +10,7 @@ from auditor.tables.registry import registrations, store_cookies
 MAX_BOOKIES_NAMED = 20
 """Largest number of missing bookies to name. All bookies that are down are counted."""
 
-REMEDY_IF_READ = "an audit says whether it would start, and whether it may"
+REMEDY_IF_READ = "an audit reports whether the bookie would start, and whether a start is allowed"
 REMEDY_IF_UNREAD = f"pass all its directories with --bookies: {REMEDY_IF_READ}"
 
 _REGISTRATION_PARENTS = ("available", "bookies")
@@ -34,7 +34,7 @@ def registration_lines(
     registered = {str(row["bookie_id"]) for row in registrations(nodes)}
     bookie_ids |= registered
     if not bookie_ids:
-        yield BOOKIES.not_asked("registered", "the store names no bookie")
+        yield BOOKIES.not_asked("registered", "the store has neither cookies nor registrations")
         return
     if any(_is_registration(path, root) for path, _ in nodes.gaps):
         text = "registrations could not be read completely: which bookies are down is not known"

@@ -86,13 +86,13 @@ def _lines(metadata: Metadata, credentials: Credentials, options: AuditOptions) 
         path, reason = nodes.gaps[0]
         yield STORE.warn(
             "rights",
-            f"{plural(len(nodes.gaps), 'place')} cannot be read, the first: {path}: {reason}",
+            f"{plural(len(nodes.gaps), 'path')} cannot be read, the first: {path}: {reason}",
             "let this user read everything below the root: unread metadata is unknown, and no run is "
             "complete",
             NOT_COVERED,
         )
     if nodes.cut is not None:
-        remedy = "make it with bkaudit dump: its last line shows that it is whole"
+        remedy = "make the dump with bkaudit dump: the last line shows that the dump is complete"
         yield STORE.warn("end", nodes.cut, remedy, NOT_COVERED)
     for note in nodes.notes:
         yield STORE.ok("note", note)
@@ -121,10 +121,13 @@ def _lines(metadata: Metadata, credentials: Credentials, options: AuditOptions) 
 
 def _credentials(uri: MetadataUri, credentials: Credentials, path: str | None) -> Line:
     if path is None:
-        return STORE.ok("credentials", "none: an unnamed client, without TLS")
+        return STORE.ok("credentials", "none: the client does not log in and uses no TLS")
     section, credential_words, tls = _store_credentials(uri.scheme, credentials)
     if not credential_words and tls is None and credentials.bookies != BookieCredentials():
-        return STORE.ok("credentials", f"{path}: for bookies; to the store an unnamed client, without TLS")
+        return STORE.ok(
+            "credentials",
+            f"{path}: only for bookies; the client of the store does not log in and uses no TLS",
+        )
     if not credential_words and tls is None:
         return STORE.warn(
             "credentials",
@@ -136,7 +139,7 @@ def _credentials(uri: MetadataUri, credentials: Credentials, path: str | None) -
         return STORE.warn(
             "credentials",
             f"{path}: {methods}, and the server is not verified",
-            "name the authority (ca) and leave verify out",
+            "set ca to the certificate authority, and remove verify",
         )
     return STORE.ok("credentials", f"{path}: {methods}")
 
@@ -167,7 +170,7 @@ def _server(server: Server, servers: Sequence[Server]) -> Line:
         remedy = (
             f"an audit reads from {first_names(reached_hosts, HOSTS_NAMED)}"
             if reached_hosts
-            else "check the host, the port and the firewall: the URI names no other server that answers"
+            else "check the host, the port and the firewall: no other server in the URI answers"
         )
         return STORE.warn("server", f"{server.host} does not answer: {server.trouble}", remedy)
     text = f"{server.host} answers in {server.latency_ms:.1f} ms"
@@ -186,8 +189,8 @@ def _instance(nodes: ClusterNodes) -> Line:
     if missing and all(
         cookie.cookie is not None and cookie.cookie.instance_id is None for cookie in stored_cookies
     ):
-        return STORE.ok("instance id", "the cluster never had one, and no cookie has one")
-    problem = "the cluster has none" if missing else "it could not be read"
+        return STORE.ok("instance id", "the cluster never had an instance id, and no cookie has one")
+    problem = "the cluster has no instance id" if missing else "the instance id could not be read"
     return STORE.warn(
         "instance id",
         f"{problem}: disks of another cluster cannot be distinguished from this one's",

@@ -300,8 +300,8 @@ def _overflow_claims(proofs: Proofs) -> Iterable[Claim]:
         yield Claim(
             "listing-overflows",
             names,
-            f"the collectors of {first_names(names, _SAMPLES)} overflow at ledger {2**63 - 1}, and take all "
-            "others for deleted",
+            f"the garbage collection of {first_names(names, _SAMPLES)} overflows at ledger "
+            f"{2**63 - 1}, and takes all other ledgers for deleted",
             tuple(("gc-would-delete-live", name) for name in names),
             frozenset({"gc-would-delete-live"}),
         )

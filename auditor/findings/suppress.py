@@ -167,7 +167,7 @@ def refusal_sentences(
 
     >>> entry = Suppress("known", date(2026, 12, 31), {"id": "entry-*"})
     >>> refusal_sentences([entry], {1: 2}, {}, date(2026, 12, 1))
-    ['entry 1 (known): 2 findings; such a finding is accepted only by its fingerprint']
+    ['entry 1 (known): 2 findings; a finding of data loss is accepted only by its fingerprint']
     """
     return [
         f"entry {position} ({entries[position - 1].reason}): {plural(count, 'finding')}; "
@@ -178,13 +178,16 @@ def refusal_sentences(
 
 def _refusal_reason(entry: Suppress, digests: Mapping[str, str | None], today: date) -> str:
     if "fingerprint" not in entry.names:
-        return "such a finding is accepted only by its fingerprint"
+        return "a finding of data loss is accepted only by its fingerprint"
     if entry.until > latest_day(today):
         return f"until {entry.until} is too late: the latest day allowed is {latest_day(today)}"
     digest = digests.get(str(entry.names["fingerprint"]))
     if entry.missing is None:
         return f'the key "missing" is absent; for the entries that are missing now its value is "{digest}"'
-    return f'the missing entries are not those of {entry.missing}; for those missing now it is "{digest}"'
+    return (
+        f"the missing entries are not those of digest {entry.missing}; the digest of the "
+        f'entries that are missing now is "{digest}"'
+    )
 
 
 def _match_entries(
@@ -234,7 +237,9 @@ def _parse_entry(location: str, kind: str, table: dict[str, Any], base_directory
     if "ledger_id" in names:
         names.setdefault("scope_id", 0)  # a ledger without a scope is one of scope 0, as in every option
     if kind == "suppress" and not names:
-        raise UsageError(f"{location}: it would suppress everything; name one of {', '.join(_COLUMN_KEYS)}")
+        raise UsageError(
+            f"{location}: the entry would suppress every finding; add one of {', '.join(_COLUMN_KEYS)}"
+        )
     run = table.get("run")
     baseline = None if run is None else run if "://" in run else str(base_directory / run)
     return Suppress(table["reason"], table["until"], names, baseline, table.get("missing"))

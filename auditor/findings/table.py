@@ -23,7 +23,7 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables import Roster, Tables
 
 FINDINGS = schema_of(
-    ("id", pa.string(), "the check that found it"),
+    ("id", pa.string(), "the check with the finding"),
     ("urgency", pa.string(), "urgency: destroys-data, lost, near-loss ... or rest"),
     ("severity", pa.string(), "critical, error, warning or note"),
     ("confidence", pa.string(), "confirmed, suspect or unknown"),

@@ -166,16 +166,16 @@ class Contents:
         """Return the evidence that the two ids belong to two bookies, or None if there is none.
 
         >>> Contents(due=40, whole=True).objection
-        'its disks hold none of the 40 ledgers that do not name both'
+        "the live bookie's disks have none of the 40 ledgers of the absent id alone"
         >>> Contents(due=40, shared=30, together=30).objection
-        '30 of 40 ledgers name both in one ensemble'
+        '30 of 40 ledgers have both ids in one ensemble'
         """
         unshared_count = self.due - self.shared
         if self.whole and unshared_count and not self.held:
-            return f"its disks hold none of the {unshared_count} ledgers that do not name both"
+            return f"the live bookie's disks have none of the {unshared_count} ledgers of the absent id alone"
         # A client only writes to running bookies, so both ran at one time.
         if 2 * self.together > self.due:
-            return f"{self.together} of {self.due} ledgers name both in one ensemble"
+            return f"{self.together} of {self.due} ledgers have both ids in one ensemble"
         return None
 
 
@@ -205,7 +205,7 @@ class ContentComparison:
         """Return the evidence that two ids, in any order, belong to two bookies; None if there is none.
 
         >>> ContentComparison({"old": 40}, whole={"new"}).objection("new", "old")
-        'its disks hold none of the 40 ledgers that do not name both'
+        "the live bookie's disks have none of the 40 ledgers of the absent id alone"
         """
         for absent_id, live_id in ((first_id, second_id), (second_id, first_id)):
             if absent_id in self.due:

@@ -219,7 +219,7 @@ def _pair_by_disks(ids: Mapping[str, BookieFacts]) -> AliasClaims:
         if len(ids_of_disk) > 1 or id == name or name not in ids:
             continue
         if set(ids[id].disks) == {name} and not ids[name].disks:
-            yield id, name, Rule.DISKS_NAME, f"every VERSION in the place of {id} carries the id {name}"
+            yield id, name, Rule.DISKS_NAME, f"every VERSION at the path of {id} has the id {name}"
 
 
 def _pair_by_directories(ids: Mapping[str, BookieFacts]) -> AliasClaims:
@@ -234,7 +234,7 @@ def _pair_by_directories(ids: Mapping[str, BookieFacts]) -> AliasClaims:
         shared_layouts
     ) * _LAYOUTS_PER_PAIR > len(ids_by_layout):
         return
-    evidence = "their cookies name the same directories, and hardly any others do"
+    evidence = "their cookies contain the same directories, which hardly any other cookie contains"
     yield from (
         (first_id, second_id, Rule.SAME_DIRECTORIES, evidence) for first_id, second_id in shared_layouts
     )

@@ -157,7 +157,7 @@ def resolve(
         reason = f"{bookie_id} registered no endpoint of {BOOKIE_RPC} (endpoints: {protocols})"
         return UnresolvedBookie(NoAddressReason.NO_RPC_ENDPOINT, reason)
     if bookie_id.endswith(":0"):
-        return _address_from_id(bookie_id, "and it stands for a host")
+        return _address_from_id(bookie_id, "and port 0 means a host, not a bookie")
     if registered is not None:
         reason = f"the registration of {bookie_id} cannot be read: {registered.damage}"
         return UnresolvedBookie(NoAddressReason.UNREADABLE, reason)

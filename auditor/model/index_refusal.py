@@ -43,8 +43,9 @@ def unnamed_index(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
         )
     )
     reason = (
-        f"{', '.join(paths)}: index directories that its cookies do not name; BookKeeper before 4.16 "
-        "writes such cookies, and from 4.16 on the bookie refuses to start"
+        f"{', '.join(paths)}: index directories that the bookie's cookies do not contain; "
+        "BookKeeper before 4.16 writes such cookies, and from 4.16 on the bookie refuses to "
+        "start"
     )
     return Refusal(
         INVALID_COOKIE, Fault.INDEX_NOT_IN_COOKIE, reason, tuple(paths), certain=False, way_out=way_out

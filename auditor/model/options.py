@@ -127,8 +127,8 @@ class AuditOptions:
     resume_within: Annotated[
         float,
         Option(
-            "Seconds: an unfinished run on a running store resumes with its tables up to this age. It reads "
-            "older tables again.",
+            "Seconds: an unfinished run on a running store is resumed if its oldest table is younger. "
+            "Otherwise all its tables are read again.",
             0,
             1e9,
         ),

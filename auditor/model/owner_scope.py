@@ -160,9 +160,12 @@ def _store_reasons(
     lists = counts.lists.get(source, ListCounts())
     if lists.dropped > MAX_DROPPED_SHARE * lists.listed_before:
         lost_ledgers = f"{plural(lists.dropped, 'ledger')} of {lists.listed_before:,}"
-        yield f"its lists lost {lost_ledgers} that an earlier run saw there and that are still in BookKeeper"
+        yield (
+            f"the store's lists lost {lost_ledgers} that an earlier run saw there and that are "
+            "still in BookKeeper"
+        )
     if gaps := counts.facts.get(source, StoreFacts()).gaps:
-        yield f"{plural(gaps, 'place')} of it could not be listed"
+        yield f"{plural(gaps, 'path')} of the store could not be listed"
 
 
 def _set_reasons(counts: OwnerCounts) -> Iterator[str]:

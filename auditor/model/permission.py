@@ -48,12 +48,12 @@ _UNFIT = {
     RunUnfit.DATA_TOO_OLD: "the data of this run is more than 24 hours old; audit again",
     RunUnfit.DATA_OF_FUTURE: "the data of this run is newer than the current time: a clock was wrong, so "
     "that its age is not known; set the clocks and audit again",
-    RunUnfit.NO_EARLIER_RUN: "no earlier run of this cluster with all checks was found, so that holds of "
-    "earlier runs are not known; audit again beside this run",
+    RunUnfit.NO_EARLIER_RUN: "no earlier run of this cluster with all checks was found, so that the holds of "
+    "earlier runs are unknown; run a second audit in the parent directory of this run",
     RunUnfit.LOGS_NOT_READ: "the entry logs were not read, and a new index would lack their lost entries; "
     "audit again with --entry-logs",
-    RunUnfit.CHECKS_NOT_RUN: "checks that could forbid it were left out or are less careful than by default; "
-    "audit again with all checks",
+    RunUnfit.CHECKS_NOT_RUN: "checks that could forbid the action were left out or are less careful than by "
+    "default; audit again with all checks",
 }
 
 

@@ -64,8 +64,9 @@ def failed_replay(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
     )
     skippable = all(failure.error is ReplayError.INVALID_RECORD for failure in failures)
     way_out = (
-        f"with {SKIP_SETTING}=true ({SKIP_RELEASES}) it starts without the records from there to the end of "
-        "the file; have other bookies' copies of these entries checked first"
+        f"with {SKIP_SETTING}=true ({SKIP_RELEASES}) the bookie starts without the records "
+        "from there to the end of the file; first check other bookies' copies of these "
+        "entries"
     )
     return Refusal(
         _EXCEPTIONS[failures[0].error],

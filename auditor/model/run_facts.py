@@ -287,7 +287,7 @@ class BookiesListed(TypedDict):
 
     hidden: Annotated[
         str | None,
-        about("unread place that may have any bookie's cookie or registration, and why"),
+        about("unread path that may have any bookie's cookie or registration, and why"),
     ]
     unclear: Annotated[list[str], about("bookies whose cookie or registration could not be read")]
 

@@ -354,7 +354,11 @@ def _expansion_refusal(
     if wiped_paths := [
         directory.path for directory in missing_directories if file_path(directory.path) in cookie_paths
     ]:
-        return lacking(Fault.WIPED, wiped_paths, "no VERSION, and the bookie's cookies name it: it was wiped")
+        return lacking(
+            Fault.WIPED,
+            wiped_paths,
+            "no VERSION, but the bookie's cookies contain this directory: the directory was wiped",
+        )
     if non_empty_paths := _find_non_empty(missing_directories):
         return lacking(Fault.NOT_EMPTY, non_empty_paths, "no VERSION and is not empty")
     return None

@@ -76,12 +76,16 @@ class TimeBasis(StoredWord):
 
 _TIME_BASIS_SENTENCES = {
     TimeBasis.OPTION: "the value of --index-time",
-    TimeBasis.JOURNAL_READ: "when its journal was read, while it ran",
+    TimeBasis.JOURNAL_READ: "the time when the journal of the running bookie was read",
     TimeBasis.LAST_WRITE: "the file time of its journal or lastMark, the later one",
-    TimeBasis.CLEAN_STOP: "the file time of the lastMark that it wrote when it stopped",
-    TimeBasis.OLDER_JOURNAL: "the file time of the journal before that of its mark; it may be newer",
-    TimeBasis.FIRST_START: "its first start, by the id of its journal files; it may be much newer",
-    TimeBasis.INDEX_LOG: "the file time of RocksDB's log: the files of the index are older than its mark",
+    TimeBasis.CLEAN_STOP: "the file time of the lastMark that the bookie wrote when it stopped",
+    TimeBasis.OLDER_JOURNAL: (
+        "the file time of the journal file before the one in lastMark; the index may be newer"
+    ),
+    TimeBasis.FIRST_START: (
+        "the first start of the bookie, from the ids of its journal files; the index may be much newer"
+    ),
+    TimeBasis.INDEX_LOG: "the file time of RocksDB's log: the files of the index are older than lastMark",
 }
 
 

@@ -61,7 +61,7 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
         "a finding in short, with the time of its first run and its suppression",
         ("findings", "changes"),
         {
-            "id": ("f.id", "the check that found it"),
+            "id": ("f.id", "the check with the finding"),
             "severity": ("f.severity", "critical, error, warning or note"),
             "confidence": ("f.confidence", "confirmed, suspect or unknown"),
             "scope_id": ("f.scope_id", "BP-35 scope; null if the finding is not about a ledger"),

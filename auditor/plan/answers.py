@@ -318,11 +318,14 @@ def _open_state(
         facts = {condition.fact for condition in step.requires}
         for fact, audit in _NEEDED_AUDITS.items():
             if fact in facts:
-                doubts.append(f"a store does not show it, but {audit} does: use plan check --run")
+                doubts.append(
+                    f"the store alone does not show whether this is true, but {audit} does: use plan "
+                    "check --run"
+                )
     if step.kind is ActionKind.WAIT and cluster.time > step.expires:
-        faults.append("AutoRecovery should have copied it by now")
+        faults.append("AutoRecovery should have copied the ledgers by now")
     elif time > step.expires:
-        doubts.append("it has expired: plan again")
+        doubts.append("the step has expired: plan again")
     if faults:
         return StepState.CHANGED, faults
     return (StepState.UNKNOWN, doubts) if doubts else (StepState.TRUE, [])

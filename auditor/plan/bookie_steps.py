@@ -35,7 +35,7 @@ _SETTING_BY_REASON = {
 }
 _START_FAULTS = {"cookie-missing", "start-refused"}
 """Reasons of holds on a bookie that would not start again once it is stopped."""
-_STOP_RISK = "none of its copies can be read while it is stopped"
+_STOP_RISK = "none of the bookie's copies can be read while it is stopped"
 
 
 def stop_bookies(situation: Situation) -> Steps:
@@ -164,7 +164,7 @@ def make_cookies(situation: Situation) -> Steps:
         }
         why, way_out = (
             "",
-            "audit with its directories (--bookies), or take the directories from its configuration",
+            "audit with the bookie's directories (--bookies), or take these from the bookie's configuration",
         )
         reason = RefusalReason.UNKNOWN_INPUT
         if instance_id is None:
@@ -175,12 +175,13 @@ def make_cookies(situation: Situation) -> Steps:
             way_out = "find the disks of this cluster's bookie, and audit again"
         elif not (row["named"] or row["found"]):
             why, way_out = (
-                "it is in no ensemble, and no directory of it was found",
+                "the bookie is in no ensemble, and no directory of it was found",
                 "find out who registers it",
             )
         elif len(path_lists) != 1:
             why = (
-                f"its directories are not known: {plural(len(path_lists), 'different VERSION file')} of it"
+                "the bookie's directories are not known: "
+                f"{plural(len(path_lists), 'different VERSION file')} of it"
                 + (" were read" if path_lists else "")
             )
         if why:
@@ -244,7 +245,7 @@ def retire_bookies(situation: Situation) -> Steps:
         if not groups.sure or row["named"] or row["marked"]:
             yield refuse_unconfirmed(ActionKind.DELETE_COOKIE, title, "audit again", groups)
         elif copies:
-            way_out = "audit with its disks (--bookies), and repair these ledgers first"
+            way_out = "audit with the bookie's disks (--bookies), and repair these ledgers first"
             yield refuse(
                 ActionKind.DELETE_COOKIE, RefusalReason.LAST_COPY, title, copies, way_out, groups.named()
             )
@@ -307,19 +308,26 @@ def _find_last_copies(situation: Situation, bookie: str) -> str:
         & (ds.field("bookie_id") == bookie)
         & (ds.field("reason") == GcReason.LAST_COPY.value),
     )  # fmt: skip
-    return f"its disks have the last copy of entries of {plural(len(rows), 'ledger')}" if len(rows) else ""
+    return (
+        f"the bookie's disks have the last copy of entries of {plural(len(rows), 'ledger')}"
+        if len(rows)
+        else ""
+    )
 
 
 def refuse_unconfirmed(kind: ActionKind, title: str, way_out: str, groups: FindingGroups) -> RefusedStep:
     """Return the refusal of a step whose findings are not all confirmed."""
-    why = "its finding is only suspected, not confirmed"
+    why = "the finding is only suspected, not confirmed"
     return refuse(kind, RefusalReason.UNSURE, title, why, way_out, groups.named())
 
 
 def refuse_unstored_copies(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
     """Return the refusal to stop a bookie that serves entries which its disks lack."""
-    why = "it serves entries that its disk lacks (index-incomplete): they are lost when it stops"
-    way_out = "copy these ledgers while it still runs: bkaudit explain check index-incomplete"
+    why = (
+        "the bookie serves entries that its disk lacks (index-incomplete): these are lost "
+        "when the bookie stops"
+    )
+    way_out = "copy these ledgers while the bookie still runs: bkaudit explain check index-incomplete"
     return refuse(kind, RefusalReason.LAST_COPY, title, why, way_out, groups.named())
 
 

@@ -23,7 +23,7 @@ from auditor.sources.bookies.parts import ROCKSDB
 
 _DATABASE = re.compile(r"/current/(ledgers|locations)(/|$)")
 _FENCE_RISK = "all its ledgers come back fenced and without a master key"
-_REBUILD_RISK = "it takes long, and entries in no entry log stay lost"
+_REBUILD_RISK = "the rebuild takes long, and entries in no entry log stay lost"
 _REBUILD_NEEDS: tuple[str, ...] = ("a copy of its index directories", "commands are typed on its own host")
 _BOTH_DATABASES = "ledgers and locations"
 

@@ -29,7 +29,10 @@ Storages = Mapping[str, str]
 """Index storage by bookie id (`auditor.tables.registry.BOOKIES`). Bookies of unknown storage are missing."""
 
 # Doubts that a table keeps as a word.
-_DOUBT_TEXTS = {**DOUBT_WORDS, "attribution-suspect": "a directory's cookie and its place name two bookies"}
+_DOUBT_TEXTS = {
+    **DOUBT_WORDS,
+    "attribution-suspect": "the cookie and the path of a directory belong to different bookies",
+}
 _LABEL_COLUMNS = 7
 RUNS_SHOWN = 3
 """Largest number of times that a command is repeated: once for each run (consecutive entries) of a ledger."""

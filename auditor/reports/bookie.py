@@ -123,7 +123,7 @@ def _reading_lines(bookie: BookieView, width: int) -> list[str]:
     if bookie.reason is not None:
         lines += _labelled_lines("", bookie.reason, width)
     if bookie.suspect:
-        lines += _labelled_lines("", "a directory has the place or the id of another bookie", width)
+        lines += _labelled_lines("", "a directory has the path or the id of another bookie", width)
     if bookie.storage is not None:
         lines += _labelled_lines("storage", _STORAGE_TEXTS.get(bookie.storage, bookie.storage), width)
     lines += _labelled_lines("index time", _time_text(bookie.index_time), width)
@@ -169,9 +169,9 @@ def _directory_lines(bookie_id: str, directory: DirectoryView, width: int) -> li
             f"last mark not older than {_time_text(directory.index_time)}", "    ", width
         )
     if directory.place != bookie_id:
-        lines += _indented_lines(f"in the place of {directory.place or 'no bookie'}", "    ", width)
+        lines += _indented_lines(f"at the path of {directory.place or 'no bookie'}", "    ", width)
     if directory.owner != bookie_id:
-        lines += _indented_lines(f"counted for {directory.owner or 'no bookie'}", "    ", width)
+        lines += _indented_lines(f"attributed to {directory.owner or 'no bookie'}", "    ", width)
     if directory.contents:
         lines += _indented_lines(f"ledgers in this directory: {directory.ledgers:,}", "    ", width)
         for content in directory.contents:
@@ -195,8 +195,8 @@ def _old_journals(files: int) -> str:
         else f"more than the {MAX_BACKUPS} that journalMaxBackups keeps by default"
     )
     return (
-        f"{plural(files, 'old file')} below the mark ({retention}); entries that are lost elsewhere may be "
-        "in there: bkaudit decode journal FILE --entries lists them"
+        f"{plural(files, 'old file')} below the mark ({retention}); these files may have "
+        "entries that are lost elsewhere: bkaudit decode journal FILE --entries lists them"
     )
 
 

@@ -21,9 +21,8 @@ _BULLET_START = re.compile(r"^- ", re.MULTILINE)
 _CHECKS_PREFACE = """\
 # Checks
 
-`python -m auditor.reports.check_pages` writes this list and a page for each group from the checks
-themselves. `bkaudit explain check NAME` prints one page; `bkaudit explain ledger`, `bkaudit explain bookie`
-and `bkaudit explain run` fill its commands in.
+`bkaudit explain check NAME` prints the page of one check. `bkaudit explain ledger`, `bkaudit explain bookie`
+and `bkaudit explain run` print commands with ids instead of capitals.
 
 The pages leave out what many checks share. Most checks call a finding suspect in two cases: its ledger (or
 all of its ledgers) changed between the two metadata scans, or the bookie has `disk-id-mismatch`. A check
@@ -36,7 +35,7 @@ confirms its findings unless **Sure** has an exception. The pages do not repeat 
 - `listunderreplicated -pmr -prw` lists the marked ledgers.
 - `queryautorecoverystatus` prints whether replication is on.
 
-Settings of bookies are those of `--bookie-conf`, or the server's defaults.
+Settings of bookies come from `--bookie-conf`; without it, the server's defaults count.
 
 Commands without `bkaudit` belong to BookKeeper 4.17's `bookkeeper shell`
 ([what they do](checks/commands.md)). Replace the words in capitals; NEXT is one past the last entry. The
@@ -47,10 +46,11 @@ word behind a command is its risk. A command without one changes nothing:
 """
 _CUSTOM_IDS = """\
 
-Settings are constants of a check, with their defaults. The table `constants` of the `--check-settings` file
-changes them ([options.md](options.md), bounds in [conf/checks.toml](../conf/checks.toml)). `--checks` and
-`--skip-checks` leave checks out. The report then names these checks, and the exit code is 3 at best. Some
-actions are then refused, also if a constant finds fewer dangers than its default ([safety](safety.md)).
+**Settings** has the constants of a check, with their defaults. The table `constants` of the
+`--check-settings` file changes them ([options.md](options.md), bounds in
+[conf/checks.toml](../conf/checks.toml)). `--checks` and `--skip-checks` leave checks out. The report then
+names these checks, the exit code is 3 at best, and bkaudit refuses some actions. It also does so if a
+constant finds fewer dangers than its default ([safety](safety.md)).
 
 The shell's `cookie_` commands refuse ids that are not of the form `host:port`. No released shell knows
 ledgers of a scope other than 0.

@@ -82,7 +82,7 @@ def comparison_lines(differences: Iterable[StoreDifference]) -> Iterator[str]:
 def comparison_verdict(comparison: Comparison) -> str:
     """Return the last line of the text: the verdict with the number of differences."""
     counts = [f"{comparison.count(change):,} {change}" for change in CopyState if comparison.count(change)]
-    gaps = [f"{len(comparison.gaps):,} places not read"] if comparison.gaps else []
+    gaps = [f"{len(comparison.gaps):,} paths not read"] if comparison.gaps else []
     summary = ", ".join(counts + gaps)
     word = _verdict_word(comparison).upper()
     return f"{word}: {summary}" if summary else f"{word}: the copy has all that the source has, and no more"

@@ -56,11 +56,12 @@ CAUSE_TEXTS = {
         "set the clocks right, and audit again",
     ),
     Cause.NO_EARLIER_RUN: (
-        "no earlier run of this cluster with all checks was found, so that its holds are not known",
-        "audit again beside this run",
+        "no earlier run of this cluster with all checks was found, so that the holds of "
+        "earlier runs are unknown",
+        "run a second audit in the parent directory of this run",
     ),
     Cause.CHECKS_NOT_RUN: (
-        "checks that could forbid it were left out or are less careful than by default",
+        "checks that could forbid the removal were left out or are less careful than by " "default",
         "audit again with all checks",
     ),
     Cause.ONLY_COPY: (
@@ -90,11 +91,11 @@ CAUSE_TEXTS = {
         "start these bookies again first",
     ),
     Cause.REPLICATION_OFF: (
-        "AutoRecovery is switched off: the command fails at once",
+        "AutoRecovery is switched off: the command fails immediately",
         "find out who switched it off and why: `bkaudit explain check replication-disabled`",
     ),
     Cause.NO_AUDITOR: (
-        "AutoRecovery runs on no bookie that stays: the command fails at once",
+        "AutoRecovery runs on no bookie that stays: the command fails immediately",
         "find out why it runs nowhere else (`bkaudit explain check no-auditor`)",
     ),
     Cause.IDLE_WORKERS: (
@@ -233,8 +234,8 @@ def _work_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         yield from labelled("copies", _copies_text(work), width)
     if work.open_ends:
         work_text = (
-            f"{plural(work.open_ends, 'ledger')} not closed: a worker waits 30 s, fences and closes it under "
-            "its writer, and copies its last entries too"
+            f"{plural(work.open_ends, 'ledger')} not closed: a worker waits 30 s, fences and "
+            "closes each ledger despite its writer, and copies the last entries too"
         )
         yield from labelled("open", work_text, width)
     if candidates.least is not None:

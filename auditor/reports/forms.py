@@ -1,7 +1,7 @@
 """Forms in which a report can be written, with the file ending and the writer of each form.
 
-A new form is a module of this package and a row of `FORMS`. The command line and a notebook's ``run.write``
-then accept its name. The module of a form is loaded on first use.
+To add a form, add a module to this package and a row to `FORMS`. The command line and a notebook's
+``run.write`` then accept the name of the form. The module of a form is loaded on first use.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from auditor.model.report_source import ReportSource
 class Form:
     """File ending and writer of one form of a report.
 
-    ``binary`` forms are not shown at a terminal. ``complete`` forms can list every finding. Forms that are
-    not complete have samples or counts.
+    ``binary`` forms are not shown at a terminal. ``complete`` forms can list every finding. Other forms
+    have only samples or counts of findings.
     """
 
     ending: str
@@ -32,7 +32,7 @@ class Form:
     def of_text(
         cls, ending: str, parts: Callable[[ReportSource], Iterable[str]], is_complete: bool = False
     ) -> Form:
-        """Return a form of text. ``parts`` makes the text of a run in parts."""
+        """Return a form that is text. ``parts`` yields the report of a run as pieces of text."""
         return cls(
             ending, lambda run, output_stream: write_parts(output_stream, parts(run)), complete=is_complete
         )
@@ -98,7 +98,7 @@ def _write_parquet_form(run: ReportSource, output_stream: BinaryIO) -> None:
 
 
 def json_line(finding: Finding) -> str:
-    """Return a finding as one line of JSON, as ``schemas/finding.schema.json`` describes it.
+    """Return a finding as one line of JSON that is valid by ``schemas/finding.schema.json``.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> json_line(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED))[:51]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from auditor.reports.plain_text import columns_of, cut_middle, fold_text, labelled, printable, text_table
 
 MIN_NAME_COLUMNS = 16
-"""Smallest width of a table's names, in columns. If less is left, each name gets a line of its own."""
+"""Smallest width of the names in a table, in columns. If a line has less room, names get their own lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ def lay_out(
     Args:
         parts: Parts of the page, from top to bottom.
         width: Columns of a line.
-        label_columns: Columns of labels. A longer label has a line of its own.
-        whole_names: Whether names in tables are never shortened, as programs that parse the output need.
+        label_columns: Width of the labels, in columns. A longer label has a line of its own.
+        whole_names: Whether tables keep names whole. Programs that parse the output need whole names.
     """
     for part in parts:
         if isinstance(part, LabelledText):
@@ -68,8 +68,9 @@ def lay_out(
 def table_lines(table: NameTable, width: int | None) -> list[str]:
     """Return the lines of a table, whose first column has names.
 
-    If all further columns leave less than `MIN_NAME_COLUMNS` for the names, their cells stand on a line below
-    each name. If these cells alone are wider than a line, each row becomes a sentence of headings and cells.
+    If the other columns leave less than `MIN_NAME_COLUMNS` for the names, each row takes two lines. The first
+    has the name, and the second has the other cells. If the other cells alone are wider than ``width``, each
+    row becomes a list of headings and cells.
 
     Args:
         table: The table.
@@ -95,7 +96,7 @@ def table_lines(table: NameTable, width: int | None) -> list[str]:
 
 
 def _row_sentences(title_line: Sequence[str], row: Sequence[str], width: int) -> list[str]:
-    """Return a row as its name and, below the name, each further cell after its heading."""
+    """Return the lines of a row: the name, then each other cell with its heading in front."""
     # A NUL keeps a head and its cell together.
     pairs = [
         f"{title} {cell}".strip().replace(" ", "\0")

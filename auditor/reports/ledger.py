@@ -40,9 +40,9 @@ class Cell(StrEnum):
 
 
 def column_width(last: int, columns: int) -> str:
-    """Return the number of entries in each column as text, with one decimal below 10.
+    """Return the mean number of entries in a column of the drawing, as text.
 
-    ``last`` is the last entry in the drawing.
+    A number below 10 has at most one decimal. ``last`` is the last entry in the drawing.
 
     >>> column_width(99, 54), column_width(99, 50), column_width(10**6, 54)
     ('1.9', '2', '18,518')
@@ -65,9 +65,9 @@ class Replica:
 class Stripes:
     """Drawing of a ledger as cells.
 
-    ``edges`` has the first entry of each column, and at its end one past the last entry. ``cells`` has one
-    tuple for each bookie in ``bookies``. The three are empty if the ledger has no entry to draw.
-    ``bookies_total`` also counts the bookies that are not drawn.
+    ``edges`` has the first entry of each column, then the last entry plus one. ``cells`` has one tuple for
+    each bookie in ``bookies``, with one state for each column. All three are empty if there is no entry to
+    draw. ``bookies_total`` also counts the bookies that are not drawn.
     """
 
     edges: tuple[int, ...]
@@ -77,7 +77,7 @@ class Stripes:
 
 
 def replicas_of(ledger: LedgerView) -> list[Replica]:
-    """Return each replica of a ledger with its missing and surplus entries, in the order of the view."""
+    """Return each replica of a ledger with its missing and surplus entries."""
     replicas = []
     for view in ledger.replicas:
         expected, held_groups = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
@@ -164,7 +164,7 @@ def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True, widt
         ledger: The ledger, as a run saw it.
         unicode: Whether the drawing may use characters outside ASCII.
         drawing: Whether the page has the drawing.
-        width: Columns of a line. Only a long path or id exceeds it.
+        width: Columns of a line. Only a line with a long path or id is wider.
     """
     signs = UNICODE_SIGNS if unicode else ASCII_SIGNS
     rows = replicas_of(ledger)
@@ -217,12 +217,12 @@ def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
 
 
 def _wrap_text(text: str, width: int, indent: str) -> list[str]:
-    """Return a text in lines, of which all but the first begin with ``indent``. A longer word is broken."""
+    """Return a text in lines, breaking words only if necessary. ``indent`` begins all lines but the first."""
     return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _class_words(ledger: LedgerView) -> str:
-    """Return the ledger's class by its copies on disk, and what the registered bookies can serve.
+    """Return the ledger's class, judged from the copies on disk, and what registered bookies can serve.
 
     A ledger with an unregistered ensemble member is never called healthy.
     """
@@ -305,13 +305,13 @@ def replica_words(
     owner: str = "",
     shorten_text: Callable[[str, int], str] = lambda text, _: text,
 ) -> list[str]:
-    """Return predicates on a bookie: its missing entries, its surplus entries, and the state of its index.
+    """Return texts, such as "lacks 4", on missing and surplus entries of a bookie and the state of its index.
 
     Args:
         ledger: The ledger.
         replica: The ledger's replica on the bookie.
         owner: Text before the state of the index, such as "its index ".
-        shorten_text: Function that shortens a text, a list of entries or a reason, to a number of characters.
+        shorten_text: Function that shortens a list of entries, or a reason, to a number of characters.
     """
     view, fact_texts = replica.view, []
     if len(replica.lacking):
@@ -335,7 +335,7 @@ LOGS_SHOWN = 20
 
 
 def _log_lines(ledger: LedgerView, width: int) -> list[str]:
-    """Return the lines on entry logs with entries that the bookie's index lacks."""
+    """Return the lines on the ledger's entries that are in entry logs but not in the bookie's index."""
     lines = ["entries in entry logs that the bookie's index lacks"] if ledger.in_logs else []
     for log in ledger.in_logs[:LOGS_SHOWN]:
         lines += _wrap_text(f"  {log_words(log)}", width, "    ")
@@ -385,7 +385,7 @@ def _entries_text(groups: Groups) -> str:
 
 
 def _short_name(bookie_id: str) -> str:
-    """Return a bookie id of limited length. Both its ends stay, because host names and ports differ there."""
+    """Return a bookie id, shortened in the middle. The ends have the host name and the port, which differ."""
     if columns_of(bookie_id) <= LABEL_COLUMNS:
         return bookie_id
     return f"{bookie_id[: LABEL_COLUMNS - 9]}~{bookie_id[-8:]}"

@@ -29,10 +29,10 @@ from auditor.reports.finding_text import entry_parts, sentence
 from auditor.reports.plain_text import printable
 
 MAX_CHARACTERS = 60_000
-"""Largest number of characters. An issue tracker accepts 65,536."""
+"""Largest size of the report, in characters. Issue trackers accept 65,536 characters."""
 
 MAX_SAMPLES_SHOWN = 5
-"""Largest number of findings shown for a check. Counts include those that are not shown."""
+"""Largest number of findings shown for a check. Counts also include the findings that are not shown."""
 
 _BOOKIES_SHOWN = 3
 _MAX_FIELD_CHARACTERS = 1_000  # characters of one text
@@ -42,7 +42,7 @@ _LINK = re.compile(r"\b(?:(https?|ftp|mailto|xmpp)(:)|(www)(\.))", re.IGNORECASE
 
 
 def render(report: Report, statuses: StatusLookup = no_change_status) -> str:
-    """Return verdict, coverage and counts, then as many findings of each check as there is room for."""
+    """Return the report: verdict, coverage and counts, then the findings that fit into `MAX_CHARACTERS`."""
     text = "\n\n".join([_head_section(report), _coverage_section(report), *_count_lines(report)])
     remaining_characters = MAX_CHARACTERS - len(_CUT_NOTE)
     for _, group in groupby(

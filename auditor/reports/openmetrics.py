@@ -1,9 +1,10 @@
 """A report as metrics for Prometheus, in a form that node_exporter's textfile collector reads.
 
-The text is valid OpenMetrics and valid in the older text format: gauges only, no timestamps, ``# EOF`` at the
-end. Every sample has a label for its cluster, so that files of several clusters can be in one directory. The
-number of samples grows with the numbers of checks, bookies and namespaces, but not of ledgers. Bookies and
-namespaces above a limit share one sample, so that sums over all samples are those of the cluster.
+The text is valid both as OpenMetrics and in the older text format of Prometheus. It has only gauges, has no
+timestamps, and ends with ``# EOF``. Every sample has a label for its cluster, so that one directory can have
+files of several clusters. The number of samples grows with the numbers of checks, bookies and namespaces, but
+not with the number of ledgers. Bookies above a limit share one sample, and so do namespaces. The sum over all
+samples is therefore the sum of the cluster.
 """
 
 from collections import Counter
@@ -24,12 +25,12 @@ from auditor.reports.coverage import tally_order
 
 MAX_BOOKIES = 1_000
 OTHERS_LABEL = "(others)"
-"""Label of the sample that all bookies or namespaces above the limit share. Real names have no brackets."""
+"""Name of the sample for all bookies, or all namespaces, above the limit. No real name has brackets."""
 
 MAX_NAMESPACES = 100
-"""Largest number of namespaces with samples of their own. Those with the worst findings come first.
+"""Largest number of namespaces with samples of their own.
 
-Namespaces without findings follow, the largest first.
+Namespaces with findings come first, the worst first. Namespaces without findings follow, the largest first.
 """
 
 METRICS = {
@@ -55,7 +56,7 @@ METRICS = {
     "bkaudit_at_risk_ledgers": "Ledgers with findings, by severity.",
     "bkaudit_at_risk_bytes": "Length of the ledgers with findings, by severity, one copy of each.",
     "bkaudit_near_loss_ledgers": "Ledgers with an entry that the loss of one bookie, or rack, would lose.",
-    "bkaudit_near_loss_bytes": "Bytes of entries that the loss of one bookie, or rack, would lose; one copy.",
+    "bkaudit_near_loss_bytes": "Bytes that the loss of one bookie, or rack, would lose, counted once.",
     "bkaudit_near_loss_possible_ledgers": "Further ledgers that the loss of one bookie, or rack, "
     "would damage if every unknown copy is "
     "missing.",
@@ -84,7 +85,7 @@ METRICS = {
     "one copy of each.",
     "bkaudit_namespace_findings": "Findings about ledgers of the namespace, including suppressed ones.",
 }
-"""Help text of every metric, in the order of the metrics."""
+"""Help text of each metric, by the metric's name. The output has the metrics in the same order."""
 
 _TALLY_LABELS: tuple[Literal["id", "urgency", "severity", "confidence"], ...] = (
     "id", "urgency", "severity", "confidence",
@@ -114,7 +115,7 @@ METRIC_LABELS = {
     **{name: ("namespace",) for name in METRICS if name.startswith("bkaudit_namespace_")},
     "bkaudit_namespace_findings": ("namespace", "severity"),
 }
-"""Labels of each metric in addition to ``cluster``. A metric without such labels has no key."""
+"""Labels of each metric in addition to ``cluster``. A metric with no other label is not a key."""
 
 
 END_LINE = "# EOF\n"
@@ -140,8 +141,8 @@ def render(
 
     Args:
         report: The report of a run.
-        last_complete: End of the newest complete run in ms since 1970, UTC. None: there is none. It is not
-            used if this run is complete.
+        last_complete: End of the newest complete run in ms since 1970, UTC. None: no run is complete.
+            Ignored if this run is complete.
         space: Figures of the bookies' disks. None: the run has none.
         namespaces: Totals of all namespaces, the worst findings first. None: no owners were read.
         near_losses: Data that is one failure from loss, by level of the failure.
@@ -244,7 +245,9 @@ def _report_samples(
 
 
 def near_loss_samples(near_losses: Iterable[NearLoss]) -> Iterator[Sample]:
-    """Yield three samples for each level of failure, such as bookie or rack.
+    """Yield the ledgers and bytes that one failure would lose, and the ledgers that it might lose.
+
+    Each level of failure, such as bookie or rack, has these three samples.
 
     >>> from auditor.model.simulation import Amount
     >>> list(near_loss_samples([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 2)]))[0]
@@ -306,8 +309,8 @@ def _limit_bookies(
 def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sample]:
     """Yield the samples on namespaces.
 
-    ``namespaces`` has the totals of all namespaces, the worst findings first. None: no owners were read, and
-    there are no samples.
+    ``namespaces`` has the totals of all namespaces, the worst findings first. If it is None, no owners
+    were read, and there are no samples.
     """
     if namespaces is None:
         return
@@ -326,7 +329,10 @@ def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sampl
 
 
 def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
-    """Return the totals of the first `MAX_NAMESPACES` namespaces, and the sum of all further namespaces."""
+    """Return the totals of up to `MAX_NAMESPACES` namespaces, the sum of the others, and unowned ledgers.
+
+    Namespaces with findings come first, then the largest.
+    """
     unowned_samples = [namespace for namespace in namespaces if namespace.name == NOBODY]
     owner_namespaces = [namespace for namespace in namespaces if namespace.name != NOBODY]
     namespaces_at_risk = [namespace for namespace in owner_namespaces if namespace.findings]
@@ -356,8 +362,8 @@ def _spot_extent(blind_spot: BlindSpot) -> str:
 def _zero_tallies(tallies: list[Tally], partly_skipped_ids: Set[str]) -> list[Tally]:
     """Return a count of 0 for each check in ``partly_skipped_ids`` that has no findings.
 
-    ``partly_skipped_ids`` has the checks with input. A value that falls to 0 tells more than a series that
-    ends. A check without input gets no 0, because the 0 would claim that all is well.
+    ``partly_skipped_ids`` has the checks that had at least a part of their input. Their time series falls to
+    0 instead of ending. A check without input gets no 0, because the 0 would claim that all is well.
     """
     reported_ids = {tally["id"] for tally in tallies}
     return [

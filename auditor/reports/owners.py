@@ -24,7 +24,7 @@ from auditor.reports.plain_text import fold_text, printable, shorten
 
 
 def totals_text(totals: Sequence[OwnerTotal], level: Level, width: int | None = None) -> str:
-    """Return one line for each tenant, namespace or topic, or several lines if ``width`` is too small.
+    """Return a table of all tenants, namespaces or topics, with lines of at most ``width`` columns.
 
     If ``width`` is None, lines may have any width.
 
@@ -40,7 +40,7 @@ def totals_text(totals: Sequence[OwnerTotal], level: Level, width: int | None = 
 
 
 def findings_text(total: OwnerTotal) -> str:
-    """Return the number of findings of each severity in words, the worst first. Empty if there are none.
+    """Return the number of findings of each severity, the worst first. Empty if there are no findings.
 
     >>> findings_text(OwnerTotal("shop", findings={"note": 1_000, "error": 2}))
     '2 error, 1,000 note'
@@ -70,7 +70,7 @@ _REFERENCE_TITLES = ("besides", "ledger", "standing", "")
 
 
 def topic_text(view: TopicView, width: int | None = None) -> str:
-    """Return the page of a topic. Lines have at most ``width`` columns, or any width if it is None."""
+    """Return the page of a topic in lines of at most ``width`` columns. None: lines may have any width."""
     lines = [*_folded_lines(f"topic {view.name}", width, ""), *_folded_lines(view.path, width)]
     if view.unread is not None:
         lines += _folded_lines(f"its list could not be read: {view.unread}", width)
@@ -90,7 +90,7 @@ def topic_text(view: TopicView, width: int | None = None) -> str:
 
 
 def _unavailable_lines(view: TopicView, width: int | None) -> list[str]:
-    """Return a sentence on ledgers of the topic that nobody can read now. Empty if all can be read."""
+    """Return the number of the topic's ledgers that cannot be read or closed now. Empty if there are none."""
     count = sum(ledger.reach in (Reach.UNAVAILABLE, Reach.UNRECOVERABLE) for ledger in view.ledgers)
     if not count:
         return []
@@ -99,7 +99,10 @@ def _unavailable_lines(view: TopicView, width: int | None) -> list[str]:
 
 
 def _class_words(ledger: TopicLedger) -> str:
-    """Return the ledger's class by copies on disk, and what registered bookies can serve if that is less."""
+    """Return the ledger's class, judged from the copies on disk, and the limit on reading the ledger.
+
+    A limit comes from unregistered bookies. If there is a limit, the class "healthy" is left out.
+    """
     if ledger.klass is None:
         return "not in the store"
     if ledger.reach is None:
@@ -145,7 +148,7 @@ def _table_lines(column_titles: Sequence[str], rows: Iterable[Sequence[str]], wi
 
 
 def _folded_lines(text: str, width: int | None, indent: str = "  ") -> list[str]:
-    """Return an indented sentence in lines of at most ``width`` columns, or in one line if it is None."""
+    """Return an indented sentence in lines of at most ``width`` columns. None: do not fold."""
     return [indent + printable(text)] if width is None else fold_text(text, width, indent, f"{indent}  ")
 
 
@@ -191,7 +194,7 @@ def leaks_markdown(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> It
 
 
 def leaks_csv(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
-    """Yield a header and one row for each leak. A text like a formula gets an apostrophe in front."""
+    """Yield a header and one row for each leak. Texts that look like a formula get an apostrophe in front."""
     names = [*_leak_object(Leak(0, "", "", "", None, None, None, None, "", None), now_ms)]
     yield _csv_line(names)
     for leak in leaks:
@@ -221,7 +224,7 @@ LEAK_FORMS: dict[str, Listing] = {
     "json": leaks_json,
     "jsonl": leaks_jsonl,
 }
-"""Renderer of each value of ``--format``."""
+"""Renderer of leaks for each value of ``--format``."""
 
 
 def _totals_sentence(totals: LeakTotals) -> str:
@@ -261,13 +264,13 @@ def _csv_line(values: Iterable[Any]) -> str:
 
 
 OWNERS_SHOWN = {"tenant": 20, "namespace": 30, "topic": 50}
-"""Largest number of owners of each level on the HTML page. They are those with the worst findings."""
+"""Largest number of owners of each level on the HTML page. Owners with the worst findings come first."""
 
 LEAKS_SHOWN = 40
 
 _MAX_NAME_CHARACTERS = 120
 _OPEN_LEVEL = "namespace"
-"""Level that the HTML page shows without a click."""
+"""Level of owners that the HTML page shows without a click."""
 
 
 def owners_shown(owners: OwnerFigures | None) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """A run as one message for the person on call: changes since the last complete run, and the first action.
 
-The message has fewer than 20 lines, whatever was found. It has one line for each kind of change, in the order
-of the findings, as far as there is room. Counts include changes without a line. Suppressed findings are left
-out.
+The message always has fewer than 20 lines. Each kind of change has one line, as long as there is room.
+Counts include the changes without a line. Suppressed findings are left out.
 
-The Slack form suits an incoming webhook of Slack or a compatible program. It is one ``text`` of fixed words
-and a block of code. In a block of code only ``&``, ``<`` and ``>`` are markup, and names mention nobody.
+The Slack form suits an incoming webhook of Slack or a compatible program. The form is one ``text`` with a
+headline and a code block. In it, only ``&``, ``<`` and ``>`` are markup, and no name notifies users.
 """
 
 import json
@@ -34,12 +33,12 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'"})
 
 
 def plain(report: Report, earlier_changes: ChangesSince, run: str) -> str:
-    """Return the message as text. ``run`` is the run's name in commands."""
+    """Return the message as text. ``run`` is the name of the run in the commands of the message."""
     return "\n".join([_headline_text(report), *_message_lines(report, earlier_changes, run, WIDTH)])
 
 
 def slack(report: Report, earlier_changes: ChangesSince, run: str) -> str:
-    """Return the message as the JSON that a Slack webhook takes. ``run`` is the run's name in commands."""
+    """Return the message as JSON for a Slack webhook. ``run`` is the name of the run in commands."""
     for width in (WIDTH, WIDTH // 2, WIDTH // 4, WIDTH // 8):
         block = "\n".join(_message_lines(report, earlier_changes, run, width)).translate(_ESCAPES)
         text = f"*{_headline_text(report)}*\n```\n{block}\n```"
@@ -79,7 +78,7 @@ def _run_lines(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
-    """Yield the lines on the run that this run is compared with, and on the numbers of changes."""
+    """Yield the line with the time of the earlier run and the numbers of changes since, then the warnings."""
     if earlier_changes.run is None:
         yield "since", "; ".join(earlier_changes.warnings) or "there is no run before this one"
         return
@@ -95,7 +94,7 @@ def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterat
 
 
 def _change_lines(earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
-    """Yield a line for each group of new or worse findings, one for all fixed, and one for all unchecked."""
+    """Yield a line for each group of new or worse findings, one for fixed, and one for unchecked findings."""
     for group in earlier_changes.groups:
         if group.change in (Change.NEW, Change.WORSE):
             names = first_names(
@@ -108,7 +107,7 @@ def _change_lines(earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
 
 
 def _finding_lines(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield the lines on all findings. They are for a run that has no earlier run to be compared with."""
+    """Yield a line for each check with findings. The message has these lines if there is no earlier run."""
     for check_count in count_by_check(report):
         if count := check_count.sums["count"] - check_count.sums["suppressed"]:
             unconfirmed_clause = (

@@ -1,4 +1,4 @@
-"""Text of visible characters, folded and padded by the number of columns that it takes at a terminal.
+"""Text of visible characters, folded and padded by the number of columns that the text takes at a terminal.
 
 Names come from the cluster. They may be long, have wide characters, or contain control sequences.
 """
@@ -23,7 +23,7 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str, limit: int = 120) -> str:
-    """Return a visible text of at most ``limit`` characters. Both its ends stay, because ids differ there.
+    """Return a visible text, cut in the middle to ``limit`` characters. Ids usually differ at their ends.
 
     >>> shorten("bk-17.storage.example.com:3181", 20)
     'bk-17.sto...com:3181'
@@ -73,7 +73,7 @@ def cut_text(text: str, columns: int) -> str:
 
 
 def cut_middle(text: str, columns: int) -> str:
-    """Return a visible text that fits into a number of columns. Both its ends stay, as in `shorten`.
+    """Return a visible text, cut in the middle to a number of columns. The ends stay, as in `shorten`.
 
     >>> cut_middle("台帳-17.example.com:3181", 20)
     '台帳-17.e...com:3181'
@@ -154,7 +154,7 @@ def labelled(label: str, text: str, width: int, indent: str = "", columns: int =
 
 
 def wrap_words(text: str, width: int, first: str = "", later: str = "") -> list[str]:
-    """Return a text of this program in lines as `fold_text` does, but without breaking any word."""
+    """Return a text in lines as `fold_text` does, but break no word. Width is counted in characters."""
     options: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=later, **options)
 

@@ -54,17 +54,17 @@ def plan_text(plan: RepairPlan, now_ms: int | None = None, width: int = WIDTH) -
 
 
 def plan_json(plan: RepairPlan, now_ms: int | None = None) -> str:
-    """Return the plan as one JSON object. Its times show whether it has expired. ``now_ms`` is unused."""
+    """Return the plan as one JSON object, with the time when the plan expires. ``now_ms`` is unused."""
     return json.dumps(asdict(plan), indent=2, ensure_ascii=False)
 
 
 def plan_markdown(plan: RepairPlan, now_ms: int | None = None) -> str:
-    """Return the plan as a list of tasks for a ticket. Each step has a check box, and commands are code."""
+    """Return the plan as a Markdown list of tasks. Each step has a check box, and commands are code."""
     return "\n".join(_markdown_lines(plan, now_ms))
 
 
 def check_text(check: PlanCheck, width: int = WIDTH) -> str:
-    """Return one or two lines on each step: still true, done, no longer true or unknown, and why."""
+    """Return the lines on each step: its state, such as done or no longer true, and the reasons."""
     lines = _fold_lines(expired_text(check.expires), width) if check.expired else []
     lines += [*fold_text(f"asked {check.asked}, as of {format_time(check.time)}", width), ""]
     for step in check.steps:
@@ -83,7 +83,7 @@ def check_json(check: PlanCheck) -> str:
 
 
 def check_markdown(check: PlanCheck) -> str:
-    """Return the check as a list of tasks, in which the box of a step that is done has a cross."""
+    """Return the check as a Markdown list of tasks. The check box of each step that is done is ticked."""
     lines = [f"**{expired_text(check.expires)}**", ""] if check.expired else []
     lines += [f"Asked {_code_span(check.asked)}, as of {format_time(check.time)}.", ""]
     for step in check.steps:
@@ -116,11 +116,13 @@ _CONDITION_SENTENCES = {
     Fact.FINDING: ("{of} is found", "{of} is no longer found"),
     Fact.VERSION: ("each ledger has the version and state {value}", "the ledgers changed"),
     Fact.LISTED: ("the store has the ledger", "the store has no such ledger"),
-    Fact.NAMES: ("its ensembles name {of}", "its ensembles do not name {of}"),
-    Fact.QUEUED: ("it is marked underreplicated, or names {of} no more", "it is not marked and names {of}"),
-    Fact.MARKED: ("it is marked underreplicated", "it is not marked underreplicated"),
-    Fact.LOCKED: ("a worker holds it", "no worker holds it"),
-    Fact.UNOWNED: ("no owner names it", "an owner names it"),
+    Fact.NAMES: ("the ledger's ensembles contain {of}", "the ledger's ensembles do not contain {of}"),
+    Fact.QUEUED: ("the ledger is marked underreplicated, or its ensembles no longer contain {of}",
+        "the ledger is not marked, and its ensembles contain {of}",
+    ),
+    Fact.MARKED: ("the ledger is marked underreplicated", "the ledger is not marked underreplicated"),
+    Fact.LOCKED: ("a worker has locked the ledger", "no worker has locked the ledger"),
+    Fact.UNOWNED: ("no owner refers to the ledger", "an owner refers to the ledger"),
 }  # fmt: skip
 
 

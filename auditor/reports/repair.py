@@ -5,7 +5,7 @@ from auditor.model.repair import RepairFacts
 
 
 def repair_line(facts: RepairFacts, scan_time: int) -> str | None:
-    """Return the text of the line ``repair``. None if the store does not show AutoRecovery.
+    """Return the text of the line ``repair``. None if the run did not read the state of AutoRecovery.
 
     Args:
         facts: Facts on repair of a finished run.

@@ -1,4 +1,4 @@
-"""Comparison of the entries of a ledger that one bookie should hold with those that it holds."""
+"""Comparison of a ledger's expected entries on one bookie with the entries that the bookie has."""
 
 import numpy as np
 
@@ -14,13 +14,13 @@ _LABEL_COLUMNS = 14
 
 
 def replica_text(ledger: LedgerView, bookie_id: str, listed: Groups | None, width: int) -> str:
-    """Return the entries of a ledger that a bookie should hold, those that it holds, and the difference.
+    """Return the expected entries of a ledger on one bookie, the bookie's entries, and the differences.
 
     Args:
         ledger: The ledger, as a run saw it.
         bookie_id: A bookie, which need not be in one of the ledger's ensembles.
-        listed: Entries that the bookie holds, as groups of dtype `GROUP`. None: use the entries that the run
-            read.
+        listed: Entries that the bookie itself listed, as groups of dtype `GROUP`. None: use the entries that
+            the run read.
         width: Columns of a line.
     """
     view = next((replica for replica in ledger.replicas if replica.bookie_id == bookie_id), None)

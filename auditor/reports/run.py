@@ -41,7 +41,7 @@ from auditor.reports.plain_text import fold_text, labelled
 from auditor.reports.repair import repair_line
 
 EXAMPLES_SHOWN = 8
-"""Largest number of actions that are shown with a finding as an example. They are the first ones."""
+"""Largest number of actions that get an example finding, counted from the first action."""
 
 UNREAD_CHECK = "bookie-unread"
 DOUBTS_SHOWN = 3
@@ -150,7 +150,7 @@ def _sources_read(run: RunView, width: int) -> list[str]:
 
 
 def _position_clause(report: Report) -> str:
-    """Return a text on the revision of the store that was read. For ZooKeeper it is called zxid."""
+    """Return a clause with the metadata store's revision at the time of the scan. ZooKeeper calls it zxid."""
     position_text = " and ".join(dict.fromkeys(report.run.positions))
     return f", at {'zxid ' if position_text.startswith('0x') else ''}{position_text}" if position_text else ""
 
@@ -204,7 +204,10 @@ def _constant_lines(run: RunView, width: int) -> list[str]:
 
 
 def _doubt_lines(report: Report, width: int) -> list[str]:
-    """Return the number of unconfirmed findings of each check, with the doubts about those in the report."""
+    """Return the lines on unconfirmed findings: for each check, their number and the reasons for doubt.
+
+    The reasons come from the findings that the report contains.
+    """
     lines = []
     for id, tallies in groupby(sorted(report.run.tally, key=tally_order), key=lambda tally: tally["id"]):
         unconfirmed_counts = {
@@ -234,7 +237,7 @@ def _doubt_lines(report: Report, width: int) -> list[str]:
 
 
 def _cause_lines(report: Report, width: int) -> list[str]:
-    """Return the causes that explain several findings, and the findings that follow from each."""
+    """Return the lines on causes that explain several findings, and on the findings of each cause."""
     lines = []
     for cause in causes_of(report):
         lines += fold_text(cause_sentence(cause), width, "  ", "    ")
@@ -243,7 +246,7 @@ def _cause_lines(report: Report, width: int) -> list[str]:
 
 
 def _action_lines(run: RunView, width: int) -> list[str]:
-    """Return the lines on actions, forbidden actions, findings that are not urgent, and suppressed ones."""
+    """Return the lines on actions, forbidden actions, other findings, and suppressed findings."""
     report = run.report
     if report.run.actions is None:
         return ["actions", "  an earlier version of the program made this run; audit again for its actions"]
@@ -272,7 +275,7 @@ def _action_lines(run: RunView, width: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class CheckCounts:
-    """Number of unsuppressed (open) and of suppressed findings of one check with the same urgency."""
+    """Numbers of open (not suppressed) and of suppressed findings of one check and one urgency."""
 
     check: Check
     open: int
@@ -296,7 +299,10 @@ def counts_of(report: Report) -> list[CheckCounts]:
 
 
 def _example_lines(action: Action, run: RunView, width: int) -> list[str]:
-    """Return the lines on the report's first unsuppressed finding that asks for an action, as an example."""
+    """Return the lines on an example of the findings that an action is for. Empty if there is none.
+
+    The example is the first such finding in the report that is not suppressed.
+    """
     findings = (
         finding_of_action
         for finding_of_action in run.report.findings

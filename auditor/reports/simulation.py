@@ -1,4 +1,4 @@
-"""Renderers of the effect of failures: text, and JSON with its schema. Only tables have complete answers."""
+"""Renderers of simulated failures. Text and JSON name the first ledgers and owners, and tables list all."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,30 +30,31 @@ from auditor.reports.plain_text import printable, shorten
 SIMULATION_SCHEMA = "bookkeeper-auditor/simulation/2"
 WIDTH = 80
 COMMAND = "bkaudit simulate RUN"
-"""Command that a page shows if the caller names none."""
+"""Command that a page shows if the caller does not pass a command."""
 
 MAX_ROWS = 20
-"""Largest number of bookies, racks or regions in a text. They are those whose loss costs most."""
+"""Largest number of bookies, racks or regions in a text. The costliest losses come first."""
 _LABEL_COLUMNS = 20
 _MAX_NAMES_SHOWN = 3
 _NAME_LENGTH = 60
 
 _LEGEND = (
-    "lost: ledgers that lose an entry, by the indexes of today; bytes: of these entries; all copies: "
-    "ledgers that lose one even with all copies present; <Qa, <Qw: ledgers below ack quorum, below write "
-    "quorum; open: ledgers that recovery could not close. 3-5: between these, because of unknown copies."
+    "lost: ledgers that lose an entry, by the indexes of today; bytes: of these entries; "
+    "all copies: ledgers that lose one even with all copies present; <Qa, <Qw: ledgers "
+    "below ack quorum, below write quorum; open: ledgers that recovery could not close. "
+    "3-5: from 3 to 5, because copies are unknown."
 )
 
 
 def text(
     simulation: Simulation, width: int = WIDTH, command: str = COMMAND, whole_names: bool = False
 ) -> str:
-    """Return the page: what the answer rests on, then the effect of one failure or of every single failure.
+    """Return the page: the inputs of the simulation, then the effect of one failure, or of each possible one.
 
     Args:
         simulation: The answer.
         width: Columns of a line.
-        command: The command that made the answer. Hints add options to it, for complete tables.
+        command: The command that made the answer. Hints show it with options that print complete tables.
         whole_names: Whether names in tables are never shortened.
     """
     return "\n".join(lay_out(_page_parts(simulation, command), width, _LABEL_COLUMNS, whole_names))
@@ -92,7 +93,7 @@ def to_json(simulation: Simulation) -> str:
 
 
 def near_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
-    """Return a clause for each level, such as rack, on ledgers that are one failure of it from loss.
+    """Return, for each level such as rack, the number of ledgers that one failure would damage.
 
     >>> near_loss_sentences([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 0)])
     ['3 ledgers (rack r2)']
@@ -107,7 +108,7 @@ def near_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
 
 
 def possible_loss_words(levels: Iterable[NearLoss]) -> list[str]:
-    """Return a clause for each level, such as rack, on ledgers that may be one failure of it from loss.
+    """Return, for each level such as rack, the ledgers with unknown copies that one failure might destroy.
 
     >>> possible_loss_words([NearLoss("bookie", Amount(1, 40, 900), 1, ("bk1",), 15)])
     ['15 more ledgers may be one bookie from loss: copies are unknown']
@@ -120,7 +121,7 @@ def possible_loss_words(levels: Iterable[NearLoss]) -> list[str]:
 
 
 def _inputs_parts(simulation: Simulation) -> Iterator[PagePart]:
-    """Yield the placement policy and the locations that the answer used, and what was unknown."""
+    """Yield the placement policy and the locations that the simulation used, and its unknown inputs."""
     doubts = simulation.doubts
     policy = f"policy {simulation.policy}" + (
         f" ({simulation.policy_origin})" if simulation.policy_origin else ""
@@ -164,11 +165,11 @@ def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
 
 
 def _distance_parts(level: LevelLoss) -> Iterator[PagePart]:
-    """Yield a line on how many domains, such as racks, must fail before ledgers lose an entry."""
+    """Yield the numbers of ledgers by how many racks (or other domains) must fail until an entry is lost."""
     counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
     texts = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
     if lost_ledgers := level.distance.get(0):
-        texts.append(f"{plural(lost_ledgers, 'ledger has', 'ledgers have')} lost one already")
+        texts.append(f"{plural(lost_ledgers, 'ledger has', 'ledgers have')} already lost an entry")
     if texts:
         yield LabelledText("", "; ".join(texts))
 
@@ -241,7 +242,7 @@ def _failure_parts(failure: Failure) -> Iterator[PagePart]:
     for label, outcome_bounds in (("not recoverable", failure.today), ("", failure.promise)):
         low, high = outcome_bounds.sure.unrecoverable, outcome_bounds.possible.unrecoverable
         count = plural(low, "open ledger") if low == high else f"{low:,} to {plural(high, 'open ledger')}"
-        condition_text = "with the bookies that are down now" if label else "if all others answer"
+        condition_text = "with the bookies that are down now" if label else "if all other bookies answer"
         yield LabelledText(label, f"{count}, {condition_text}")
 
 
@@ -262,7 +263,7 @@ def _amount_text(amount: Amount) -> str:
 
 
 def _write_parts(writes: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
-    """Yield a line for each kind of ensemble that cannot be written or is unknown, then the writable ones."""
+    """Yield the kinds of ensembles whose writes fail or are unknown, then those whose writes go on."""
     sentences = [
         f"{answer.answer} for {_shape_text(answer)}: {answer.why}"
         for answer in writes
@@ -339,11 +340,9 @@ def _copyset_parts(copysets: Copysets) -> Iterator[PagePart]:
     partners = plural(most, "partner")
     width = partners if least == most else f"{least:,} to {partners}, {copysets.scatter_mean:.1f} on average"
     yield LabelledText("scatter width", f"a bookie has {width}")
-    for failed_count, chance in copysets.chance.items():
-        if failed_count <= copysets.bookies:
-            yield LabelledText(
-                "", f"{failed_count} random bookies lose an entry with probability {chance:.2g}"
-            )
+    for failed, chance in copysets.chance.items():
+        if failed <= copysets.bookies:
+            yield LabelledText("", f"{failed} random bookies lose an entry with probability {chance:.2g}")
     if copysets.mttdl_years is not None:
         inputs = (
             f"a bookie fails every {copysets.mttf_days:g} days and is replaced in {copysets.mttr_hours:g} h"

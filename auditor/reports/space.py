@@ -16,7 +16,7 @@ from auditor.reports.plain_text import fold_text, printable
 _BookieRow = TypeVar("_BookieRow", SpaceStep, RefusedSpace)
 
 BOOKIES_SHOWN = 20
-"""Largest number of bookies whose steps are in a text. They are those with most bytes to free."""
+"""Largest number of bookies whose steps a text shows. Bookies with most bytes to free come first."""
 
 DISK_COLUMNS = ("beside the logs", "journals", "indexes", "RocksDB", "other", "free")
 """Headings of the table of bytes on disks other than entry logs."""
@@ -25,7 +25,7 @@ DISK_COLUMNS = ("beside the logs", "journals", "indexes", "RocksDB", "other", "f
 def text(view: SpaceView, width: int | None = None) -> str:
     """Return the page: the sum, and a line for each bookie, ledger, application or age.
 
-    A view by bookie also has the bytes other than entry logs, and the steps that free most.
+    A view by bookie also has the bytes of other files, and the steps that free most bytes.
 
     Args:
         view: The figures.
@@ -133,7 +133,7 @@ def _step_lines(view: SpaceView, width: int | None) -> Iterator[str]:
 
 
 def _folded_lines(text: str, width: int | None, indent: str = "") -> list[str]:
-    """Return a sentence in lines of at most ``width`` columns, or in one line if it is None."""
+    """Return a sentence in lines of at most ``width`` columns. None: do not fold."""
     return [indent + printable(text)] if width is None else fold_text(text, width, indent, f"{indent}  ")
 
 
@@ -151,7 +151,7 @@ def _rows_by_bookie(steps: tuple[_BookieRow, ...]) -> dict[str, list[_BookieRow]
 def to_csv(view: SpaceView) -> str:
     """Return one CSV row for each bookie, ledger, application or age, with one column for each class.
 
-    If the view has totals of only some, the last row sums up the rest.
+    If the view has only the largest of them, the last row has the sum of all others.
     """
     csv_buffer = StringIO()
     writer = csv.writer(csv_buffer, lineterminator="\n")

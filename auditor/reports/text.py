@@ -39,11 +39,11 @@ UNLIMITED_WIDTH = 1 << 20
 FindingStatus = tuple[Finding, ChangeStatus | None]
 Rank = tuple[Urgency, Severity]
 FindingsOfRank = Callable[[Rank], Iterable[FindingStatus]]
-"""Function from a pair of urgency and severity to its findings in order, each with its change status."""
+"""Function that returns the findings with a given urgency and severity, each with its change status."""
 
 
 def samples(report: Report, statuses: StatusLookup = no_change_status) -> FindingsOfRank:
-    """Return a function that yields the findings in a report by urgency and severity."""
+    """Return a function that returns the report's findings with a given urgency and severity."""
     return lambda urgency_rank: (
         (finding, statuses(finding.fingerprint))
         for finding in report.findings
@@ -67,7 +67,7 @@ def render(
         report: The report of a run.
         run: Name of the run in commands.
         width: Columns of a line.
-        statuses: Change and first day of each finding in the report.
+        statuses: Function that returns the change status of the finding with a fingerprint.
     """
     width = max(MIN_WIDTH, min(width, MAX_WIDTH))
     sections = list(for_terminal(report, samples(report, statuses), run, width))
@@ -90,8 +90,8 @@ def for_terminal(
         run: Name of the run in commands.
         width: Columns of a line.
         show_suppressed: Whether suppressed findings are shown.
-        must_ungroup: Whether findings that a cause explains are shown with their check. If not, the cause
-            only counts them.
+        must_ungroup: Whether findings that a cause explains are shown with their check. If not, the section
+            of the cause has only their number.
     """
     grouped_causes = set() if must_ungroup else {cause["number"] for cause in causes_of(report)}
     for urgency_rank in _listed_ranks(report):
@@ -111,7 +111,10 @@ def for_terminal(
 def for_pipe(
     report: Report, findings: FindingsOfRank, show_suppressed: bool = True, must_ungroup: bool = False
 ) -> Iterator[str]:
-    """Yield a line for each finding, the least urgent first, then for each cause. See `for_terminal`."""
+    """Yield one line for each finding, the least urgent first, then one for each cause.
+
+    The parameters are those of `for_terminal`.
+    """
     grouped_causes = set() if must_ungroup else {cause["number"] for cause in causes_of(report)}
     for urgency_rank in _listed_ranks(report):
         for finding, change_status in _hide_new_in_first_run(report, findings(urgency_rank)):
@@ -125,7 +128,7 @@ def for_pipe(
 
 
 def _hide_new_in_first_run(report: Report, findings: Iterable[FindingStatus]) -> Iterable[FindingStatus]:
-    """Return the findings, in a first run without the change "new", because all findings would have it."""
+    """Return the findings, without the change "new" if this is the first run, where all findings are new."""
     if report.run.changes is not None:
         return findings
     return (

@@ -367,13 +367,15 @@ class RunDirectory:
         """
         files, base_path = self._file_system_place
         if files.get_file_info(base_path).type == fs.FileType.File:
-            raise RunUsageError(f"--out {self.path}: is a file; name a new directory")
+            raise RunUsageError(f"--out {self.path}: is a file; choose a new directory")
         if self.exists(REPORT):
-            raise RunUsageError(f"--out {self.path}: holds a finished run; name another directory")
+            raise RunUsageError(f"--out {self.path}: contains a finished run; choose another directory")
         manifest = self.read_manifest()
         if not self.exists(MANIFEST):
             if self.exists("tables"):
-                raise RunUsageError(f"--out {self.path}: has tables and no manifest; name another directory")
+                raise RunUsageError(
+                    f"--out {self.path}: has tables and no manifest; choose another directory"
+                )
             self.write_json(MANIFEST, {"identity": identity})
             return False
         if manifest.get("identity") != identity and not self.exists("tables"):
@@ -382,8 +384,8 @@ class RunDirectory:
             return False
         if manifest.get("identity") != identity:
             raise RunUsageError(
-                f"--out {self.path}: holds an unfinished run of other sources or "
-                f"options; name another directory"
+                f"--out {self.path}: contains an unfinished run of other sources or options; choose "
+                "another directory"
             )
         return True
 

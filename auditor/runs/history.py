@@ -117,7 +117,7 @@ class RunsBeside:
             try:
                 comparable_run(run.path)
             except RunError as error:
-                notes.append(f"{NOT_COMPARED} with a run beside this one: {error}")
+                notes.append(f"{NOT_COMPARED} with a run in the same directory: {error}")
             else:
                 return Previous(run, tuple(notes))
         return Previous(None, tuple(notes))
@@ -135,7 +135,7 @@ def runs_beside(run_path: str, cluster: Cluster, renew_index: bool = False) -> R
     try:
         for path, summary in siblings(run_path, cluster, renew_index):
             if isinstance(summary, RunError):
-                notes.append(f"{NOT_COMPARED} with a run beside this one: {summary}")
+                notes.append(f"{NOT_COMPARED} with a run in the same directory: {summary}")
             elif path != run_path:
                 summaries.append(summary)
     except RunError as error:

@@ -32,7 +32,7 @@ from auditor.model.states import (
 from auditor.model.views import AnswerView, LedgerView, LogEntriesView, ReplicaView
 from auditor.runs.change_status import statuses_of
 from auditor.runs.reader import RunReader, finding_of
-from auditor.tables.judge_replicas import LedgerFacts, groups_of, striped_to
+from auditor.tables.judge_replicas import LedgerFacts, entries_striped_to, groups_of
 
 NO_QUEUE_TEXT = "this store keeps no replication queue"
 NO_ANSWER_TEXT = "not known: this run does not say whether its store keeps a replication queue; audit again"
@@ -54,7 +54,7 @@ def _sentences(rows: Iterable[dict[str, Any]], has_gaps: bool) -> tuple[str, ...
     if not marks:
         marks = ["not known: not all marks could be listed" if has_gaps else "not marked for replication"]
         return (*marks, *locks)
-    return (*marks, *(locks or ["no worker holds it"]))
+    return (*marks, *(locks or ["no worker has locked the ledger"]))
 
 
 def _opening_sentence(row: dict[str, Any]) -> str:
@@ -63,10 +63,11 @@ def _opening_sentence(row: dict[str, Any]) -> str:
 
 
 _UNKNOWN_REASONS: dict[str, str] = {
-    UnknownCopy.INDEX_INCOMPLETE: "it serves entries that its index lacks; entries that it was not "
-    "asked for are unknown",
-    UnknownCopy.NOT_ASKED: "its index is too old, and it was not asked for all entries",
-    UnknownCopy.ENTRY_LOG: "its index has entries in an entry log that was not found",
+    UnknownCopy.INDEX_INCOMPLETE: (
+        "the bookie serves entries that its index lacks; entries that it was not asked for are unknown"
+    ),
+    UnknownCopy.NOT_ASKED: "the bookie's index is too old, and it was not asked for all entries",
+    UnknownCopy.ENTRY_LOG: "the bookie's index has entries in an entry log that was not found",
 }
 
 
@@ -313,14 +314,16 @@ def _rows_with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return index rows to which the journals of the ensembles' bookies have been added."""
-    from auditor.tables.accounts import HeldAccount, unite_tail
+    from auditor.tables.accounts import HeldAccount, merge_journal_tail
 
     members = {name for segment in ledger["segments"] or () for name in segment["ensemble"]}
     tail_groups = {tail["bookie_id"]: tail["groups"] for tail in tails if tail["bookie_id"] in members}
     rows = []
     for row in indexes:
         if row["bookie_id"] in tail_groups and row["state"] not in OF_PLACES:
-            account = unite_tail(HeldAccount(row["groups"], row["state"]), tail_groups[row["bookie_id"]])
+            account = merge_journal_tail(
+                HeldAccount(row["groups"], row["state"]), tail_groups[row["bookie_id"]]
+            )
             row |= {"groups": account.held, "state": account.index_state}
         rows.append(row)
     indexed_bookies = {row["bookie_id"] for row in indexes if row["state"] not in OF_PLACES}
@@ -342,7 +345,7 @@ def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> d
     ledger = LedgerFacts(row["ledger_id"], closed=False, segments=segments, **facts)
     index_groups = [groups_of(index["groups"]) for index in indexes if index["bookie_id"] in judged_groups]
     highest_entry = max((last_entry(groups) for groups in index_groups), default=-1)
-    return {member: striped_to(ledger, member, highest_entry).tobytes() for member in judged_groups}
+    return {member: entries_striped_to(ledger, member, highest_entry).tobytes() for member in judged_groups}
 
 
 def _replicas(
@@ -366,10 +369,10 @@ def _replicas(
         reason = index.get("reason")
         is_answered = pair.get("answered") is not None and state == IndexState.OK
         if read != BookieRead.READ and not is_answered:
-            reason = bookie.get("reason") or "no source covers it"
+            reason = bookie.get("reason") or "no source covers this bookie"
             state = UnknownCopy.UNREAD if state == IndexState.ABSENT else state
         if is_foreign:
-            reason = "its directories are another cluster's"
+            reason = "its directories belong to another cluster"
         views.append(
             ReplicaView(
                 name,

@@ -167,7 +167,7 @@ def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> 
         directory: The directory of runs.
     """
     suppression_files = () if options.suppressions is None else (options.suppressions,)
-    uses_by_path = {} if options.since == LAST else {options.since: "since names it"}
+    uses_by_path = {} if options.since == LAST else {options.since: "it is the run of the option since"}
     for file in (*files, *suppression_files):
         for entry in read_suppressions(Path(file).absolute()):
             uses_by_path[entry.baseline] = "a suppression's baseline"

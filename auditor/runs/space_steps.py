@@ -131,14 +131,16 @@ RECLAIMABLE_CHECK, PINNED_CHECK = "entry-log-reclaimable", "entry-log-pinned"
 
 _DELETION_RISK = "danger; deleted entry logs cannot be restored"
 _UNOWNED_NOTE = (
-    "none; it reads the run. Deleting a ledger is dangerous: it cannot be restored, and an owner that "
-    "names it cannot open it"
+    "none; the command only reads the run. Deleting a ledger is dangerous: it cannot be "
+    "restored, and an owner that refers to it cannot open it"
 )
 _REWRITE_RISK = (
-    "danger; it first collects garbage, which cannot be restored, then rewrites logs, and needs free "
-    "space for their remaining entries"
+    "danger; the command first collects garbage, which cannot be restored, then rewrites "
+    "logs, and needs free space for their remaining entries"
 )
-_THRESHOLD_RISK = "danger; compaction collects first; a higher threshold rewrites more bytes per byte freed"
+_THRESHOLD_RISK = (
+    "danger; before compaction, garbage is collected; a higher threshold rewrites more bytes per byte freed"
+)
 _UNCONFIRMED_NOTE = "the finding is unconfirmed, and a deletion needs proof"
 
 Steps = Iterator[SpaceStep | RefusedSpace]

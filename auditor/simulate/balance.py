@@ -89,7 +89,7 @@ class LoadSums:
 def _idle_reason(
     name: str, modes: Mapping[str, str | None], locations: Locations, is_idle_by_choice: bool
 ) -> str | None:
-    """Return a possible reason why no open ensemble has the bookie. None if chance may be the reason."""
+    """Return a possible reason why the bookie is in no open ensemble. None if it may be chance."""
     mode = modes.get(name)
     if mode is None:
         return "it is not registered" if any(modes.values()) else None
@@ -181,7 +181,10 @@ def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
 
 
 def _used_shares(run: RunReader) -> dict[str, float]:
-    """Return the used share of each directory's file system, without directories of unknown share."""
+    """Return the used share of the file system of each directory.
+
+    Directories of unknown share are left out.
+    """
     rows = run.table("disks", ["directory", "capacity_bytes", "free_bytes"]).to_pylist()
     return {
         row["directory"]: 1 - row["free_bytes"] / row["capacity_bytes"]

@@ -1,11 +1,11 @@
-"""Failure domains by number: bookies, racks, zones or regions, with sums over them, and copysets.
+"""Failure domains (bookies, racks or regions) with their numbers, sums over domains, and copysets.
 
 A copyset is a set of bookies that together have all copies of some entry (Cidon and others, USENIX ATC 2013).
 Let C be the number of copysets of size R, among N bookies. k random failures contain m = C(k, R) sets of that
 size. The probability that none of these is a copyset is about (1 - C / C(N, R)) ** m. This is exact for k =
 R, and otherwise assumes random copysets. The mean time until all bookies of a copyset fail before the first
-is repaired is about mu ** (R - 1) / (R! lambda ** R), with lambda = 1 / MTTF and mu = 1 / MTTR. For the
-cluster the rates of all copysets are added.
+is repaired is about mu ** (R - 1) / (R! lambda ** R), with lambda = 1 / MTTF and mu = 1 / MTTR. The rate
+of the cluster is the sum of the rates of all copysets.
 """
 
 from collections.abc import Sequence
@@ -66,13 +66,13 @@ class Domains:
         return tuple(sorted(name for name in bookies if self.locations.domain(name, self.level) is None))
 
     def named(self, names: Sequence[str]) -> list[str]:
-        """Return the domains with these names. The slash of a rack may be missing in ``names``.
+        """Return the full names of the domains in ``names``, in which the slash of a rack may be missing.
 
         Raises:
             UsageError: there is no such domain. The message lists existing domains.
         """
         if not names:
-            raise UsageError(f"--lose {self.level}: name one, or several with commas between them")
+            raise UsageError(f"--lose {self.level}: give one name, or several separated by commas")
         names_without_slashes = {name.strip("/"): name for name in self.names}
         domains = []
         for name in names:
@@ -89,9 +89,9 @@ class Domains:
 def flag_domain_members(
     names: Sequence[str], domains: Domains, numbers: BookieNumbers
 ) -> tuple[Bools, Bools]:
-    """Return two flags per bookie: whether it is in the domains ``names``, and whether its place is unknown.
+    """Return two flags per bookie: whether it is in a domain of ``names``, and whether its domain is unknown.
 
-    A bookie with an unknown place may be in the domains.
+    A bookie with an unknown domain may be in a domain of ``names``.
     """
     domain_numbers = [domains.names.index(name) for name in names]
     domain_of = domains.of(numbers)
@@ -109,9 +109,9 @@ def pad_sums(sums: Longs, size: int, axis: int) -> Longs:
 
 
 class SetSums:
-    """Sums of entries and bytes by the set of domains with their copies, one row per different set.
+    """Sums of entries and bytes by the set of domains that have their copies, one row for each set.
 
-    ``most`` is the largest size of a set, ``domains`` the number of domains.
+    ``most`` is the largest size of a set. ``domains`` is the number of domains.
 
     Raises:
         UsageError: sets of that size do not fit into 64-bit keys.
@@ -134,7 +134,7 @@ class SetSums:
         np.add.at(self.sums, key_positions, sums)
 
     def sets(self) -> Longs:
-        """Return every added set, in ascending order and filled up with -1, one for each row of ``sums``."""
+        """Return the set of each row of ``sums``, as domain numbers in ascending order, filled up with -1."""
         keys, domain_columns = self._keys, []
         for _ in range(self.most):
             keys, domain_codes = np.divmod(keys, self._base)
@@ -142,7 +142,7 @@ class SetSums:
         return np.stack(domain_columns[::-1], axis=1)
 
     def losses(self, sets: Longs) -> Longs:
-        """Return, for each row, the entries and bytes lost if all its domains fail: sums over its subsets."""
+        """Return the entries and bytes lost if all domains of a row fail, for each row of ``sets``."""
         losses = np.zeros((len(sets), 2), np.int64)
         for size in range(1, min(self.most, sets.shape[1]) + 1):
             for member_places in combinations(range(sets.shape[1]), size):
@@ -185,7 +185,7 @@ class CopysetSums:
         self._partners = np.zeros((bookies, bookies), np.int64)
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
-        """Add the copysets of these windows by the metadata. Windows of open ends count too."""
+        """Add the copysets of windows, as the metadata gives them. Windows of open ends count too."""
         for axis in (0, 1):
             self._partners = pad_sums(self._partners, len(numbers), axis)
         sorted_bookies = np.sort(windows.bookies, axis=1)

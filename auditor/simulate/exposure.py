@@ -34,8 +34,8 @@ _COUNT_NAMES = (
 class ExposureSums:
     """Sums of `BookieExposure` over batches of windows (`auditor.simulate.windows`).
 
-    ``registered`` are the bookies that answer. None if registrations were not read: every bookie with a known
-    copy then counts as serving it.
+    ``registered`` are the bookies that answer. If it is None because registrations were not read, every
+    bookie with a known copy counts as serving the copy.
     """
 
     def __init__(self, registered: frozenset[str] | None) -> None:
@@ -43,7 +43,7 @@ class ExposureSums:
         self._sums: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
 
     def may_have_exposure(self, segments: SegmentColumns, numbers: BookieNumbers) -> Bools:
-        """Flag ledgers that may depend on one bookie: open, unreplicated, or with a member that is down."""
+        """Flag ledgers that may depend on one bookie: open, with Qw = 1, or with a member that is down."""
         has_exposure = segments.any_of_ledger(~segments.closed | (segments.write_quorum == 1))
         if self._registered is not None:
             is_down = np.array([name not in self._registered for name in numbers.names], bool)
@@ -93,7 +93,7 @@ class ExposureSums:
         self._count_flags(f"{name}_degraded", windows, is_possibly_last & is_replicated[:, None])
 
     def _count_flags(self, name: str, windows: Windows, flags: Bools) -> None:
-        """Count, for each bookie, the ledgers with a flagged window there; each ledger counts once."""
+        """For each bookie, count the ledgers with at least one flagged copy on it. A ledger counts once."""
         row, place = np.nonzero(flags)
         if not len(row):
             return
@@ -116,7 +116,7 @@ class ExposureSums:
 
 
 def _members_of_open_ends(windows: Windows) -> Bools:
-    """Return the places of bookies in windows of open ends.
+    """Flag the bookies that belong to windows of open ends.
 
     Such a bookie may have entries that the metadata does not count.
     """
@@ -195,11 +195,12 @@ MAX_JOINT_HOLDERS = 100_000
 def find_joint_holders(
     run: RunDirectory, are_all_listed: bool, bookies: Collection[str]
 ) -> list[frozenset[str]] | None:
-    """Return each set of two or more of ``bookies`` that contains all bookies which serve some entry.
+    """Return the sets of two or more of ``bookies`` without which some entry has no bookie that serves it.
 
-    A bookie that may serve an entry counts as serving it. At the open end of a ledger, every member may have
-    entries. Entries that one bookie alone serves are not included (`find_exposures`). One pass over the run's
-    ledgers. Returns None if there are more than `MAX_JOINT_HOLDERS` sets.
+    A bookie that only may serve an entry counts if no other bookie certainly serves it. At the open end of a
+    ledger, every member may have entries. Entries that one bookie alone serves are not included
+    (`find_exposures`). One pass over the run's ledgers. Returns None if there are more than
+    `MAX_JOINT_HOLDERS` sets.
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.
@@ -232,7 +233,7 @@ def find_joint_holders(
 
 
 def registered_bookies(run: RunDirectory, are_all_listed: bool) -> frozenset[str] | None:
-    """Return the registered bookies of a run. None if there are none, or not all were ``are_all_listed``."""
+    """Return the registered bookies of a run. None if there are none, or if ``are_all_listed`` is False."""
     rows = run.read("tables/bookies", ["bookie_id", "registered"])
     names: Sequence[str] = rows.filter(rows["registered"].is_valid())["bookie_id"].to_pylist()
     return frozenset(names) if are_all_listed and names else None

@@ -1,10 +1,10 @@
 """All failures of a level in one pass: each domain alone, the worst sets, and the distance to data loss.
 
-A level is bookies, racks or regions; each bookie, rack or region is a domain. The loss of a set of domains is
-the sum over its subsets. For two domains the worst sets are exact. Each of them is either a pair with all
-copies of some entries, or two of the worst single domains. Larger sets grow from the sets with most data,
-each time by the domain that adds the largest loss. They are the worst sets found, without proof. The distance
-to data loss is the smallest number of domains whose failure loses an entry. A distance of one is urgent.
+A level is one of bookies, racks and regions. Each bookie, rack or region is a domain. The loss of a set of
+domains is the sum over its subsets. For pairs of domains, the worst pairs are exact. A worst pair either has
+all copies of some entries, or consists of two of the worst single domains. Larger sets grow from the sets
+with most data, by the domain that adds the largest loss. Such sets are the worst found, without proof. The
+distance to data loss is the smallest number of domains whose failure loses an entry. One is urgent.
 """
 
 from collections import Counter
@@ -68,7 +68,7 @@ class WeighedSet:
 
 @dataclass(frozen=True, slots=True)
 class WorstSets:
-    """The worst sets found, each with a loss. ``proved`` is whether no worse set exists.
+    """The worst sets that were found, each with a loss. ``proved`` is whether no worse set can exist.
 
     ``losing`` is the number of sets that lose an entry, or None if it was not counted.
     """
@@ -86,7 +86,7 @@ def loss(sums: SetSums, members: Iterable[int]) -> WeighedSet:
 
 
 def worst_sets(sums: SetSums, size: int, max_sets: int = SETS_SHOWN, max_pairs: int = _MAX_SETS) -> WorstSets:
-    """Return the worst sets of ``size`` domains. If there are at most ``max_pairs`` sets, all are compared.
+    """Return the worst sets of ``size`` domains. All sets are compared if there are at most ``max_pairs``.
 
     >>> sums = SetSums(2, domains=4)
     >>> sums.add(np.array([[0, 1], [2, -1]]), np.array([5, 1]), np.array([50, 20]))
@@ -172,7 +172,7 @@ def _add_single_domains(sums: SetSums, rows: Longs) -> Longs:
 def _grow_set(
     sums: SetSums, rows: Longs, members: frozenset[int], size: int, single_domains: list[int]
 ) -> frozenset[int]:
-    """Return a set grown to ``size``, each time by the domain that adds most loss."""
+    """Return a set that was grown to ``size`` domains. Each step adds the domain that adds most loss."""
     while len(members) < min(size, sums.domains):
         set_rows = rows[np.isin(rows, list(members)).any(axis=1)]
         neighbours = {domain for domain in np.unique(set_rows).tolist() if domain >= 0} | {*single_domains}
@@ -183,15 +183,15 @@ def _grow_set(
 
 
 MAX_NAMED_DOMAINS = 20
-"""Largest number of domains that are named because their failure alone loses an entry."""
+"""Largest number of domain names in a `NearLoss`. The failure of each of these domains loses an entry."""
 
 
 def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = ()) -> tuple[NearLoss, ...]:
     """Return the data that is one failure from loss, by bookie and, if locations are known, by rack.
 
-    One pass over the run's ledgers. An unknown copy on a bookie in ``down`` does not count as a possible
-    loss, because the table ``reachability`` counts the copy. Windows are made for few ledgers only: those
-    with a copy that may be missing, and those whose ensembles have two adjacent bookies in one domain.
+    The function makes one pass over the run's ledgers. An unknown copy on a bookie in ``down`` does not count
+    as a possible loss, because the table reachability counts the copy. The pass makes windows only for
+    ledgers with a copy that may be missing, or with two adjacent bookies of an ensemble in one domain.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -200,7 +200,7 @@ def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = (
     domains: list[Domains] = []
 
     def find_near_candidates(segments: SegmentColumns) -> Bools:
-        """Flag ledgers that may have a window in one domain: Qw is 1, or two adjacent bookies share it."""
+        """Flag ledgers with Qw = 1, or with two adjacent bookies that may be in one domain."""
         candidates = segments.any_of_ledger(segments.write_quorum == 1)
         for level_domains in domains:
             domain_of = level_domains.of(windows.numbers)
@@ -291,14 +291,14 @@ class NearLossSums:
 
 
 def _count_domains(domains: Longs) -> Longs:
-    """Return the number of different domains in each row, without unknown ones."""
+    """Return the number of different known domains in each row."""
     return count_true(first_of_each(np.sort(domains, axis=1)))
 
 
 def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
-    """Return the levels with different domains: bookies, and if locations are known racks and regions.
+    """Return the levels to simulate: bookies, and if locations are known, also racks and regions.
 
-    Regions are left out unless there are several, and fewer than racks.
+    Regions are a level only if there are several regions, and fewer regions than racks.
     """
     levels = [Level.BOOKIE]
     if locations.known:
@@ -311,7 +311,7 @@ def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
 
 
 class LevelSums:
-    """Sums of a pass over the windows, for one level. Sets of ``set_size`` domains are compared."""
+    """Sums of a pass over the windows, for one level. The result compares sets of ``set_size`` domains."""
 
     def __init__(self, level: Level, locations: Locations, bookies: list[str], set_size: int = 2) -> None:
         self.domains = Domains(level, locations, bookies)
@@ -378,7 +378,7 @@ class LevelSums:
 
 
 def bounds_of(sums: Longs) -> tuple[Bounds, Bounds]:
-    """Return the bounds of the loss by metadata and by index, from sums with the axes view, fate and unit."""
+    """Return the bounds of the loss by metadata and by index. ``sums`` has the axes view, fate and unit."""
     guaranteed, possible_guaranteed, current, possible_current = map(_make_outcome, sums)
     return Bounds(guaranteed, possible_guaranteed), Bounds(current, possible_current)
 

@@ -1,10 +1,10 @@
-"""Losses by windows: entries, bytes and ledgers by remaining copies, and the owners of these ledgers.
+"""Losses of failures: entries, bytes and ledgers by their remaining copies, and the owners of the ledgers.
 
 A window is the entries on one set of bookies (`auditor.simulate.windows`). If none of its Qw copies remains
 after a failure, the window is lost. If fewer than Qa copies remain, it is below the ack quorum. If fewer than
 Qw remain, it is below the write quorum. A failure takes only copies that exist. Copies that were missing
-before are not counted as its loss. Recovery of an open end needs, in every window, fewer than Qa bookies that
-do not answer (``RRQuorumCoverageSet``). Owners are found in one pass over the table ``ownership``.
+before the failure do not count as its loss. Recovery of an open end needs, in every window, fewer than Qa
+bookies that do not answer (``RRQuorumCoverageSet``). Owners come from the table ownership.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ class WindowOutcome(IntEnum):
 
 
 LEDGERS, ENTRIES, BYTES = 0, 1, 2
-"""Indexes of the last axis of a tally, an array of sums. A ledger counts once, at its worst fate.
+"""Indexes of the last axis of a tally, which is an array of sums. A ledger counts once, at its worst fate.
 
-A ledger with an open end that recovery could not close counts at OPEN_END too.
+A ledger with an open end that recovery could not close also counts at the fate OPEN_END.
 """
 
 VIEWS = ("promise", "promise_possible", "today", "today_possible")
-"""Names of the first axis of a tally. Each of `COPY_VIEWS` has two names: its lower and its upper bound.
+"""Names of the first axis of a tally: a lower and an upper bound for each of `COPY_VIEWS`.
 
-The lower bound counts windows that certainly have an outcome, the upper bound those that may have it.
+The lower bound counts windows that certainly have an outcome. The upper bound counts possible ones too.
 """
 
 COPY_VIEWS = ("promise", "today")
-"""Copies assumed before a failure: "promise" has those in the metadata, "today" those in indexes."""
+"""Copies assumed before a failure. "promise": all copies of the metadata. "today": copies in the indexes."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class SilentBookies:
 class FailureEffect:
     """Copies that a failure takes, as flags of the shape (windows, widest write quorum).
 
-    ``sure`` are certainly taken. ``possible`` may be taken, and includes ``sure``.
+    Copies in ``sure`` are certainly taken. Copies in ``possible`` may be taken, and include ``sure``.
     """
 
     sure: Bools
@@ -93,8 +93,8 @@ class FailureEffect:
 class FateBounds:
     """The best and worst possible `WindowOutcome` of each window.
 
-    ``mildest`` is the best fate if the failure takes a copy that exists. ``mildest`` differs from ``best`` if
-    every copy that the failure takes may have been lost before.
+    ``mildest`` is the best fate if the failure takes at least one existing copy. ``mildest`` differs from
+    ``best`` only if every copy that the failure takes may have been missing before.
     """
 
     best: NDArray[np.int8]
@@ -179,7 +179,7 @@ def fate_bounds(windows: Windows, effect: FailureEffect, silent: SilentBookies, 
 
 
 def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
-    """Return the fate of each window from the number of its copies left."""
+    """Return the fate of each window, as the number of its remaining copies decides."""
     return np.select(
         [copies_left <= 0, copies_left < windows.ack_quorum],
         [WindowOutcome.LOST, WindowOutcome.BELOW_ACK_QUORUM],
@@ -285,8 +285,8 @@ def failures_by_domain(windows: Windows, domain_of_bookie: Longs) -> tuple[Windo
     """Return the failure of every single domain for `tally`: windows, copies taken, and the domain.
 
     ``domain_of_bookie`` has a domain number for each bookie: -1 for an unknown place, -2 for no bookie. Each
-    window has a row for each known domain that holds one of its copies. A domain that may or may not have a
-    copy gets no row.
+    window has a row for each known domain that holds one of its copies. A domain that only may have a copy
+    gets no row.
     """
     places = domain_of_bookie[windows.bookies]
     rows, groups = [], []
@@ -305,7 +305,7 @@ def failures_by_domain(windows: Windows, domain_of_bookie: Longs) -> tuple[Windo
 def domain_sets(
     windows: Windows, domain_of_bookie: Longs, is_today: bool, max_set_size: int
 ) -> tuple[Longs, Longs]:
-    """Return rows of windows whose copies are in at most ``max_set_size`` domains, and these domains.
+    """Return the indexes of windows whose copies are in at most ``max_set_size`` domains, and the domains.
 
     The domains are in ascending order and filled up with -1. With ``is_today``, missing copies are left out;
     otherwise all copies of the metadata count. Open ends, windows with a copy at an unknown place, and
@@ -351,7 +351,7 @@ def affected_ledgers(windows: Windows, effect: FailureEffect, silent: SilentBook
 def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[OwnerLoss]] | None:
     """Return the losses of namespaces and topics, the worst first. None if the run read no owners.
 
-    Losses of ledgers without an owner are under the name of nobody (an empty name).
+    An empty name has the losses of ledgers without an owner.
     """
     if not has_owners(run):
         return None

@@ -2,9 +2,9 @@
 
 A window is the entries on one set of bookies (`auditor.simulate.windows`). The table ``judged`` has a row for
 each ledger with an unequal replica. Most such replicas lack all their entries, so that whole windows lack a
-copy. If a replica lacks only a part, its windows are cut into pieces. The same bookies lack all entries of a
-piece. If a bookie's index of a ledger was read only in part, all its copies of that ledger are unknown. A
-copy whose absence is in doubt is unknown too, because it may exist.
+copy. If a replica lacks only some entries, its windows are cut into pieces. All entries of a piece are
+missing on the same bookies. If a bookie's index of a ledger was read only in part, all copies of that ledger
+on the bookie are unknown. A copy whose absence is in doubt is unknown too, because it may exist.
 """
 
 from collections import Counter, defaultdict
@@ -45,11 +45,11 @@ from auditor.tables.judge_replicas import Groups, groups_of
 
 
 class CopyStates:
-    """The copies that are missing or unknown, for all ledgers of a run. A copy takes some 50 bytes.
+    """The copies that are missing or unknown, for all ledgers of a run. A copy takes some 50 bytes of memory.
 
-    ``seen_bookies`` have an index or an answer that was read. All copies on other bookies are unknown. With
-    ``missing_only``, copies that are unknown because of their ledger's index count as present. That keeps the
-    number of copies small for a cluster with an unread bookie.
+    ``seen_bookies`` have an index or an answer that was read. All copies on other bookies are unknown. If
+    ``missing_only`` is True, copies that are unknown because of their ledger's index count as present. The
+    number of copies then stays small in a cluster with an unread bookie.
     """
 
     def __init__(self, run: RunDirectory, numbers: BookieNumbers, missing_only: bool = False) -> None:
@@ -131,9 +131,9 @@ class CopyStates:
         return np.concatenate(ledgers), np.concatenate(exceptions)
 
     def _split_windows(self, windows: Windows, row: Longs, exceptions: Longs, is_on_bookie: Bools) -> Windows:
-        """Return the windows; a window with a partly missing copy is cut into pieces.
+        """Return the windows, with windows that have a partly missing copy cut into pieces.
 
-        Each piece has the entries that the same bookies lack.
+        All entries of a piece are missing on the same bookies.
         """
         exceptions_by_window: dict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
         for window, exception_number, is_position_of_bookie in zip(
@@ -232,7 +232,7 @@ def _seen_bookies(run: RunDirectory) -> frozenset[str]:
 
 
 def _range_positions(first_windows: Longs, end_windows: Longs) -> Longs:
-    """Return the numbers of all ranges, range after range; ``end_windows`` are not included."""
+    """Return the numbers in all ranges, range after range. Ends (``end_windows``) are not included."""
     range_lengths = end_windows - first_windows
     numbers: Longs = np.arange(int(range_lengths.sum())) + np.repeat(
         first_windows - np.cumsum(range_lengths) + range_lengths, range_lengths
@@ -293,7 +293,7 @@ class LedgerCounts:
 def decided_ledgers(
     run: RunDirectory, extra_columns: Sequence[str] = ()
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield batches of decided ledgers: their metadata gives the bookies that should hold each entry.
+    """Yield batches of decided ledgers, whose metadata shows which bookies should have each entry.
 
     With each batch it yields the number of undecided ledgers that were left out. Every ledger that the store
     lists is in a batch or in this number. Other znodes, and parts of the tree that could not be listed, are

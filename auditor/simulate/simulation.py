@@ -46,10 +46,10 @@ LEDGERS_SHOWN = 20
 """Largest number of ledgers, of namespaces and of topics in the result for a failure."""
 
 FATE_BY_LOSS = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
-"""Words for a ledger, by two flags (0 or 1): it loses an entry, and it cannot be recovered."""
+"""Words for the fate of a ledger, by two flags: whether it loses an entry, whether it is unrecoverable."""
 
 MAX_MATRIX_DOMAINS = 24
-"""Largest number of domains in a matrix. It has those with the largest loss."""
+"""Largest number of domains in a matrix. A matrix has the domains with the largest loss."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class PlacedRun:
         ]
 
     def doubts(self, windows: RunWindows) -> Doubts:
-        """Return the facts that are unknown. Call this method after a pass over the windows."""
+        """Return what is unknown about the run. Call this method after a pass over ``windows``."""
         names = windows.numbers.names
         return Doubts(
             windows.read.ledgers,
@@ -128,9 +128,9 @@ def simulate_all(
     mttf_days: float = MTTF_DAYS,
     mttr_hours: float = MTTR_HOURS,
 ) -> Simulation:
-    """Return the losses of all single failures and of the worst pairs.
+    """Return the losses of all single failures and of the worst pairs of failures.
 
-    The result also has the distance to loss, copysets and balance.
+    The result also has the distance to data loss, the copysets, and the balance of the bookies.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -161,7 +161,7 @@ def simulate_all(
 
 @dataclass(frozen=True)
 class FailureAnswer:
-    """One failure with all ledgers and owners that it affects. A `Simulation` has only some of these.
+    """One failure with all ledgers and owners that it affects. A `Simulation` has only the first of them.
 
     ``ledgers`` has rows of scope, id, lost, entries, bytes, unrecoverable. ``namespaces`` and ``topics`` are
     None if the run read no owners.
@@ -174,7 +174,7 @@ class FailureAnswer:
 
 
 def simulate_any(run: RunReader, number: int, level: Level, locations: Locations | None = None) -> Simulation:
-    """Return the worst failures of ``number`` domains of one level. The worst of them is given in detail.
+    """Return the worst failures of ``number`` domains of one level, with details of the worst failure.
 
     Raises: the errors of `answer_any`.
     """

@@ -21,7 +21,7 @@ TABLES = (*FAILURE_TABLES, ALL_FAILURES_TABLE)
 
 
 def ledgers_table(run: RunReader, answer: FailureAnswer) -> pa.Table:
-    """Return each ledger that a failure affects, with its loss and its topic, which is null if unknown.
+    """Return each ledger that a failure affects, with its loss and its topic. Null if the topic is unknown.
 
     The column ``fate`` says whether a ledger loses entries, is unrecoverable, or both.
     """
@@ -59,7 +59,7 @@ def owners_table(owners: Sequence[OwnerLoss] | None) -> pa.Table:
 def failures_table(simulation: Simulation) -> pa.Table:
     """Return every single failure of every level, with its losses.
 
-    Losses are by index, certain and possible, and by metadata.
+    The columns have the losses by index, certain and possible, and the losses by metadata.
     """
     single_failures = [failure for level in simulation.levels for failure in level.singles]
     rows = []
@@ -87,7 +87,7 @@ def failures_table(simulation: Simulation) -> pa.Table:
 def simulation_table(
     name: str | None, run: RunReader, answer: FailureAnswer | None, simulation: Simulation
 ) -> pa.Table:
-    """Return the table of this name. None stands for the ledgers of a failure, or else all single failures.
+    """Return the table ``name``. None: the ledgers of ``answer``, or all single failures without an answer.
 
     Raises:
         UsageError: the table is of one failure, but ``answer`` is None.
@@ -96,7 +96,7 @@ def simulation_table(
     if name == ALL_FAILURES_TABLE or (name is None and answer is None):
         return failures_table(simulation)
     if answer is None:
-        raise UsageError(f"--table {name}: name a failure with --lose or --any")
+        raise UsageError(f"--table {name}: select a failure with --lose or --any")
     if name == "topics":
         return owners_table(answer.topics)
     if name == "namespaces":

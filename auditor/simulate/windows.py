@@ -2,7 +2,8 @@
 
     entry e is on the bookies at positions (e + i) mod E of its segment's ensemble, i < Qw
 
-A segment has E windows, one for each e mod E of the absolute entry id, or a single one if Qw = E. All entries
+A segment has E windows, one for each value of e mod E (e is the absolute entry id). It has one window if
+Qw = E. All entries
 of a window are lost or kept together. The open end of a ledger that is not closed has windows too. Its
 entries are unknown, but recovery needs an answer from each window.
 """
@@ -28,7 +29,7 @@ Bools = NDArray[np.bool_]
 _Number = TypeVar("_Number", bound=np.integer[Any])
 
 PRESENT, UNKNOWN, MISSING = 0, 1, 2
-"""States of a window's copy today. If two apply, the larger number wins.
+"""States of a copy of a window. If two states apply, the larger number wins.
 
 MISSING means that the bookie certainly lacks the copy.
 """
@@ -48,10 +49,10 @@ class Windows:
     """Windows of many ledgers, one row per window. Rows of one ledger are adjacent.
 
     ``bookies`` and ``copies`` have the shape (windows, widest write quorum): numbers of bookies, and the
-    states of their copies. ``entries`` and ``bytes`` are of one copy, 0 at an open end. ``bytes`` are 0 if
-    the ledger is not closed, because its length is unknown. ``residue`` is the entry id modulo the ensemble
-    size, or -1 if a segment has one window. ``bounds`` are the first and last entry of the segment and the
-    ensemble size, or None once they are not needed.
+    states of their copies. ``entries`` and ``bytes`` are those of one copy, and 0 at an open end. ``bytes``
+    are 0 if the ledger is not closed, because its length is unknown. ``residue`` is the entry id modulo the
+    ensemble size, or -1 if a segment has one window. ``bounds`` are the first and last entry of the segment
+    and the ensemble size, or None once they are not needed.
 
     ``times`` has one element per ledger: the number of equal ledgers that it stands for. ``ids`` are the
     scopes and ids of the ledgers, or None once ledgers were merged.
@@ -333,7 +334,7 @@ def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
 
 
 def with_bytes(windows: Windows, length: Longs) -> Windows:
-    """Return the windows with each ledger's length divided among them in proportion to their entries.
+    """Return the windows with bytes: a ledger's length, divided among its windows in proportion to entries.
 
     The parts add up to the length. ``length`` has one element per ledger. ``bounds`` is None afterwards.
     """
@@ -354,8 +355,8 @@ def with_bytes(windows: Windows, length: Longs) -> Windows:
 def merge_equal_ledgers(windows: Windows) -> Windows:
     """Merge ledgers with equal windows: same bookies, quorums, copies and open ends.
 
-    Entries and bytes are added up window by window. Ids are lost. The time of later steps then depends on the
-    number of different ledgers.
+    Entries and bytes of equal windows are added up. The ids of the ledgers are lost. Later steps then take
+    time for each different ledger only.
     """
     window_counts = np.bincount(windows.ledger, minlength=len(windows.times))
     first_windows = np.cumsum(window_counts) - window_counts

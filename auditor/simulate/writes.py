@@ -1,12 +1,12 @@
-"""Whether writes continue after a failure: enough bookies for each shape of ledger and isolation group.
+"""Answers on whether writes continue after a failure, for each shape of ledger and isolation group.
 
 A shape is an ensemble size with a write and an ack quorum. A ledger can be created if the writable bookies
-contain an ensemble that the policy accepts. An ensemble that lost members needs replacements from outside,
-which needs one bookie for each lost member.
+contain an ensemble that the policy accepts. An ensemble that lost members needs one replacement from
+outside the ensemble for each lost member.
 
 For a namespace with a bookie affinity group, brokers write the isolation groups into the ledger's custom
 metadata, and place the ledger by them. AutoRecovery uses these groups if its policy is Pulsar's and its
-configuration has the key of groups. Pulsar's policy is rack-aware, whatever policy other ledgers use.
+configuration has the setting for groups. Pulsar's policy is rack-aware, whatever policy other ledgers use.
 """
 
 from collections import Counter

@@ -8,10 +8,10 @@ from typing import TypeGuard
 _HELP_OF_MESSAGES = (
     (
         ("No Kerberos credentials available", "No credentials cache found", "Credentials cache"),
-        "there is no ticket; run kinit as the user of this process, or name a keytab in KRB5_CLIENT_KTNAME, "
-        "here and on every executor",
+        "there is no ticket; run kinit as the user of this process, or set "
+        "KRB5_CLIENT_KTNAME to a keytab, here and on every executor",
     ),
-    (("expired",), "the ticket is expired; run kinit again, or name a keytab in KRB5_CLIENT_KTNAME"),
+    (("expired",), "the ticket is expired; run kinit again, or set KRB5_CLIENT_KTNAME to a keytab"),
     (
         ("not found in Kerberos database",),
         "the KDC has no principal {principal}; write the host as in the server's own principal "
@@ -44,7 +44,7 @@ def kerberos_problem(error: BaseException, principal: str) -> str:
         principal: the server's principal, without its realm.
 
     >>> kerberos_problem(Exception(("Unspecified GSS failure", 1), ("Ticket expired", 2)), "bookkeeper/bk1")
-    'Kerberos: Ticket expired: the ticket is expired; run kinit again, or name a keytab in KRB5_CLIENT_KTNAME'
+    'Kerberos: Ticket expired: the ticket is expired; run kinit again, or set KRB5_CLIENT_KTNAME to a keytab'
     """
     error_parts = [
         error_part[0] if isinstance(error_part, tuple) and error_part else error_part

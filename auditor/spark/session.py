@@ -262,7 +262,8 @@ def _scratch_parent() -> Iterator[str]:
         scratch_path = lasting_directory("spark")
     except OSError as error:
         raise SparkError(
-            f"Spark does not start: no directory takes temporary files ({error.strerror}); set TMPDIR"
+            "Spark does not start: temporary files cannot be written to any directory "
+            f"({error.strerror}); set TMPDIR"
         ) from error
     local_dirs = os.environ.get(LOCAL_DIRS)
     if local_dirs is not None:

@@ -93,7 +93,7 @@ def file_system_errors(path: str) -> Iterator[None]:
         if (match := _NO_CLASS.search(text) or _NO_SCHEME.search(text)) is not None:
             missing_class = next(filter(None, match.groups()))
             raise UsageError(
-                f"{path}: Spark has no file system for it: {_class_advice(missing_class)}"
+                f"{path}: Spark has no file system for this path: {_class_advice(missing_class)}"
             ) from error
         if (denied_access := _ACCESS_DENIED.search(text)) is not None:
             raise FileSystemError(
@@ -105,13 +105,13 @@ def file_system_errors(path: str) -> Iterator[None]:
 
 def _class_advice(missing_class: str) -> str:
     if missing_class == "s3":
-        return "Spark calls it s3a://; use that scheme"
+        return "Spark uses the scheme s3a://; write the URI with it"
     if ".s3a." in missing_class or missing_class.startswith("software"):
         return (
-            f"it needs the package {HADOOP_AWS} and its dependencies (spark.jars.packages; "
-            "docs/operate.md, Object stores); run the same command again with it"
+            f"S3 needs the package {HADOOP_AWS} and its dependencies (docs/operate.md, Object "
+            "stores); run the same command again with spark.jars.packages set to this package"
         )
-    return f"{missing_class} is not among its classes; spark.jars.packages names packages that have it"
+    return f"Spark has no class {missing_class}; set spark.jars.packages to a package that has it"
 
 
 @contextmanager

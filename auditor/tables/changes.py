@@ -12,14 +12,14 @@ CHANGES = schema_of(
         "key that joins findings of different runs: the fingerprint, or the fingerprint of the "
         "mildest stage of the same fault",
     ),
-    ("id", pa.string(), "the check that found it"),
+    ("id", pa.string(), "the check with the finding"),
     (
         "urgency",
         pa.string(),
         "urgency, as in the table of findings; the last known one if the finding is gone",
     ),
     ("severity", pa.string(), "critical, error, warning or note; the last known one if the finding is gone"),
-    ("confidence", pa.string(), "confirmed, suspect or unknown; the last known"),
+    ("confidence", pa.string(), "confirmed, suspect or unknown; the last known one if the finding is gone"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null if the finding is not about a ledger"),
     ("ledger_id", pa.int64(), "the ledger; null if the finding is not about a ledger"),
     ("bookie_id", pa.string(), "the bookie; null in findings with one row per ledger"),
@@ -28,8 +28,8 @@ CHANGES = schema_of(
     (
         "change",
         pa.string(),
-        "new, same, worse (or confirmed by now) or better; fixed; unseen: neither found nor ruled out, "
-        "because it was not checked",
+        "new, same, worse (or newly confirmed), better, fixed or unseen. unseen: neither "
+        "found nor ruled out, because the object was not checked",
     ),
     (
         "known_severity",

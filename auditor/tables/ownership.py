@@ -44,7 +44,11 @@ OWNERSHIP = schema_of(
         "owned, offloaded, dangling, unowned, young, unknown, foreign or unnamed; null: no ledger",
     ),
     ("fault", pa.string(), "the check that reports the fault of the row; null: no fault"),
-    ("why", pa.string(), "reason for unknown, foreign or a doubt: data not read, or perhaps changed"),
+    (
+        "why",
+        pa.string(),
+        "reason for unknown, for foreign or for a doubt, such as data that was not read or may have changed",
+    ),
     (
         "seen_before",
         pa.bool_(),
@@ -66,7 +70,8 @@ OWNERSHIP = schema_of(
     (
         "application",
         pa.string(),
-        "application by the owner's reference, or by the custom metadata if no owner refers to the ledger",
+        "application according to the owner's reference, or to the custom metadata if no "
+        "owner refers to the ledger",
     ),
     ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
     ("tenant", pa.string(), "tenant"),
@@ -75,7 +80,11 @@ OWNERSHIP = schema_of(
     ("cursor", pa.string(), "the subscription"),
     ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("path", pa.string(), "the owner's znode"),
-    ("claim", pa.string(), "the owner's znode by the custom metadata, without the chroot if one is known"),
+    (
+        "claim",
+        pa.string(),
+        "the owner's znode according to the custom metadata, without the chroot if one is known",
+    ),
     ("place", pa.int64(), "place of the ledger in the topic's list, from 0"),
     ("list_size", pa.int64(), "number of ledgers in that list"),
     ("entries", pa.int64(), "number of entries in the owner's record"),
@@ -83,8 +92,8 @@ OWNERSHIP = schema_of(
     ("offload", pa.string(), "incomplete, complete or deleted (from BookKeeper); null: never offloaded"),
     ("offload_uid", pa.string(), "UUID in the names of the offloaded objects"),
     ("borrowed", pa.bool_(), "whether a shadow topic refers to the ledger, which another topic owns"),
-    ("mark_delete_ledger_id", pa.int64(), "cursor: ledger of its acknowledged position"),
-    ("mark_delete_entry_id", pa.int64(), "cursor: entry of its acknowledged position"),
+    ("mark_delete_ledger_id", pa.int64(), "for a cursor: ledger of the acknowledged position"),
+    ("mark_delete_entry_id", pa.int64(), "for a cursor: entry of the acknowledged position"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED; null: not listed, or unreadable"),
     ("last_entry_id", pa.int64(), "last entry of the closed ledger"),
     ("length", pa.int64(), "bytes of the closed ledger"),
@@ -93,21 +102,25 @@ OWNERSHIP = schema_of(
     ("damage_offset", pa.int64(), "byte of the value at which decoding failed"),
 )
 
-GAPS_LIMIT, SHUT_LIMIT = 1000, 200_000
+MAX_GAPS, MAX_CLOSED_PLACES = 1000, 200_000
 """Largest numbers of unlisted and of unread places in owners' trees. Beyond either, no ledger is unowned."""
 
-AGELESS = "its creation time is not known"
+AGELESS_REASON = "the ledger's creation time is not known"
 """Reason why a ledger without an owner is unknown if the store keeps no times (etcd)."""
 
-SHORT_GRACE = (
+SHORT_GRACE_REASON = (
     "--owner-grace is shorter than 4 hours, a broker's usual ledger rollover: a broker "
     "may still add this ledger to its topic"
 )
 """Reason why a ledger without an owner is not confirmed as unowned if the grace is short."""
 
-DANGLING, UNOWNED = "owner-dangling", "ledger-unowned"
-LENGTH, MISATTRIBUTED, UNREADABLE = "owner-length-mismatch", "ledger-misattributed", "owner-unreadable"
-INCOMPLETE, NOT_TRIMMED = "offload-incomplete", "offload-not-trimmed"
+DANGLING_FAULT, UNOWNED_FAULT = "owner-dangling", "ledger-unowned"
+LENGTH_FAULT, MISATTRIBUTED_FAULT, UNREADABLE_FAULT = (
+    "owner-length-mismatch",
+    "ledger-misattributed",
+    "owner-unreadable",
+)
+INCOMPLETE_FAULT, NOT_TRIMMED_FAULT = "offload-incomplete", "offload-not-trimmed"
 
 _REFERENCE = (
     *OWNER, "place", "list_size",
@@ -117,7 +130,7 @@ _REFERENCE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class ReadTimes:
     """The times of the reads, in ms. A ledger younger than ``grace`` at ``scan_time`` is never unowned.
 
     ``chroots`` are the paths above the owners' trees, by store. ``first_zxid`` is the zxid at the first scan
@@ -142,7 +155,7 @@ def ownership(
     earlier: DataFrame | None,
     lists: DataFrame | None,
     applications: tuple[str, ...],
-    moments: Moments,
+    moments: ReadTimes,
 ) -> DataFrame:
     """Return the rows of `OWNERSHIP`.
 
@@ -171,17 +184,17 @@ def ownership(
         "doubt", F.coalesce("first", "second")
     )
     ownership_rows = _seen_before(ownership_rows, earlier).withColumn(
-        "standing", _standing(applications, moments)
+        "standing", _standing_column(applications, moments)
     )
     ownership_rows = ownership_rows.withColumns(
         {
-            "why": _why(applications, moments),
-            "fault": _fault(moments),
+            "why": _reason_column(applications, moments),
+            "fault": _fault_column(moments),
             "application": F.coalesce("application", "said"),
         }
     )
     ownership_rows = ownership_rows.withColumn("claim", F.concat(_chroot(moments.chroots), "claim"))
-    fault = F.when(F.col("status") != "ok", UNREADABLE)
+    fault = F.when(F.col("status") != "ok", UNREADABLE_FAULT)
     unnamed_owners = owners.where("ledger_id is null").drop("ctime", "mtime").withColumn("fault", fault)
     return select_columns(ownership_rows, OWNERSHIP).unionByName(select_columns(unnamed_owners, OWNERSHIP))
 
@@ -217,9 +230,9 @@ def _ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
         .withColumn("settled", F.col("gone").isNull())
         .drop("gone")
     )
-    new = new_ids(moved).where("scope_id = 0").select("ledger_id")
-    new = new.withColumns({"there": F.lit(True), "settled": F.lit(False)})
-    return rows.unionByName(new, allowMissingColumns=True)
+    new_ledger_ids = new_ids(moved).where("scope_id = 0").select("ledger_id")
+    new_ledger_ids = new_ledger_ids.withColumns({"there": F.lit(True), "settled": F.lit(False)})
+    return rows.unionByName(new_ledger_ids, allowMissingColumns=True)
 
 
 def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
@@ -238,18 +251,18 @@ def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
     # An inner znode that was not listed hides every owner below it.
     is_below_gap = (F.col("claim") == F.col("gap")) | F.col("claim").startswith(F.concat("gap", F.lit("/")))
     hidden_claims = rows.where("claim is not null and path is null").select("ledger_id", "claim")
-    hidden_claims = hidden_claims.join(F.broadcast(gaps.limit(GAPS_LIMIT)), is_below_gap)
+    hidden_claims = hidden_claims.join(F.broadcast(gaps.limit(MAX_GAPS)), is_below_gap)
     hidden_claims = hidden_claims.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
     # Both lists are broadcast, so they are bounded; beyond that no ledger is called unowned.
-    counts = gaps.groupBy().count().select((F.col("count") > GAPS_LIMIT).alias("many"))
+    counts = gaps.groupBy().count().select((F.col("count") > MAX_GAPS).alias("many"))
     counts = counts.crossJoin(
-        closed_places.groupBy().count().select((F.col("count") > SHUT_LIMIT).alias("more"))
+        closed_places.groupBy().count().select((F.col("count") > MAX_CLOSED_PLACES).alias("more"))
     )
     closed_rows = rows.join(hidden_claims, "ledger_id", "left").join(
-        F.broadcast(closed_places.limit(SHUT_LIMIT)), "claim", "left"
+        F.broadcast(closed_places.limit(MAX_CLOSED_PLACES)), "claim", "left"
     )
     general_reason = F.when(
-        F.col("many") | F.col("more"), F.lit("too many places of the owners' trees were not read")
+        F.col("many") | F.col("more"), F.lit("too many paths of the owners' trees were not read")
     )
     block_reason = F.coalesce("unlisted", "unread", general_reason)
     return closed_rows.crossJoin(F.broadcast(counts)).withColumn("blocked", block_reason)
@@ -258,9 +271,11 @@ def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
 def _with_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
     """Add ``claimed_namespace``, and ``namespace_read``: whether a store has it; null without a claim."""
     name = "claimed_namespace"
-    of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(F.col(name).isNotNull())
-    of_stores = of_stores.distinct().withColumn("has_namespace", F.lit(True))
-    joined_rows = rows.withColumn(name, namespace_of(F.col("claim"))).join(of_stores, name, "left")
+    namespaces_of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(
+        F.col(name).isNotNull()
+    )
+    namespaces_of_stores = namespaces_of_stores.distinct().withColumn("has_namespace", F.lit(True))
+    joined_rows = rows.withColumn(name, namespace_of(F.col("claim"))).join(namespaces_of_stores, name, "left")
     has_namespace = F.coalesce("has_namespace", F.lit(False))
     return joined_rows.withColumn("namespace_read", F.when(F.col("claim").isNotNull(), has_namespace))
 
@@ -301,7 +316,7 @@ def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
     """
     if earlier is None:
         return rows.withColumn("seen_before", F.lit(False))
-    is_ageless = (F.col("standing") == "unknown") & (F.col("why") == AGELESS)
+    is_ageless = (F.col("standing") == "unknown") & (F.col("why") == AGELESS_REASON)
     earlier_unowned = (
         earlier.where((F.col("standing") == "unowned") | is_ageless).select("ledger_id").distinct()
     )
@@ -309,7 +324,7 @@ def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
     return compared_rows.withColumn("seen_before", F.coalesce("before", F.lit(False)))
 
 
-def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
+def _standing_column(applications: tuple[str, ...], moments: ReadTimes) -> Column:
     is_listed, is_named = F.col("there").isNotNull(), F.col("path").isNotNull()
     # Given up for its copy in an object store it is rightly gone; a shadow topic lists what another one owns.
     absence_reason = F.when(F.col("offload") == "deleted", "offloaded").when(F.col("borrowed"), "unknown")
@@ -340,25 +355,25 @@ def _is_foreign() -> Column:
     return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
 
 
-def _why(applications: tuple[str, ...], moments: Moments) -> Column:
+def _reason_column(applications: tuple[str, ...], moments: ReadTimes) -> Column:
     change_reason = (
-        F.when(F.col("mzxid") > moments.first_zxid, "its owner changed while the metadata was read")
+        F.when(F.col("mzxid") > moments.first_zxid, "the ledger's owner changed while the metadata was read")
         if moments.first_zxid is not None
         else F.lit(None)
     )
     if moments.first_time is not None:
         is_later = F.coalesce(F.col("mtime") >= moments.first_time, F.lit(True))
-        change_reason = F.when(is_later, "its owner may have changed while the metadata was read")
+        change_reason = F.when(is_later, "the ledger's owner may have changed while the metadata was read")
     identity_reason, grace_reason = (
         F.lit(moments.mismatch_reason),
-        F.lit(SHORT_GRACE if moments.grace < ROLLOVER_MS else None),
+        F.lit(SHORT_GRACE_REASON if moments.grace < ROLLOVER_MS else None),
     )
     unknown = F.coalesce(
         F.when(F.col("borrowed"), "a shadow topic may list ledgers that its source has given up"),
         F.when(~F.col("settled"), "the ledger was made or deleted while the metadata was read"),
-        F.when(F.col("claim").isNull(), "its custom metadata does not name its owner"),
+        F.when(F.col("claim").isNull(), "the ledger's custom metadata does not mention its owner"),
         F.col("blocked"),
-        F.when(F.col("ctime").isNull(), AGELESS),
+        F.when(F.col("ctime").isNull(), AGELESS_REASON),
     )
     return (
         F.when(F.col("standing") == "unknown", unknown)
@@ -371,7 +386,7 @@ def _why(applications: tuple[str, ...], moments: Moments) -> Column:
     )
 
 
-def _fault(moments: Moments) -> Column:
+def _fault_column(moments: ReadTimes) -> Column:
     """Return the fault of a row, whether its ledger is owned, dangling or unowned."""
     is_owned = F.col("standing") == "owned"
     data = is_owned & (F.col("kind") == "data") & ~F.col("borrowed")
@@ -384,10 +399,10 @@ def _fault(moments: Moments) -> Column:
     waiting_since = F.greatest("ctime", "timestamp", "offload_time")
     is_old = F.lit(moments.scan_time) - waiting_since > moments.grace
     return (
-        F.when(F.col("standing") == "dangling", DANGLING)
-        .when(F.col("standing") == "unowned", UNOWNED)
-        .when(is_owned & has_exact_length & (F.col("claim") != F.col("below_root")), MISATTRIBUTED)
-        .when(data & length, LENGTH)
-        .when(data & is_old & (F.col("offload") == "incomplete"), INCOMPLETE)
-        .when(data & is_old & F.col("offload").isin("complete", "deleted"), NOT_TRIMMED)
+        F.when(F.col("standing") == "dangling", DANGLING_FAULT)
+        .when(F.col("standing") == "unowned", UNOWNED_FAULT)
+        .when(is_owned & has_exact_length & (F.col("claim") != F.col("below_root")), MISATTRIBUTED_FAULT)
+        .when(data & length, LENGTH_FAULT)
+        .when(data & is_old & (F.col("offload") == "incomplete"), INCOMPLETE_FAULT)
+        .when(data & is_old & F.col("offload").isin("complete", "deleted"), NOT_TRIMMED_FAULT)
     )

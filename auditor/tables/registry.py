@@ -243,7 +243,7 @@ BOOKIES = schema_of(
     (
         "suspect",
         pa.bool_(),
-        "whether a directory of the bookie is in another bookie's place or has another bookie's id",
+        "whether a directory of the bookie is at another bookie's path or has another bookie's id",
     ),
     (
         "foreign_instance",

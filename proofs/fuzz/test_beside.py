@@ -8,7 +8,7 @@ RUNS = 300
 
 KNOWN = {
     # A cookie before layout 3 does not name its bookie. Java also accepts a cut cookie.
-    ("cookie", "here", "cookie: layout N says nothing about its bookie"),
+    ("cookie", "here", "cookie: layout N does not contain the bookie's id and directories"),
     ("cookie", "here", "cookie: the text ends before the bookie id"),
     ("cookie", "here", "cookie: the text ends before the journal directory"),
     ("cookie", "here", "cookie: the text ends before the list of ledger directories"),

@@ -7,8 +7,8 @@ decide, the finding is open.
 A finding is false under these conditions:
 
     entry-lost, below-ack-quorum,      a bookie serves an entry that the finding reports as missing there;
-    below-write-quorum                 or plain computation gives another class; or the ledger changed
-                                       between the scans
+    below-write-quorum                 or plain computation gives another class, and no unknown copy explains
+                                       the difference; or the ledger changed between the scans
     over-replicated-ledger             the bookie is a member, or has no entry of the ledger
     stale-segment, surplus-entries     the bookie has no such entries
     orphan-ledger,                     the ledger has metadata after the audit
@@ -112,7 +112,18 @@ def _missing(finding: Finding, around: Around) -> Verdict:
     if not around.still(ledger) or any(not said or SERVED in said for said in letters):
         return Verdict.OPEN
     classes = {look.classes.get(ledger) for look in around.looks} - {None}
-    return Verdict.TRUE if not classes or finding["id"] in classes else Verdict.FALSE
+    return Verdict.TRUE if not classes or classes & _possible_classes(finding) else Verdict.FALSE
+
+
+CLASSES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
+"""Checks of missing copies, the mildest class first."""
+
+
+def _possible_classes(finding: Finding) -> set[str]:
+    """Return the class of a finding, and those that it leaves open because copies are unknown."""
+    if not finding["unknown"]:
+        return {finding["id"]}
+    return set(CLASSES[CLASSES.index(finding["id"]) :])
 
 
 def _letters(ledger: int, bookie: str, entry: int, around: Around) -> set[str]:

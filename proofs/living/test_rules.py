@@ -47,6 +47,7 @@ def finding(id: str, bookie: str | None = None, ledger: int | None = LEDGER, **e
         "ledger_id": ledger,
         "bookie_id": bookie,
         "missing": missing,
+        "unknown": [],
         "message": "",
     }
 
@@ -78,6 +79,13 @@ def test_what_is_said_to_be_missing_is_held_to_what_the_bookie_serves(
 def test_a_class_that_the_brute_force_does_not_give_is_false() -> None:
     milder = finding("below-write-quorum", b=range(2, 4))
     assert verdict(milder, around(look(WHOLE, HALF), look(WHOLE, HALF))) is Verdict.FALSE
+
+
+def test_a_class_with_unknown_copies_may_be_milder_than_that_of_the_brute_force() -> None:
+    milder = {**finding("below-write-quorum", b=range(2, 4)), "unknown": [{"bookie_id": A}]}
+    worse = {**finding("entry-lost", b=range(2, 4)), "unknown": [{"bookie_id": A}]}
+    looks = around(look(WHOLE, HALF), look(WHOLE, HALF))
+    assert (verdict(milder, looks), verdict(worse, looks)) == (Verdict.TRUE, Verdict.FALSE)
 
 
 def test_nothing_is_confirmed_of_a_ledger_that_moved() -> None:

@@ -90,8 +90,8 @@ def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) ->
     ("now", "why"),
     [
         (bookie(A, version=b"another"), "its index directories or their VERSION changed"),
-        (bookie(A, index_time=999), "its index is older than it was: a disk was restored"),
-        (bookie(A, index_time=None), "its index is older than it was: a disk was restored"),
+        (bookie(A, index_time=999), "its index is older than in that run: a disk was restored"),
+        (bookie(A, index_time=None), "its index is older than in that run: a disk was restored"),
     ],
 )
 def test_a_bookie_whose_disks_are_others_is_read_anew(
@@ -110,7 +110,7 @@ def test_a_bookie_that_was_not_read_then_is_read(tmp_path: Path) -> None:
     new = {name: bookie(name) for name in (A, *(f"bk-{number}:3181" for number in range(7)))}
     assert planned(found, new).keys() == {A}
     notes = index_plan(found, new).notes
-    assert notes[0] == "bk-0:3181 was read again: that run did not read it"
+    assert notes[0] == "bk-0:3181 was read again: that run did not read this bookie"
     assert notes[-1] == "2 more bookies were read again for similar reasons"
 
 
@@ -167,16 +167,16 @@ def no_json(run: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (lost_file, "its files are no longer those that were written"),
-        (cut_file, "its files are no longer those that were written"),
-        (one_more_file, "its files are no longer those that were written"),
+        (lost_file, "its files changed after the run wrote them"),
+        (cut_file, "its files changed after the run wrote them"),
+        (one_more_file, "its files changed after the run wrote them"),
         (no_parquet, "part-00001.parquet: "),
         (no_tables, "tables/availability: "),
         (another_version, "another version of this program wrote it"),
         (other_columns, "another version of this program wrote it"),
-        (no_bookies, "its manifest does not say what it read: KeyError"),
-        (a_list_of_bookies, "its manifest does not say what it read: AttributeError"),
-        (no_json, "its manifest cannot be read: "),
+        (no_bookies, "the manifest of that run does not say what the run read: KeyError"),
+        (a_list_of_bookies, "the manifest of that run does not say what the run read: AttributeError"),
+        (no_json, "the manifest of that run cannot be read: "),
     ],
 )
 def test_a_run_that_is_not_whole_is_not_used_and_says_why(
@@ -187,7 +187,7 @@ def test_a_run_that_is_not_whole_is_not_used_and_says_why(
     assert not planned(found)
     notes = index_plan(found).notes
     (note,) = (*found.notes, *notes)
-    assert note.startswith(("nothing was taken from 1: ", "no index was taken from 1: "))
+    assert note.startswith(("nothing was reused from run 1: ", "no index was reused from run 1: "))
     assert why in note
     reused = found.reused({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, notes)
     assert reused is not None
@@ -232,7 +232,7 @@ def test_last_is_the_newest_run_of_the_cluster_beside_whose_tables_are_whole(tmp
 def test_with_no_run_to_begin_with_all_is_read(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     found = find_earlier_run("last", run_store(tmp_path / "runs/new"), CLUSTER)
-    assert found.notes == ("all data was read: no complete run of this cluster is beside this one",)
+    assert found.notes == ("all data was read: the parent directory has no complete run of this cluster",)
     assert found.reused({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, ()) is None
     assert not planned(found)
     assert find_earlier_run(None, run_store(tmp_path / "runs/new"), CLUSTER).notes == ()
@@ -265,10 +265,14 @@ def test_ledgers_of_the_same_etcd_may_be_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scope", "now", "why"),
     [
-        ("/other", THEN, "it read another etcd, or another scope of it"),
-        ("/bk", History(8, 5_000, (200, 203)), "it read another etcd, or another scope of it"),
-        ("/bk", History(7, 4_999, (200, 203)), "etcd was restored since it was read at revision 5000"),
-        ("/bk", History(7, 9_000, (-4_000, 199)), "etcd was restored since it was read at revision 5000"),
+        ("/other", THEN, "that run read another etcd, or another scope of this etcd"),
+        ("/bk", History(8, 5_000, (200, 203)), "that run read another etcd, or another scope of this etcd"),
+        ("/bk", History(7, 4_999, (200, 203)), "etcd was restored after that run read it at revision 5000"),
+        (
+            "/bk",
+            History(7, 9_000, (-4_000, 199)),
+            "etcd was restored after that run read it at revision 5000",
+        ),
     ],
 )
 def test_ledgers_of_another_history_are_not_taken(tmp_path: Path, scope: str, now: History, why: str) -> None:
@@ -291,9 +295,9 @@ def no_etcd(run: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (lost_ledgers, "its files are no longer those that were written"),
-        (ledgers_of_no_moment, "its manifest does not say when they were read: TypeError"),
-        (no_etcd, "its manifest does not say when they were read: TypeError"),
+        (lost_ledgers, "its files changed after the run wrote them"),
+        (ledgers_of_no_moment, "the manifest of that run does not say when ledgers were read: TypeError"),
+        (no_etcd, "the manifest of that run does not say when ledgers were read: TypeError"),
     ],
 )
 def test_ledgers_of_a_run_that_is_not_whole_are_not_taken_but_its_indexes_are(
@@ -317,7 +321,7 @@ def test_where_ledgers_were_taken_it_is_the_indexes_that_were_not(tmp_path: Path
     found = since(tmp_path / "1")
     assert found.ledgers("/bk", THEN) is not None
     (note,) = index_plan(found).notes
-    assert note.startswith("no index was taken from 1: ")
+    assert note.startswith("no index was reused from run 1: ")
 
 
 def test_no_damage_of_a_footer_ends_the_process(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ ALIKE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULS
             "metadataStoreUrl=zk:zk9:2181/pulsar\n",
             ALIKE,
             [
-                "it looks for the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, they in "
+                "AutoRecovery reads the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, brokers in "
                 "zk:zk9:2181/pulsar"
             ],
         ),
@@ -32,7 +32,7 @@ ALIKE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULS
             "metadataStoreUrl=zk:zk1:2181,zk2:2181\n",
             ALIKE,
             [
-                "it looks for the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, they in "
+                "AutoRecovery reads the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, brokers in "
                 "zk:zk1:2181,zk2:2181"
             ],
         ),
@@ -41,14 +41,17 @@ ALIKE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULS
             "metadataStoreUrl=zk:zk1:2181\n",
             f"{PULSAR}metadataServiceUri=zk+hierarchical://zk1:2181/ledgers\n",
             [
-                "metadataServiceUri is zk+hierarchical://zk1:2181/ledgers, and Pulsar's resolver reads "
+                "metadataServiceUri is zk+hierarchical://zk1:2181/ledgers, but Pulsar's resolver reads "
                 "metadata-store: URIs only"
             ],
         ),
         (
             "bookkeeperClientRegionawarePolicyEnabled=true\nbookkeeperClientMinNumRacksPerWriteQuorum=3\n",
             PULSAR,
-            ["its policy is rack, theirs region", "min_racks is 2, theirs 3"],
+            [
+                "AutoRecovery has policy rack, brokers region",
+                "min_racks is 2 for AutoRecovery, 3 for brokers",
+            ],
         ),
         (
             "metadataStoreUrl=oxia://o1:6648/broker\n",

@@ -42,7 +42,7 @@ def test_ids_are_judged_as_the_server_does(spark: SparkSession) -> None:
         "note": {*NOT_PORTABLE, "user@ensembles"},
     }
     [note] = [each for each in found if each.bookie_id == "bk@1"]
-    assert note.message == "'bk@1' is a bookie id that BookKeeper takes and BP-41 does not allow"
+    assert note.message == "'bk@1' is a bookie id that BookKeeper accepts, but BP-41 does not allow"
     [of_ledger] = [each for each in found if each.ledger_id is not None]
     assert (of_ledger.where, of_ledger.severity) == ((7, None), "error")
     assert of_ledger.message == "ledger 7: 'non valid' is not a bookie id"

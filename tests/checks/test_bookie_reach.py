@@ -15,7 +15,7 @@ def test_a_bookie_that_was_not_read_whole_is_named_once(spark: SparkSession) -> 
             {
                 "bookie_id": "gone",
                 "read": "unread",
-                "reason": "no source covers it",
+                "reason": "no source covers this bookie",
                 "found": False,
                 "ledgers": 1,
             },
@@ -26,8 +26,13 @@ def test_a_bookie_that_was_not_read_whole_is_named_once(spark: SparkSession) -> 
     gone, half = find("bookie-unread", asked)
     assert (gone.where, gone.severity, gone.confidence) == ((None, "gone"), "note", "unknown")
     assert gone.unknown == ["gone"]
-    assert gone.evidence == {"read": "unread", "reason": "no source covers it", "ledgers": 1, "replicas": 0}
-    assert "was not read: no source covers it; 1 ledger names it" in gone.message
+    assert gone.evidence == {
+        "read": "unread",
+        "reason": "no source covers this bookie",
+        "ledgers": 1,
+        "replicas": 0,
+    }
+    assert "was not read: no source covers this bookie; 1 ledger names it" in gone.message
     assert half.where == (None, "half")
     assert "was read in part: no reason is known" in half.message
 

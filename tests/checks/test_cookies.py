@@ -57,7 +57,7 @@ def test_a_disk_in_the_wrong_place_is_told_by_place(spark: SparkSession) -> None
     [found] = find("disk-id-mismatch", asked)
     assert (found.where, found.severity) == ((None, "bk1"), "error")
     assert [each["path"] for each in found.evidence["directories"]] == ["ledgers1", "ledgers2"]
-    assert found.message == "bk1: 2 directories in its place carry the cookie of bk2, bk3"
+    assert found.message == "bk1: 2 directories at its path carry the cookie of bk2, bk3"
 
 
 def test_another_instance_id_or_none_is_told_once_a_bookie(spark: SparkSession) -> None:

@@ -37,13 +37,13 @@ def test_a_ledger_that_no_scan_lists_is_an_orphan_on_each_of_its_bookies(spark: 
     ]
     assert found[0].message == "ledger 1 is on bk1, but not in the metadata"
     assert found[-1].message == (
-        "ledger 6 is on bk1, but not in the metadata; not sure: the store may have it where it could not be "
-        "read, or in the wrong place (/r/00: refused)"
+        "ledger 6 is on bk1, but not in the metadata; not sure: the store may have the "
+        "ledger at a path that could not be read, or at a wrong path (/r/00: refused)"
     )
     assert [each.evidence["doubt"] for each in found] == [None] * 4 + ["/r/00: refused"]
 
     deleting, missed = find("orphan-ledger-deleting", asked)
     assert (deleting.where, deleting.severity, deleting.confidence) == ((4, "bk1"), "note", "confirmed")
     assert (missed.where, missed.confidence) == ((7, "bk1"), "suspect")
-    assert missed.message.endswith(", or in the wrong place (/r/00: refused)")
+    assert missed.message.endswith(", or at a wrong path (/r/00: refused)")
     assert places(find("metadata-suspect", asked)) == [(None, "bk2")]

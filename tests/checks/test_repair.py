@@ -161,7 +161,7 @@ def test_a_ledger_that_nobody_can_serve(spark: SparkSession) -> None:
     first, second = unavailable(unavailable=1, unrecoverable=1)
     assert (first.ledger_id, first.severity, first.confidence) == (1, "error", "confirmed")
     assert first.message == "ledger 1: no registered bookie can serve 10 entries; not registered: a, b"
-    assert second.message.startswith("ledger 2: it is not closed, and too few members are registered")
+    assert second.message.startswith("ledger 2: it is not closed, and too few of its bookies are registered")
     [one] = unavailable(unavailable=1_000, unrecoverable=1)
     assert one.where == (None, None)
     assert one.message == (

@@ -337,7 +337,7 @@ def test_a_ledger_is_shown_by_any_of_its_names(dump: str, name: tuple[str, ...])
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ((), "no ledger is named"),
+        ((), "no ledger is given"),
         (("--ledger-id", "6"), "has no ledger 6"),
         (("--ledger-id", "5", "--ledger-scope-id", "1"), "has no ledger 5 in scope 1"),
         (("--ledger-id", "18446744073709551621"), "--ledger-id 18446744073709551621: ids are signed 64-bit"),

@@ -109,7 +109,7 @@ def test_a_line_is_said_twice_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_directory_that_is_not_there_is_said_before_the_store_is_read(tmp_path: Path) -> None:
     done = bkaudit("dump", "zk://127.0.0.1:1/ledgers", str(tmp_path / "none" / "a.jsonl"))
-    said = f"bkaudit: {tmp_path}/none: no such directory; create it, or name another FILE\n"
+    said = f"bkaudit: {tmp_path}/none: no such directory; create it, or choose another FILE\n"
     assert (done.exit_code, done.output) == (2, said)
 
 
@@ -119,6 +119,6 @@ def test_link_to_nowhere_is_not_written_over(tmp_path: Path) -> None:
     ended = bkaudit("dump", "zk://127.0.0.1:1/ledgers", str(link))
     assert (ended.exit_code, ended.stderr) == (
         2,
-        f"bkaudit: {link}: already exists and is not overwritten; name another FILE\n",
+        f"bkaudit: {link}: already exists and is not overwritten; choose another FILE\n",
     )
     assert link.is_symlink()

@@ -150,7 +150,7 @@ def test_out_that_is_a_file_or_lies_below_one(tmp_path: Path) -> None:
         assert ended.exit_code == 2, ended.stderr
         assert ended.stderr.startswith("bkaudit: --out "), ended.stderr
         assert ended.stderr.count("\n") == 1
-    with pytest.raises(RunError, match="is a file; name a new directory"):
+    with pytest.raises(RunError, match="is a file; choose a new directory"):
         RunDirectory(str(tmp_path / "file")).begin({})
 
 
@@ -193,7 +193,7 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
                 "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
             ),
             UsageError,
-            f"^/r: Spark has no file system for it: it needs the package {HADOOP_AWS} ",
+            f"^/r: Spark has no file system for this path: S3 needs the package {HADOOP_AWS} ",
         ),
         (
             # As Spark said it of a hadoop-aws without what it stands on.
@@ -201,12 +201,13 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
                 "NoClassDefFoundError: software/amazon/s3/analyticsaccelerator/request/ObjectClient\n\tat x"
             ),
             UsageError,
-            f"^/r: Spark has no file system for it: it needs the package {HADOOP_AWS} and its dependencies ",
+            f"^/r: Spark has no file system for this path: S3 needs the package {HADOOP_AWS} and "
+            "its dependencies ",
         ),
         (
             RuntimeError('UnsupportedFileSystemException: No FileSystem for scheme "s3"'),
             UsageError,
-            "Spark calls it s3a://; use that scheme$",
+            "Spark uses the scheme s3a://; write the URI with it$",
         ),
         (
             RuntimeError("x\n: java.nio.file.AccessDeniedException: s3a://b/r: no credentials\n\tat y"),

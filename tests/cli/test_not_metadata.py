@@ -61,5 +61,5 @@ def test_a_dump_of_another_root_with_a_damaged_line_shows_nothing_either(tmp_pat
     done = bkaudit("ledger", "list", "--metadata", f"dump://{tmp_path}/dump")
     assert done.exit_code == 4
     assert (
-        "name the right root with ?root=/path (1 places could not be read, first: line at byte" in done.stderr
+        "pass the right root with ?root=/path (1 places could not be read, first: line at byte" in done.stderr
     )

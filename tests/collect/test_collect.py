@@ -164,7 +164,7 @@ def test_an_inventory_is_collected_with_what_it_declares(tmp_path: Path) -> None
 def test_a_collection_is_never_written_over(tmp_path: Path) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
     (tmp_path / "out").mkdir()
-    with pytest.raises(UsageError, match="already exists; name a new directory"):
+    with pytest.raises(UsageError, match="already exists; choose a new directory"):
         collect([str(root)], str(tmp_path / "out"))
     assert not list((tmp_path / "out").iterdir())
 
@@ -176,7 +176,7 @@ def test_what_is_no_bookies_directory_is_a_usage_error(tmp_path: Path) -> None:
         ("rpc:", "reads only bookies' own directories"),
         (str(tmp_path / "one"), "reads only bookies' own directories"),
         (str(root / "bookie1.dc1.example_3181/journal"), "no directory with current/ found"),
-        (str(root / "bookie1.dc1.example_3181/journal/current"), "no bookie's directory is in it"),
+        (str(root / "bookie1.dc1.example_3181/journal/current"), "it contains no directory of a bookie"),
     ):
         with pytest.raises(UsageError, match=said):
             collect([source], str(tmp_path / "two"))

@@ -286,5 +286,5 @@ def test_a_running_zookeeper_and_a_running_etcd_have_the_same(spark: SparkSessio
             3: CopyState.MISSING,
             4: CopyState.UNDECIDED,
         }
-        assert rows[4].why == "it changed while the stores were read"
+        assert rows[4].why == "the record changed while the stores were read"
         assert comparison.exit_code == FOUND

@@ -95,15 +95,15 @@ def test_a_loss_stands_until_it_is_accepted_by_fingerprint(nights: dict[str, tup
 def test_what_names_a_loss_and_cannot_accept_it_is_counted_with_its_reason(
     nights: dict[str, tuple[Result, Audited]],
 ) -> None:
-    text = "suppressions name 1 finding of data loss that they cannot accept"
-    only = "entry 1 (load test): 1 finding; such a finding is accepted only by its fingerprint"
+    text = "suppressions contain 1 finding of data loss; suppressions cannot accept data loss"
+    only = "entry 1 (load test): 1 finding; a finding of data loss is accepted only by its fingerprint"
     assert remarks(nights["3-by-id"][1]) == remarks(nights["4-baseline"][1]) == [(text, [only])]
     [(_, [late])] = remarks(nights["5-late"][1])
     latest = (datetime.now(UTC) + timedelta(days=7)).date()
     assert late.endswith(f"is too late: the latest day allowed is {latest}")
     [(_, [changed])] = remarks(nights["7-more"][1])
     digest = nights["7-more"][1].report.findings[0].evidence["missing_digest"]
-    assert changed.endswith(f'for those missing now it is "{digest}"')
+    assert changed.endswith(f'the digest of the entries that are missing now is "{digest}"')
     assert remarks(nights["6-accepted"][1]) == remarks(nights["8-deleted"][1]) == []
     assert text in nights["3-by-id"][0].stdout
 

@@ -86,7 +86,7 @@ same as     bk-a.rack1 (registered)
             same-directories: their cookies name the same directories, and
               hardly any others do
 read        not at all
-            no --bookies source has a place for it
+            no --bookies source has a directory of this bookie
 index time  unknown
 ledgers     1 name it; 1 depend on it
             1 checked on this bookie

@@ -75,7 +75,7 @@ def test_the_layout_is_known_without_a_znode(dump: Dump) -> None:
     assert nodes.cut is None
     assert choose_layout(store, nodes) == (
         LayoutKind.HIERARCHICAL,
-        "no LAYOUT znode, as in every store of Pulsar: hierarchical",
+        "no LAYOUT znode, as in every store of Pulsar: the layout is hierarchical",
     )
 
 

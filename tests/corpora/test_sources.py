@@ -155,7 +155,7 @@ def test_the_id_generator_is_behind_ids_in_use(spark: SparkSession, tmp_path: Pa
     assert (found["severity"], found["confidence"]) == ("error", "suspect")
     assert "ledger 11 is given out next" in found["message"]
     [metadata_row] = [scope for scope in read_sources(RunReader(run.out)) if scope.kind == "metadata"]
-    assert metadata_row.reason == "its id generator is behind an id in use"
+    assert metadata_row.reason == "the id generator is behind an id in use"
 
 
 def test_a_part_of_the_tree_that_shrank_since_the_last_run_is_not_proved(

@@ -84,7 +84,7 @@ def test_a_store_that_is_not_there_ends_an_audit_and_the_rest_is_told_all_the_sa
     told = diagnosed("dump:///no/such/metadata.jsonl", [str(corpus.bookies)])
     assert line(told, "store", "access").state is FAIL
     assert told.exit_code == 4
-    assert line(told, "bookies", "coverage").said.startswith("4 of 4 bookies that a VERSION names ")
+    assert line(told, "bookies", "coverage").said.startswith("4 of 4 bookies in VERSION files ")
 
 
 def test_without_java_an_audit_would_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_workers_of_another_python_are_told(monkeypatch: pytest.MonkeyPatch, tmp
     other.chmod(0o755)
     monkeypatch.setenv("PYSPARK_PYTHON", str(other))
     found = line(diagnosed(), "here", "Python")
-    assert (found.state, "is 3.9; this is 3." in found.said) == (FAIL, True)
+    assert (found.state, "is 3.9; the driver has 3." in found.said) == (FAIL, True)
 
 
 def test_credentials_that_an_audit_refuses_are_refused(corpus: Corpus, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_bookie_that_no_source_covers_is_named(corpus: Corpus) -> None:
     assert line(told, "bookies", "coverage").said.startswith("3 of 4 bookies ")
     missing = line(told, "bookies", "not read")
     assert missing.said.replace(":", "_").startswith(gone.name)
-    assert "no --bookies source has a place for it" in missing.said
+    assert "no --bookies source has a directory of this bookie" in missing.said
     assert told.exit_code == 3
 
 
@@ -262,7 +262,7 @@ def test_an_index_without_times_is_told(corpus: Corpus) -> None:
     found = line(diagnosed(f"dump://{corpus.dump}", [str(corpus.bookies)]), "bookies", "index time")
     assert (found.state, found.way_out) == (
         WARN,
-        "copy the disks with their file times, the journals too; or give --index-time",
+        "copy the disks and journals with their file times; or pass --index-time",
     )
 
 
@@ -304,7 +304,7 @@ def test_a_cluster_that_never_had_an_instance_id_is_fine(tmp_path: Path) -> None
         for name, made in (("never", never), ("lost", lost))
     ]
     assert [each.state for each in found] == [OK, WARN]
-    assert found[0].said == "the cluster never had one, and no cookie has one"
+    assert found[0].said == "the cluster never had an instance id, and no cookie has one"
 
 
 def test_a_dump_that_may_be_cut_is_a_warning(corpus: Corpus) -> None:
@@ -357,7 +357,7 @@ def test_a_known_bookie_that_is_down_is_named(corpus: Corpus) -> None:
         assert (down.state, down.said.partition(":")[0]) == (WARN, names[1].partition(":")[0])
         assert f"{names[1]}: not registered (down or never started)" in down.said
         # Whether it can start is not known here, and directories that were passed are not asked for again.
-        way_out = "an audit says whether it would start, and whether it may"
+        way_out = "an audit reports whether the bookie would start, and whether a start is allowed"
         assert down.way_out == (way_out if sources else f"pass all its directories with --bookies: {way_out}")
         assert told.exit_code == (0 if sources else 3)
     without_registrations(corpus.dump, *names)
@@ -377,7 +377,7 @@ def registered_bookies(corpus: Corpus) -> list[str]:
 @pytest.mark.parametrize(
     ("answering", "way_out"),
     [
-        ((), "check the host, the port and the firewall: the URI names no other server that answers"),
+        ((), "check the host, the port and the firewall: no other server in the URI answers"),
         (("h2:2181",), "an audit reads from h2:2181"),
         (("h2:2181", "h3:2181"), "an audit reads from h2:2181, h3:2181"),
     ],
@@ -404,7 +404,7 @@ def test_a_run_directory_at_a_link_that_leads_nowhere_cannot_be_made(tmp_path: P
         told = diagnosed(out=str(out))
         found = line(told, "out", "rights")
         assert (found.state, told.exit_code) == (FAIL, 4)
-        assert found.said == f"{tmp_path}/out is a symbolic link that leads nowhere"
+        assert found.said == f"{tmp_path}/out is a symbolic link whose target does not exist"
 
 
 def test_a_directory_without_bookies_would_leave_an_audit_incomplete(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> Non
     assert whole.said == "journals of 0 of 1 bookie are complete from the last mark on"
     assert whole.state is named.state is State.WARN
     assert whole.way_out is not None
-    assert named.said.endswith("1a1fc8020c3.txn, which lastMark names, is not there")
+    assert named.said.endswith("the journal file of lastMark, 1a1fc8020c3.txn, does not exist")
     look = look_at_journals(bookie(place))
     # Never when the mark was written. An older journal file that is younger than the mark dates nothing.
     older = place / f"journal/current/{MARK - 1:x}.txn"

@@ -47,7 +47,10 @@ GONE = row("entry-lost", 5, missing=1, urgency="lost", change="fixed")
 ROWS = (LOST, DANGLING, DESTROYS, UNSURE, STUCK, GONE)
 TOO_LATE = "until 2026-12-04 is too late: the latest day allowed is 2026-12-03"
 ABSENT = f'the key "missing" is absent; for the entries that are missing now its value is "{DIGEST}"'
-OTHER_ENTRIES = f'the missing entries are not those of {"0" * 16}; for those missing now it is "{DIGEST}"'
+OTHER_ENTRIES = (
+    f"the missing entries are not those of digest {'0' * 16}; "
+    f'the digest of the entries that are missing now is "{DIGEST}"'
+)
 DIGESTS = {
     LOST["fingerprint"]: DIGEST,
     DANGLING["fingerprint"]: None,
@@ -94,7 +97,7 @@ def test_an_entry_without_a_fingerprint_accepts_no_loss(
     accepted, refused, said = accepted_and_refused(changes, Suppress("old", WEEK, names))
     assert accepted <= {STUCK["fingerprint"]}
     assert sum(refused.values()) >= 1
-    assert said[0].endswith("; such a finding is accepted only by its fingerprint")
+    assert said[0].endswith("; a finding of data loss is accepted only by its fingerprint")
 
 
 def test_a_wildcard_still_accepts_all_else_and_its_refusals_are_counted(changes: DataFrame) -> None:
@@ -102,7 +105,7 @@ def test_a_wildcard_still_accepts_all_else_and_its_refusals_are_counted(changes:
     assert accepted == {STUCK["fingerprint"]}
     # What is fixed needs no acceptance, and is not counted.
     assert refused == {1: 4}
-    assert said == ["entry 1 (old): 4 findings; such a finding is accepted only by its fingerprint"]
+    assert said == ["entry 1 (old): 4 findings; a finding of data loss is accepted only by its fingerprint"]
 
 
 def test_a_baseline_accepts_no_loss(changes: DataFrame) -> None:

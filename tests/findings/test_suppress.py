@@ -55,7 +55,7 @@ fingerprint = "a2b8aa759ab37bdf"
         ("x = 1", "x: no such table; there are [[suppress]] and [[baseline]]"),
         ("[suppress]\nid = 'entry-lost'", "suppress: write [[suppress]], once for each entry"),
         ("suppress = 3", "suppress: write [[suppress]]"),
-        ("[[suppress]]\n" + REST, "suppress entry 1: it would suppress everything; name one of id"),
+        ("[[suppress]]\n" + REST, "suppress entry 1: the entry would suppress every finding; add one of id"),
         ("[[suppress]]\nledger_id = 1\nuntil = 2026-01-01", "suppress entry 1: reason: missing"),
         ("[[suppress]]\nledger_id = 1\nreason = 'r'", "suppress entry 1: until: missing"),
         ("[[suppress]]\nledger = 1\n" + REST, "entry 1: ledger: no such key; there are id, scope_id"),

@@ -295,7 +295,8 @@ def test_a_store_is_asked_for_what_it_says(tmp_path: Path) -> None:
     [
         ("/j", [], StepState.UNKNOWN, (
             "not known: no ledger names e:1",
-            "a store does not show it, but an audit of the metadata does: use plan check --run",
+            "the store alone does not show whether this is true, but an audit of the metadata does: "
+            "use plan check --run",
         )),
         ("/k", [], StepState.CHANGED, ("not true: e:1 has its cookie (DIGEST)",)),
         ("/j", ["/ledgers/available/e:1"], StepState.CHANGED, ("not true: e:1 is not registered",)),

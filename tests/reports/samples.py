@@ -63,7 +63,7 @@ UNREAD = Finding(
     Severity.NOTE,
     Confidence.UNKNOWN,
     bookie_id="bk-c:3181",
-    message="no source covers it",
+    message="no source covers this bookie",
     urgency=Urgency.UNSEEN,
 )
 

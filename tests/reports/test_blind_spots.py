@@ -164,7 +164,7 @@ def test_one_scan_cannot_see_a_change() -> None:
 def test_ids_in_doubt_hide_marks_of_deleted_ledgers_and_what_records_say_and_no_orphan() -> None:
     holed = changed(in_doubt={"ids": "1", "reasons": ["/ledgers/L5: not at the path of a ledger"]})
     [(why, ids)] = of(holed).items()
-    assert why == "a part of the ledger tree could not be read, or is in the wrong place"
+    assert why == "a part of the ledger tree could not be read, or is at the wrong path"
     assert {"mark-of-deleted-ledger", "segment-gap"} <= ids
     assert not ids & {"orphan-ledger", "entry-lost"}
     misplaced = report([*TALLIES, tally("metadata-misplaced", "error")], coverage=coverage(True))

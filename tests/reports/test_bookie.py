@@ -77,7 +77,7 @@ cookie      of bk-a:3181, layout 5
             ledgers /data/ledgers1
 read        in part
             index directory /data/ledgers1: not found
-            a directory has the place or the id of another
+            a directory has the path or the id of another
               bookie
 index time  unknown
 ledgers     12,345 name it; 12,000 depend on it
@@ -90,7 +90,7 @@ disks
     ledger; VERSION of bk-b:3181, layout 5
     instance a77a8e0d
     last mark not older than 2026-11-21 05:07:40 UTC
-    counted for bk-b:3181
+    attributed to bk-b:3181
     ledgers in this directory: 1,200
       bk-b:3181: 1,199 name it, 1,150 match entry for entry
       bk-a:3181: 800 name it, 12 match entry for entry
@@ -123,7 +123,7 @@ def test_certainty_is_one_line_of_each_problem() -> None:
     wide = bookie.render(BOOKIE, 100).splitlines()
     assert [line for line in wide if line.startswith("    sure ")] == [
         "    sure   0 of 1 confirmed; bkaudit explain check alias-gc-danger",
-        "    sure   Confirmed if neither metadata scan lists the ledger, and its index is older than both.",
+        "    sure   Confirmed: neither scan lists the ledger.",
     ]
     narrow = bookie.render(BOOKIE, 50)
     assert "\n    sure   confirmed;\n           bkaudit explain check orphan-ledger\n" in narrow
@@ -199,7 +199,7 @@ read """
 
 def test_what_is_not_there_is_said_too() -> None:
     bare = BookieView(
-        "bk-z:3181", "unread", "no source covers it", None, False, False, False, 3, 2, 1, None, 0
+        "bk-z:3181", "unread", "no source covers this bookie", None, False, False, False, 3, 2, 1, None, 0
     )
     text = render(bare)
     for said in ("registered  no", "cookie      none in the store", "read        not at all"):
@@ -229,7 +229,7 @@ def test_what_cannot_be_read_says_why() -> None:
     assert "registered  writable, not ephemeral: no live bookie" in text
     assert "registered  readonly\n" in text
     assert "ledger; no VERSION: byte 1: no digit" in text
-    assert "in the place of no bookie\n    counted for no bookie" in text
+    assert "at the path of no bookie\n    attributed to no bookie" in text
 
 
 def test_every_line_fits_and_nothing_reaches_the_terminal_as_a_command() -> None:
@@ -255,8 +255,8 @@ def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_ma
         "    mark 1a1fc8020c3.txn, byte 6,656",
         "    12,345 entries after it, in 2 files",
         "    3 old files below the mark (journalMaxBackups keeps 5 of",
-        "        them by default); entries that are lost elsewhere",
-        "        may be in there: bkaudit decode journal FILE",
+        "        them by default); these files may have entries that",
+        "        are lost elsewhere: bkaudit decode journal FILE",
         "        --entries lists them",
         "  /mnt/bk-a/journal1",
         "    mark 1a1fc8020c3.txn, byte 0",
@@ -279,6 +279,6 @@ def test_what_the_index_time_rests_on_is_told() -> None:
     dated = replace(BOOKIE, index_time=1_795_237_660_000, index_time_basis="older-journal")
     assert (
         "index time  2026-11-21 05:07:40 UTC\n"
-        "            the file time of the journal before that of its\n"
-        "              mark; it may be newer\n"
+        "            the file time of the journal file before the one\n"
+        "              in lastMark; the index may be newer\n"
     ) in render(dated)

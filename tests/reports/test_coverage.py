@@ -20,7 +20,7 @@ REUSED: Reuse = {
     "run": "monday",
     "indexes": {"reused": 29_700, "read": 300},
     "ledgers": {"reused": 0, "read": 10_000},
-    "notes": ["bk-c:3181 was read again: that run did not read it"],
+    "notes": ["bk-c:3181 was read again: that run did not read this bookie"],
 }
 SAID = "29,700 of 30,000 indexes and 0 of 10,000 ledgers from monday"
 
@@ -43,7 +43,7 @@ def test_a_report_says_how_much_was_not_read_again(render: Callable[[Report], st
 
 @pytest.mark.parametrize("render", [page, explained])
 def test_a_long_report_says_why_something_was_read_again(render: Callable[[Report], str]) -> None:
-    assert "bk-c:3181 was read again: that run did not read it" in render(report(reused=REUSED))
+    assert "bk-c:3181 was read again: that run did not read this bookie" in render(report(reused=REUSED))
 
 
 def test_the_schema_knows_it() -> None:

@@ -10,8 +10,8 @@ LONG = "the first: /mnt/a-disk-of-many/with-a-path-that-goes-on/ledgers0: Permis
 LINES = (
     Line("here", "Java", State.OK, "version 17"),
     Line("store", "access", State.NOT_ASKED, "no --metadata URI was given"),
-    Line("bookies", "rights", State.WARN, LONG, "run as a user who may read", 3),
-    Line("out", "place", State.FAIL, "holds a finished run", "name a new directory", 2),
+    Line("bookies", "rights", State.WARN, LONG, "run as a user with read access", 3),
+    Line("out", "place", State.FAIL, "holds a finished run", "choose a new directory", 2),
 )
 
 
@@ -29,13 +29,13 @@ def test_a_diagnosis_is_read_in_eighty_columns_topic_by_topic() -> None:
     ]
     assert "  ok         Java         version 17" in shown
     assert shown[shown.index("  fail       place        holds a finished run") + 1].strip() == (
-        "-> name a new directory"
+        "-> choose a new directory"
     )
 
 
 @pytest.mark.parametrize("width", [60, 100])
 def test_a_diagnosis_is_as_wide_as_its_terminal(width: int) -> None:
-    said = "of the bookies that cookies or registrations name 3 can be read in full " * 3
+    said = "of the bookies in cookies or registrations 3 can be read in full " * 3
     lines = (Line("bookies", "coverage", State.WARN, said, said, 3),)
     longest = max(map(len, render(Diagnosis(lines, (said,)), width).splitlines()))
     assert width - 15 < longest <= width

@@ -31,7 +31,7 @@ RUN = RunView(
     "runs/20261121T050749Z",
     report(),
     directories=6,
-    unread=(UnreadBookie("bk-c:3181", "unread", "no source covers it", 20),),
+    unread=(UnreadBookie("bk-c:3181", "unread", "no source covers this bookie", 20),),
     fail_on=Severity.ERROR,
     statuses={LOST.fingerprint: ChangeStatus("same", 1_795_000_000_000)},
     storages={"bk-a:3181": "idx", "bk-b:3181": "rocksdb"},
@@ -55,7 +55,7 @@ checked
   reads    99 entries read whole, 210 getChildren, 3 multiRead, 340 open
 
 not checked
-  bk-c:3181, not read: no source covers it; at most 20 replicas unknown
+  bk-c:3181, not read: no source covers this bookie; at most 20 replicas unknown
 
 skipped checks
   for bk-c:3181: entries outside readable indexes are unknown; checks:

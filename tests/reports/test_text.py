@@ -168,13 +168,13 @@ def test_what_can_wait_becomes_a_number_before_what_is_urgent() -> None:
 
 def test_why_a_run_was_compared_with_none_is_said_in_full_where_there_is_room() -> None:
     why = f"runs/a/report.json: {'x ' * 120}end"
-    reason = remark(RemarkKind.NOT_COMPARED, "not compared with a run beside this one", why)
+    reason = remark(RemarkKind.NOT_COMPARED, "not compared with a run in the same directory", why)
     alone = report([], findings=(), changes=None, remarks=[reason], suppressions=[])
     assert f"changed {sentence_of(reason)}" in " ".join(first_screen.render(alone, RUN).split())
     run = CROWD.run
     crowded = replace(CROWD, run=replace(run, changes=None, remarks=[*run.remarks, reason]))
     lines = first_screen.render(crowded, RUN).splitlines()
-    assert "changed    not compared with a run beside this one: runs/a/report.json" in lines
+    assert "changed    not compared with a run in the same directory: runs/a/report.json" in lines
     both = " ".join(
         first_screen.render(replace(alone, run=replace(alone.run, changes=run.changes)), RUN).split()
     )

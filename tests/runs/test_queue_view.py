@@ -29,7 +29,7 @@ def test_marks_and_locks_are_sentences(tmp_path: Path) -> None:
     marked = "marked for replication since 2026-11-21 05:07:49 UTC, for bk-a, bk-b"
     held = "held by worker1 since 2026-11-21 05:07:50 UTC"
     assert said(tmp_path, MARK, LOCK) == (marked, held)
-    assert said(tmp_path, MARK, {**LOCK, "ledger_id": 8}) == (marked, "no worker holds it")
+    assert said(tmp_path, MARK, {**LOCK, "ledger_id": 8}) == (marked, "no worker has locked the ledger")
     assert said(tmp_path, LOCK) == ("not marked for replication", held)
     assert said(tmp_path) == ("not marked for replication",)
     assert said(tmp_path, {**MARK, "replicas": [], "ctime": None})[0] == (
@@ -48,4 +48,4 @@ def test_what_could_not_be_listed_is_not_known_and_other_stores_keep_none(tmp_pa
 
 def test_a_run_that_does_not_say_whether_its_store_has_a_queue_leaves_it_open(tmp_path: Path) -> None:
     assert said(tmp_path, keeps_marks=None) == (NO_ANSWER_TEXT,)
-    assert said(tmp_path, MARK, keeps_marks=None)[1] == "no worker holds it"
+    assert said(tmp_path, MARK, keeps_marks=None)[1] == "no worker has locked the ledger"

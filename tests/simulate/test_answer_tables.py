@@ -120,7 +120,7 @@ def test_json_has_the_first_and_counts_all(run: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--table", "ledgers", "--format", "csv"], "name a failure with --lose or --any"),
+        (["--table", "ledgers", "--format", "csv"], "select a failure with --lose or --any"),
         (["--table", "ledgers"], "--format text is not a table. Use csv, jsonl, parquet"),
         (["--lose", "bookie", "a", "--table", "topics", "--format", "json"], "--format json is not a table"),
     ],

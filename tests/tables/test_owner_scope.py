@@ -58,12 +58,12 @@ def test_a_set_is_complete_where_all_conditions_hold() -> None:
         (reasons(declared=(WEST,)), f"{EAST}: owners_complete does not contain this store"),
         (reasons(stores=(WEST,)), f"{EAST}: owners_complete contains this store, but it was not read"),
         (reasons(foreign=11), "11 ledgers of 1,000 claim an owner in a namespace that no store has"),
-        (reasons(lists={WEST: ListCounts(1000, 11)}), f"{WEST}: its lists lost 11 ledgers of 1,000"),
+        (reasons(lists={WEST: ListCounts(1000, 11)}), f"{WEST}: the store's lists lost 11 ledgers of 1,000"),
         (
             reasons(stores=(WEST,), declared=(WEST,), lists={EAST: ListCounts(5, 5)}),
-            f"{EAST}: the store was not read in this run; its lists lost 5 ledgers of 5",
+            f"{EAST}: the store was not read in this run; the store's lists lost 5 ledgers of 5",
         ),
-        (reasons(gaps=1), f"{WEST}: 1 place of it could not be listed"),
+        (reasons(gaps=1), f"{WEST}: 1 path of the store could not be listed"),
     ],
 )
 def test_what_is_not_proved_is_said(found: list[str], said: str) -> None:

@@ -236,8 +236,8 @@ def _result_table(proof: Proof) -> list[str]:
     varying = {name: cells for name, cells in columns.items() if name not in constant}
     lines = []
     if constant:
-        values = "; ".join(f"{name}: {value}" for name, value in constant.items())
-        lines += [f"Equal in all {len(rows)} recorded rows: {values}.", ""]
+        values = ", ".join(f"`{value}` as `{name}`" for name, value in constant.items())
+        lines += [f"All {len(rows)} recorded rows have {values}.", ""]
     if proof.sum_by:
         return lines + _sums(varying, len(rows), proof.sum_by)
     lines += _table(*varying)

@@ -1,23 +1,23 @@
 """Arithmetic on the entry sets of one ledger: entries missing on each bookie, and number of copies left.
 
-Sets go in and come out as canonical groups (`auditor.codecs.availability.fold`), sorted and disjoint. Every
-result is exact. The cost follows groups, never entries: a trillion striped entries take no longer than ten. A
-comparison beyond the bound of `MAX_RUNS` raises `CoverageLimitError`. This happens for sets of different
-periods, if their common pattern or the result has millions of runs that no group can express.
+Arguments and results are sets as canonical groups (`auditor.codecs.availability.fold`), sorted and disjoint.
+Every result is exact. The cost depends on the number of groups, never on the number of entries. A trillion
+striped entries take no longer than ten. A comparison beyond the bound of `MAX_RUNS` raises
+`CoverageLimitError`. This happens for sets of different periods, if their common pattern or the result has
+millions of runs that no group can express.
 
-`sweep` counts how many of several sets hold each entry, without visiting entries. The edges of all groups cut
-the ids into intervals. Within one interval every set is empty, full or periodic. So the weighted sum of the
-sets repeats with the least common multiple of their periods, and one window of that length describes it. If
-the common period is longer than the interval, the whole interval is the window. So the cost follows the
-groups and the runs of one window; both are bounded.
+For each entry, `sweep` counts the sets that contain the entry, without a loop over entries. The edges of all
+groups cut the ids into intervals. Within one interval every set is empty, full or periodic. So the weighted
+sum of the sets repeats with the least common multiple of their periods, and one window of that length
+describes the sum. If the common period is longer than the interval, the whole interval is the window. The
+cost is therefore that of the groups and of the runs in one window.
 
     ids       low                                high
               |--- window ---|                     |       one interval
     steps     |--|---|-|-----|                             constant value in each step
 
 Most results repeat one run of the window and stay one group, however long the interval. If no single group
-can repeat the runs (every third entry together with every fifth, say), the runs are written out, within a
-bound.
+can repeat the runs (every third entry together with every fifth, say), a limited number is written out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from auditor.codecs.availability.maximal import MAX_RUN_ENTRIES
 from auditor.errors import CoverageLimitError
 
 MAX_RUNS = 2**21
-"""Largest number of runs in one comparison, without the two runs per group edge: 200 MB, one second."""
+"""Largest number of runs in one comparison, which takes 200 MB and a second. Two runs per edge are free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class Steps:
 
 
 def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
-    """Add up the weights of the sets that hold each entry. Each batch is one set; ids are below 2^63 - 1.
+    """For each entry, add up the weights of the sets that contain it. Ids are below 2^63 - 1.
 
-    Raises `CoverageLimitError` beyond `MAX_RUNS`.
+    Each batch in ``sets`` is one set. Raises `CoverageLimitError` beyond `MAX_RUNS`.
 
     >>> every_third = GroupBatch.of([[(0, 3 * 10**12, 1, 3)]])
     >>> steps = sweep([every_third], [1])
@@ -99,7 +99,7 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
 
 
 def _active_rows(batch: GroupBatch, end: Longs, low: Longs) -> Longs:
-    """Return for each interval the group of the set that spans it, or -1."""
+    """Return, for each interval, the number of the group that spans the interval, or -1."""
     rows = np.searchsorted(batch.first, low, side="right") - 1
     return np.where(low < end[rows], rows, -1)
 

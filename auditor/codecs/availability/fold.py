@@ -1,7 +1,7 @@
 """The canonical form of a set of entries: the greedy fold of BP-34, for many sets at once.
 
-A set is first split into its maximal runs of consecutive entries. A run joins the group before it if it has
-the size of the group's runs, in two cases. If the group has one run so far, the distance of the two runs
+A set is first split into its maximal runs of consecutive entries. A run joins the group before it if all runs
+have the same size, in two cases. If the group has one run so far, the distance of the two runs
 becomes the period. If the group has several runs, the distance to its last run must be the period. Otherwise
 the run opens a new group. So the proposal's two examples become one group and four groups. Equal sets have
 equal bytes, however they were built.
@@ -10,14 +10,14 @@ A group's numbers are int32. A run longer than 2^31 - 1 is cut into pieces of th
 pieces become groups that touch. Two runs do not join if their distance is above 2^31 - 1, or is at most their
 size.
 
-The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) is meant to do the same and never
-does: it writes one group per run.
+The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) should do the same, but never
+does. It writes one group per run.
 
 `auditor.codecs.availability.maximal` explains how this works without a loop over runs.
 
-`IncrementalFold` folds one set that arrives in ascending pieces, so that memory follows its groups. New
-pieces can change only the last two groups: the last one, and the one before it if the last is a single run
-that the next piece makes longer.
+`IncrementalFold` folds one set that arrives in ascending pieces, so that it needs memory only for
+groups. A new piece can change only the last group, and the group before it if the last group is a single run
+that the new piece makes longer.
 """
 
 from __future__ import annotations

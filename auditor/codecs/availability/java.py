@@ -1,4 +1,4 @@
-"""The server's own reading of a BP-34 value (``AvailabilityOfEntriesOfLedger``, 4.17.2 and 4.18.0).
+"""The server's own decoder of a BP-34 value (``AvailabilityOfEntriesOfLedger``, 4.17.2 and 4.18.0).
 
 No verdict of an audit uses this module. It shows what BookKeeper's own tools would answer. The class has
 these oddities:
@@ -9,8 +9,8 @@ these oddities:
     refused     fewer than 64 bytes, a version above 0, fewer groups than the count, a group that would divide
                 by a period of 0
 
-Membership uses the group with the greatest start at or before the entry, and no other group. ``unavailable``
-stops at the first hole of two entries or more: it calls every later entry unavailable.
+Membership uses the group with the greatest start at or before the entry, and no other group. After the
+first hole of two entries or more, ``unavailable`` reports every later entry as unavailable.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _group_contains(group: Group, entry: int) -> bool:
 
 
 def _group_end(group: Group) -> int:
-    """Return the end of a group as the server's class sees it: one past the last entry of its last run."""
+    """Return the end of a group in the server's class: the last entry of its last run, plus one."""
     return _wrap_to_long(group[1] + group[2])
 
 

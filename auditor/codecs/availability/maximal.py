@@ -2,7 +2,8 @@
 
 The striping of segments, or a server's unfolded groups, may be cut anywhere. Before sets are folded, runs
 that touch become one run. Runs longer than 2^31 - 1 are cut into pieces of that size and a rest. The cost
-follows groups, not runs: only the first and last run of a group can touch another group.
+depends on the number of groups, not of runs, because only the first and last run of a group can touch another
+group.
 
 `opening_runs` finds the runs that open a group in a long row of entry ids. Folding needs nothing else. A run
 of consecutive ids *continues* if its size, and its distance from the run before, equal those of the run
@@ -11,10 +12,10 @@ directly after one that opens a group may join this group as second run. The nex
 then opens a group again. So in a chain of runs that could each join the run directly before, every second run
 opens a group.
 
-The search goes block by block. So the data stays in the processor's cache, and memory follows the groups, not
-the ids. A block that continues the block before it is skipped. If the block is only the middle of a run, its
-two ends show that, because ids ascend and are unique. If the block repeats a run, a comparison of every id
-with the id one run earlier shows that.
+The search goes block by block. So the data stays in the processor's cache, and memory is needed for groups,
+not for ids. A block that continues the block before it is skipped. If the block is only the middle of a run,
+its two ends show that, because ids ascend and are unique. If the block repeats a run, a comparison of every
+id with the id one run earlier shows that.
 """
 
 from __future__ import annotations

@@ -165,10 +165,10 @@ def entries_short_of_copies(
     is_missing: NDArray[np.bool_],
     min_missing: NDArray[np.int64],
 ) -> tuple[GroupBatch, NDArray[np.bool_]]:
-    """Return, for each segment, the entries that miss ``min_missing`` or more copies, not yet folded.
+    """Return, for each segment, the entries with ``min_missing`` or more missing copies, not yet folded.
 
     There is one set per row. Arguments as in `most_missing_copies`; ``min_missing`` is 1 or more. The second
-    result says for each row whether the set is valid. A set is not valid if the entries have several runs
+    result shows for each row whether the set is valid. A set is not valid if the entries have several runs
     within one round of the ensemble.
 
     >>> one, gone = np.array([1]), np.array([[True, True, False]])

@@ -1,4 +1,4 @@
-"""The entries of a ledger that a bookie holds, in the condensed encoding of BP-34: decoder and encoder.
+"""Decoder and encoder of BP-34's condensed list of the entries of a ledger that a bookie has.
 
     byte  0        4       8            64           88
           version  groups  zeros ...    group 0      group 1 ...
@@ -93,7 +93,7 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
 
 
 def groups_of_entries(entries: ArrayLike) -> Groups:
-    """Fold entry ids, in any order and repeated or not, into the groups that `encode` takes.
+    """Fold entry ids into the groups that `encode` takes. Ids may be in any order, and repeated.
 
     >>> groups_of_entries(np.array([5, 1, 2, 4, 2])).tolist()
     [(1, 4, 2, 3)]
@@ -170,7 +170,7 @@ def missing_entries(held_groups: Groups, expected_groups: Groups) -> Groups:
     """Return the entries of ``expected_groups`` that ``held_groups`` lacks, as folded groups.
 
     The result is exact, unlike the result of the server's ``getUnavailableEntries``
-    (`JavaAvailability.unavailable`). The cost follows groups, never entries.
+    (`JavaAvailability.unavailable`). The cost depends on the number of groups, never of entries.
 
     >>> missing_entries(np.array([(0, 6, 2, 3)], GROUP), np.array([(0, 0, 9, 0)], GROUP)).tolist()
     [(2, 8, 1, 3)]

@@ -3,7 +3,8 @@
 A collector reads the entries of a log that has no ledgers map. Compaction reads the entries of every log that
 it rewrites. The rules are those of ``DefaultEntryLogger.scanEntryLog`` and, for logs of the direct logger, of
 ``LogReaderScan.scan``. Neither checks whether a record is plausible. So one wrong size can hide later
-records. The log is deleted once no ledger that the scan finds needs it (bookkeeper #2264, #2373):
+records. The bookie deletes the log once no ledger that the scan found needs the log (bookkeeper #2264,
+#2373). The two scans treat wrong values as follows:
 
     value read             default logger                     direct logger
     ---------------------  ---------------------------------  ----------------------------------------------
@@ -44,8 +45,8 @@ class ScannedLog(NamedTuple):
     """The records that a collector's scan counts, in the order of the log: arrays of one length.
 
     ``offsets`` are the starts of records. ``sizes`` are whole records, with the four bytes of the size
-    itself. ``may_fail`` is True if one has more than `MAX_SAFE_LEDGER_BYTES`; then the real scan may fail
-    instead.
+    itself. ``may_fail`` is True if one has more than `MAX_SAFE_LEDGER_BYTES`. The scan of a real server may
+    then fail.
     """
 
     offsets: Longs

@@ -48,7 +48,7 @@ def decode(data: bytes) -> Cookie:
     if layout is None or not -(2**31) <= layout < 2**31:
         raise DecodeError(FORMAT_NAME, 0, "no layout number")
     if layout < _LINES_LAYOUT:
-        raise DecodeError(FORMAT_NAME, 0, f"layout {layout} says nothing about its bookie")
+        raise DecodeError(FORMAT_NAME, 0, f"layout {layout} does not contain the bookie's id and directories")
     if layout == _LINES_LAYOUT:
         return _lines(data, first.end())
     message = proto_text.parse(CookieFormat, data, FORMAT_NAME, first.end())

@@ -54,7 +54,7 @@ class EntryHeader(NamedTuple):
 
     ``length`` is the payload bytes of the ledger up to and including this entry. ``last_add_confirmed`` is -1
     before the first confirmation. ``digest_type`` is None in version 1, which does not have it.
-    ``header_bytes`` is where the digest begins.
+    ``header_bytes`` is the offset at which the digest begins.
     """
 
     version: int

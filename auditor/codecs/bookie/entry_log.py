@@ -32,7 +32,7 @@ A bookie caches the metadata of an entry log in DbLedgerStorage's RocksDB ``meta
 
 All numbers are big-endian (``EntryLogMetadata.EntryLogMetadataRecyclable``). The cache exists only if
 ``gcEntryLogMetadataCacheEnabled`` is set. The value no longer has ledgers that the garbage collector dropped.
-So ``total`` minus the ledgers' bytes counts bytes that the collector dropped and the log still holds.
+So ``total`` minus the sum of the ledgers' bytes is the number of dropped bytes that are still in the log.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ DIRECT_HEADER_BYTES = 4096
 MAGIC = b"BKLO"
 NEWEST_VERSION = 1
 MAX_MAP_BYTES = 256 << 20
-"""Largest ledgers map that is read, in bytes. No entry is so short that a log of 2 GB needs more."""
+"""Largest ledgers map to read, in bytes. Even a log of 2 GB with the shortest entries has no larger map."""
 LEDGER = np.dtype([("ledger_id", ">i8"), ("bytes", ">i8")])
 """A ledger in a ledgers map, and its number of bytes."""
 

@@ -12,8 +12,8 @@ ledgers map, or the record that the direct logger writes after its header to fil
 logger (DirectEntryLogger, blocks of 4096 bytes) fills a block that it must flush with bytes 0xf0. A log that
 a bookie still writes to may end in zeros, or inside a record.
 
-The rules are those of the server's scan (``DefaultEntryLogger.scanEntryLog``). Where that scan would go wrong
-silently, as after a size that no entry can have, this module raises.
+The rules are those of the server's scan (``DefaultEntryLogger.scanEntryLog``). If that scan would silently
+read wrong records, as after a size that no entry can have, this module raises an error.
 
 If a log's header or ledgers map is damaged, a garbage collector finds the ledgers that `extract_ledgers`
 returns. The server reads the map that the header names. If it finds the map wrong, it reads the entries
@@ -85,12 +85,12 @@ class LogEntries(NamedTuple):
 
 @dataclass
 class EntryLogRecords(LengthPrefixed):
-    """The records of an entry log up to byte ``size``; `entries` reads them once from the front.
+    """The records of an entry log up to byte ``size``. `entries` reads them once from the front.
 
-    After that, ``end`` is the byte after the last whole record. ``cut`` says whether a later record, which
-    starts at byte ``cut_at``, goes beyond ``size``. ``other_bytes`` counts the bytes of records that are not
-    entries, ``padding_bytes`` the bytes between records. With the header, the entries, and the bytes after
-    ``end``, these are all bytes of the file.
+    After `entries` has ended, ``end`` is the byte after the last whole record. ``cut`` says whether a later
+    record, which starts at byte ``cut_at``, goes beyond ``size``. ``other_bytes`` counts the bytes of records
+    that are not entries, ``padding_bytes`` the bytes between records. With the header, the entries, and the
+    bytes after ``end``, these are all bytes of the file.
 
     >>> data = bytes(1024) + bytes.fromhex("00000010 0000000000000007 0000000000000002 f0f0f0f0")
     >>> log = EntryLogRecords(lambda offset, length: data[offset : offset + length], len(data))
@@ -312,7 +312,7 @@ def _sum_map(read_at: ReadAt, size: int, offset: int, direct: bool) -> BytesByLe
 def _ledgers_of_misread(
     read_at: ReadAt, size: int, buffer_shift: int, buffer_bytes: int
 ) -> BytesByLedger | None:
-    """Return the bytes by ledger of a scan with a wrong buffer; None if the scan does not use the buffer.
+    """Return the bytes by ledger of a scan with a wrong buffer. None if the scan does not use the buffer.
 
     The buffer has the start of the file. The scan mistakes the buffer for the bytes from ``-shift`` on.
     """

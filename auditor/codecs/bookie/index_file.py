@@ -5,9 +5,9 @@
                  int32    int32    m bytes      int32    int32    LAC, k      int64 each
 
 All numbers are big-endian, and the header is zero-padded to 1024 bytes. Bit 0 of the state means fenced.
-``k`` and the fields after it exist from version 1 on (4.8). ``k`` is 0 for none, else at least 16: ledger id,
-LAC and its digest. Slot e, at byte 1024 + 8 * e, is 0 if the bookie does not hold entry e;
-`auditor.codecs.availability.fold.fold_slots` reads them.
+``k`` and the fields after it exist from version 1 on (4.8). ``k`` is 0 without an explicit LAC. Otherwise it
+is at least 16, for the ledger id, the LAC and the digest of the LAC. Slot e, at byte 1024 + 8 * e, is 0 if
+the bookie does not hold entry e; `auditor.codecs.availability.fold.fold_slots` reads them.
 
 The rules are those of the server's ``FileInfo.readHeader``: versions above 1 are refused, and a negative
 version counts as version 0. Only `header_key` returns the master key; no other value of this module contains

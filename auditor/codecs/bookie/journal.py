@@ -69,11 +69,11 @@ class Records(NamedTuple):
 
 @dataclass
 class Journal(LengthPrefixed):
-    """A journal file of ``size`` bytes; `records` reads it once from the front.
+    """A journal file of ``size`` bytes. `records` reads the file once from the front.
 
-    After that, ``end`` is the byte where the journal ended. ``cut`` says whether the file ends inside the
-    record or padding that begins there. If `records` raised, ``replay_error`` is the error with which a
-    server's replay ends at that record. It is None if a server's replay continues.
+    After `records` has ended, ``end`` is the byte where the journal ended. ``cut`` is whether the file ends
+    inside the record or padding that begins at ``end``. If `records` raised, ``replay_error`` is the error
+    with which a server's replay ends at that record. It is None if a server's replay continues.
 
     >>> data = bytes.fromhex("00000010 0000000000000007 0000000000000002 00000000")
     >>> journal = Journal.open(lambda offset, length: data[offset : offset + length], len(data))

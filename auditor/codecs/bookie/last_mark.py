@@ -4,8 +4,8 @@
           file id    offset in the file
           int64      int64        big-endian
 
-Everything before the mark is already in the entry logs and the index. The greatest mark of all ledger
-directories counts. Marks are compared by file id, then offset.
+Everything before the mark is already in the entry logs and the index. If ledger directories have different
+marks, the greatest mark counts. Marks are compared by file id, then offset.
 """
 
 from __future__ import annotations

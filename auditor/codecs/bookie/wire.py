@@ -52,10 +52,10 @@ from auditor.errors import DecodeError, UsageError
 
 LENGTH = struct.Struct(">I")
 MAX_FRAME_BYTES = 64 << 20
-"""Largest answer that is accepted, in bytes: 2.8 million runs of entries.
+"""Largest answer to accept, in bytes. It has room for 2.8 million runs of entries.
 
-A server accepts frames of up to 5 MiB (``nettyMaxFrameSizeBytes``) but sends longer ones: it does not fold
-runs into groups, so that each run of a striped ledger costs 24 bytes.
+A server accepts frames of up to 5 MiB (``nettyMaxFrameSizeBytes``), but sends longer frames. It does not fold
+runs into groups, so that each run of a striped ledger takes 24 bytes.
 """
 VERSION, VERSION_2 = 3, 2
 IMPOSSIBLE_LEDGER = -2
@@ -124,10 +124,10 @@ ILLEGAL_OP = "ILLEGAL_OP"
 
 
 def unaskable_scope_reason(scope_id: int) -> str | None:
-    """Return why no request can be sent for a ledger of this scope; None for scope 0.
+    """Return why no request can be sent for a ledger of this scope. None for scope 0.
 
-    BP-35: version 2 fails every other scope at once, with ILLEGAL_OP. Version 3 has no field number for the
-    scope yet: a bookie would read the ledger as one of scope 0.
+    By BP-35, version 2 of the protocol fails every other scope at once, with ILLEGAL_OP. Version 3 has no
+    field number for the scope yet, so that a bookie would take the ledger for one of scope 0.
 
     >>> unaskable_scope_reason(7)[:52]
     'ILLEGAL_OP: scope 7: protocol version 2 has no scope'

@@ -139,7 +139,7 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
     page_number, kind, count, overflow = PAGE_HEADER.unpack_from(data, offset)
     end = offset + (1 + overflow) * meta.page_size
     if page_number != number:
-        raise DecodeError(FORMAT_NAME, offset, f"page {number} calls itself page {page_number}")
+        raise DecodeError(FORMAT_NAME, offset, f"page {number} has number {page_number} in its header")
     if kind not in (BRANCH, LEAF):
         raise DecodeError(
             FORMAT_NAME, offset + 8, f"page {number} is of kind {kind}, neither branch nor leaf"
@@ -152,7 +152,7 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
 
 
 def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | DecodeError]:
-    """Yield the leaf pages below ``root`` in key order, and an error in the place of leaves not found.
+    """Yield the leaf pages below ``root`` in key order. An error takes the place of leaves not found.
 
     Each page is visited once, so the walk ends even if pages of the file point at one another.
     """
@@ -173,7 +173,7 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
                 raise child
             span = page_span(data, meta, child)
             if is_visited[child]:
-                raise DecodeError(FORMAT_NAME, span.at, f"page {child} is pointed at twice")
+                raise DecodeError(FORMAT_NAME, span.at, f"page {child} has two references")
             is_visited[child] = True
             if PAGE_HEADER.unpack_from(data, span.at)[1] == BRANCH:
                 if len(path) == MAX_DEPTH:

@@ -103,7 +103,7 @@ def revisions(data: memoryview, leaf_elements: Elements) -> Revisions:
 
 
 def key_spans(data: memoryview, leaf_elements: Elements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where each changed key begins and ends in the file; (-1, -1) if a value has no key first."""
+    """Return where each changed key begins and ends in the file. (-1, -1) if it is not first in the value."""
     octets = np.frombuffer(data, np.uint8)
     size = leaf_elements.value_end - leaf_elements.value_at
 

@@ -153,7 +153,7 @@ def _exclude_owners(is_sound: Bools, owners: Longs, broken: Bools) -> None:
 def _find_repeats(owners: Longs, codes: Longs, count: int) -> Bools:
     """Return for each of ``count`` owners whether it has a code twice. The items of an owner are adjacent.
 
-    Items beyond `_MAX_ITEMS` of one owner are not compared: their number makes the ledger unusual anyway.
+    Items of an owner beyond `_MAX_ITEMS` are not compared, because their number alone makes a ledger unusual.
     """
     has_repeat = np.zeros(count, np.bool_)
     max_items = int(np.bincount(owners, minlength=1).max())
@@ -226,7 +226,7 @@ _HEADER = len(ledger_metadata.MAGIC) + 2
 """Number of bytes before the body. The version has one digit, as servers write it."""
 
 READERS = {2: read_text, 3: read_wire}
-"""Readers by format. Format 1 is read one by one, 50,000 per second: no server has written it since 4.2."""
+"""Readers by format. Ledgers of format 1, which no server has written since 4.2, are read one by one."""
 
 
 def decode_batch(values: Sequence[bytes]) -> LedgerColumns:

@@ -63,7 +63,7 @@ def parse(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
 
 
 def message_span(data: bytes, start: int) -> tuple[int, int]:
-    """Return where the message of version 3, whose length is at ``start``, begins and ends.
+    """Return where the message of a version 3 value begins and ends. ``start`` is the offset of its length.
 
     Raises `DecodeError`.
     """
@@ -99,7 +99,7 @@ def without_password(data: bytes) -> bytes:
 
     Formats 2 and 3 have the password in clear text, format 1 has none. An empty password is a password too,
     so the decoded value stays the same. Metadata that cannot be decoded could have a password anywhere. For
-    such metadata, return only the header, or nothing if the header is damaged. Neither can be decoded.
+    such metadata, the function returns only the header, or no bytes if the header is damaged.
 
     >>> open_v2 = b'BookieMetadataFormatVersion\t2\nquorumSize: 1\nensembleSize: 1\nlength: 0\nstate: OPEN\n'
     >>> without_password(open_v2 + b'password: "secret"\n').endswith(b'password: ""\n')

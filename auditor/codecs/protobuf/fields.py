@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import Longs
 
 FEW_FIELDS = 100
-"""Number of remaining messages below which each is walked alone. One step takes as long as 100 walks."""
+"""Number of messages below which each message is walked alone. One step takes as long as 100 walks."""
 
 _MAX_VARINT = 10
 
@@ -44,7 +44,7 @@ class Blobs:
 class Fields:
     """The fields of messages: by field number the values (0 if absent), the presence, and the blobs.
 
-    ``odd`` says which messages are unusual and were not read.
+    ``odd`` has True for each unusual message, which was not read.
     """
 
     numbers: dict[int, Longs]

@@ -106,7 +106,7 @@ def _unescape(escape: re.Match[bytes], offset: int) -> bytes:
 class _Parser:
     """A parser with one pass over the text and one token of look-ahead.
 
-    The schema limits how deep messages nest. A text cannot nest them deeper.
+    The schema limits the depth of nested messages, so that no text can make the parser recurse deeper.
     """
 
     def __init__(self, data: bytes, format_name: str, start: int) -> None:

@@ -1,4 +1,7 @@
-"""Protobuf's binary format. The library parses; if it refuses a message, a walk finds the byte at fault."""
+"""Protobuf's binary format.
+
+The library parses messages, and a walk finds the bad byte of a refused message.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +152,7 @@ def written_varint(number: int) -> bytes:
 
 
 def _first_fault(data: bytes, offset: int, end: int, kind: Descriptor) -> tuple[int, str] | None:
-    """Return where the first broken field begins, and why; descends only into known messages.
+    """Return where the first broken field begins, and the reason. Only known nested messages are examined.
 
     Java's library accepts texts that are not UTF-8, except in a map.
     """

@@ -63,7 +63,7 @@ def decode(data: bytes) -> LogSegment:
 
 
 def decode_allocation(data: bytes) -> int | None:
-    """Return the ledger that a log created in advance; None if there is none. Raises `DecodeError`.
+    """Return the id of the ledger that a log created in advance. None if there is none. Raises `DecodeError`.
 
     >>> decode_allocation(b"17"), decode_allocation(b"")
     (17, None)

@@ -129,5 +129,5 @@ def _buckets(message: PulsarManagedCursorInfo) -> Iterable[tuple[str, int]]:
         if not name.startswith(BUCKET):
             continue
         if not _ID.fullmatch(value):
-            raise DecodeError(FORMAT_NAME, 0, f"{name} names {value[:40]!r}, which is not the id of a ledger")
+            raise DecodeError(FORMAT_NAME, 0, f"{name} is {value[:40]!r}, which is not the id of a ledger")
         yield name, int(value)

@@ -12,8 +12,8 @@ Values of managed ledgers, and of cursors, may be compressed in this form (``Met
           6    n bytes: PulsarCompressedMetadata (schemas/pulsar_managed_ledger.proto)
           6+n  the message, compressed            LZ4 and SNAPPY raw blocks, ZLIB a stream, ZSTD a frame
 
-A broker never finishes its ZLIB stream: it ends with a sync flush (00 00 ff ff), and without a checksum. A
-broker parses a value that it cannot unpack as a plain value; here such a value counts as damaged.
+A broker never finishes its ZLIB stream. The stream ends with a sync flush (00 00 ff ff) and has no checksum.
+If a broker cannot unpack a value, it parses the value as a plain value. Here such a value counts as damaged.
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ class Offload:
     """The state of a ledger's copy in an object store.
 
     ``uid`` is part of the objects' names (``UID-ledger-ID``); None if no copy was ever begun. ``complete`` is
-    True if the copy is whole, and ``bookkeeper_deleted`` if the ledger was deleted in favour of the copy.
-    ``timestamp`` is in ms. Of the driver's properties only the bucket is kept.
+    True if the copy is complete. ``bookkeeper_deleted`` is True if the ledger in BookKeeper was deleted
+    since. ``timestamp`` is in ms. Of the driver's properties only the bucket is kept.
     """
 
     uid: str | None
@@ -186,7 +186,10 @@ class ManagedLedger:
 
     @property
     def shadow_source(self) -> str | None:
-        """Return the topic that the ledgers are borrowed from. None if the topic owns its ledgers."""
+        """Return the topic from which a shadow topic borrows its ledgers.
+
+        None if the topic owns its ledgers.
+        """
         return self.properties.get(SHADOW_SOURCE)
 
 

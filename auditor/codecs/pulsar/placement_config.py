@@ -53,7 +53,9 @@ def decode(data: bytes) -> PlacementConfig:
         raise DecodeError(FORMAT_NAME, 0, "the value is not an object")
     policy, properties = value.get("policyClass"), value.get("properties", {})
     if not isinstance(policy, str):
-        raise DecodeError(FORMAT_NAME, offset_of(data, "policyClass"), "policyClass does not name a class")
+        raise DecodeError(
+            FORMAT_NAME, offset_of(data, "policyClass"), "policyClass is not the name of a class"
+        )
     if not isinstance(properties, dict):
         raise DecodeError(FORMAT_NAME, offset_of(data, "properties"), "properties are not an object")
     primary, secondary = (
@@ -63,7 +65,7 @@ def decode(data: bytes) -> PlacementConfig:
 
 
 def _groups(data: bytes, name: str, value: Any) -> tuple[str, ...]:
-    """Return the names of groups, split as in Java: empty names at the end are dropped."""
+    """Return the names of groups, split as in Java, which drops empty names at the end."""
     match value:
         case None:
             text = ""

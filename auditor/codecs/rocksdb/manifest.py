@@ -255,7 +255,8 @@ class Manifest:
     """The state at the end of a MANIFEST.
 
     ``log_number`` is the least number of a log file that counts. ``last_sequence`` is not below any sequence
-    number in the tables. ``logs`` has the synced bytes of log files, in the few databases that track them.
+    number in the tables. ``logs`` has the number of synced bytes of each log file, in the few databases that
+    track these numbers.
     """
 
     log_number: int = 0
@@ -317,7 +318,7 @@ class _Edit:
             self._varint()
         elif tag == _COMPARATOR:
             if (name := self._string()) != COMPARATOR:
-                raise self._error(f"keys in the order of {name[:80]!r}")
+                raise self._error(f"unknown comparator (order of keys) {name[:80]!r}")
         # Where the next compaction of a level begins: no file depends on it.
         elif tag == _COMPACTION_CURSOR:
             self._varint()
@@ -386,5 +387,5 @@ class _Edit:
         return self._data[self._position - length : self._position]
 
     def _error(self, reason: str) -> DecodeError:
-        """Return an error at the offset where the edit begins: an edit may be written in fragments."""
+        """Return an error at the offset where the edit begins, because edits may be in fragments."""
         return DecodeError(self._what, self._offset, f"{reason}, {self._position} bytes into an edit")

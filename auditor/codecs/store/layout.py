@@ -18,7 +18,7 @@ _NUMBER = re.compile(rb"[+-]?0{0,20}[0-9]{1,10}")
 _PACKAGE = "org.apache.bookkeeper.meta."
 _ETCD_FACTORY = "org.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory"
 _PULSAR_FACTORY = "org.apache.pulsar.metadata.bookkeeper.PulsarLedgerManagerFactory"
-"""Manager class of Pulsar's own driver. It uses both hierarchical trees: the size of the id decides which."""
+"""Manager class of Pulsar's own driver. It uses both hierarchical trees, by the size of the id."""
 _FACTORIES = {
     "FlatLedgerManagerFactory": LayoutKind.FLAT,
     "LegacyHierarchicalLedgerManagerFactory": LayoutKind.LEGACY_HIERARCHICAL,
@@ -79,9 +79,9 @@ def decode(data: bytes) -> Layout:
 
 
 def _kind_of(manager: str) -> LayoutKind | None:
-    """Return the kind of a manager's class; None if it is unknown.
+    """Return the kind of a manager's class. None if the class is unknown.
 
-    Any package is accepted (shaded copies).
+    The class may be in any package, because shaded copies exist.
     """
     if f".{manager}".endswith(f".{_ETCD_FACTORY}"):
         return LayoutKind.ETCD

@@ -220,9 +220,11 @@ def _adler(data: memoryview, begin: int, end: int, value: int) -> int:
 
 def _read_seal(data: memoryview, offset: int, adler: int) -> int:
     reader = JuteReader(data, FORMAT_NAME, offset)
-    if (stored_checksum := reader.int64()) != adler:
+    if (stored := reader.int64()) != adler:
         raise DecodeError(
-            FORMAT_NAME, offset, f"the seal says {stored_checksum:08x}, the bytes before it {adler:08x}"
+            FORMAT_NAME,
+            offset,
+            f"the seal has the checksum {stored:08x}, the bytes before the seal have {adler:08x}",
         )
     if reader.buffer() != b"/":
         raise DecodeError(FORMAT_NAME, offset + 8, "a seal without its end mark")

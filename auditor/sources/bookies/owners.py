@@ -255,9 +255,9 @@ def _bookie(
 ) -> AttributedBookie:
     read_indexes, troubles, absent_paths = _index_directories(paths)
     if not directories:
-        troubles.append("no directory with current/ was found in its place")
+        troubles.append("no directory with current/ was found at the path of this bookie")
     elif not paths.index:
-        troubles.append("none of its directories has a VERSION that can be read")
+        troubles.append("none of the bookie's directories has a VERSION that can be read")
     journals = journals_of(bookie_id, paths, instance_id)
     return AttributedBookie(
         bookie_id=bookie_id,

@@ -98,7 +98,7 @@ def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> Pat
         if all(best_match_by_path[rival_path][0] < length for rival_path in rival_paths):
             matches[path] = key
         else:
-            reasons[path] = f"{'/'.join(directories[key])} could as well be {rival_paths[0]}"
+            reasons[path] = f"{'/'.join(directories[key])} could also be {rival_paths[0]}"
     return PathMatches(matches, reasons)
 
 

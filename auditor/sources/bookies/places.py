@@ -259,8 +259,9 @@ def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:
         raise path_error(error, f"--bookies {source}: {error.strerror}") from error
     if not names:
         raise UsageError(
-            f"--bookies {source}: no bookie's directory is in it. Check whether a disk is not mounted: a "
-            "directory of bookies has one sub-directory per bookie. To audit only metadata, omit --bookies"
+            f"--bookies {source}: it contains no directory of a bookie. Check whether a disk is "
+            "not mounted: a directory of bookies has one sub-directory per bookie. To audit only "
+            "metadata, omit --bookies"
         )
     for name in names:
         if (visible := visible_path(name)) != name:

@@ -41,8 +41,9 @@
     [ledgers]                           # the ledger password of the applications, for HMAC digests
     password_env = "LEDGER_PASSWORD"
 
-Every key that holds text may be written ``<key>_env`` instead, naming an environment variable. Each task
-reads the secrets that it uses. No repr shows a secret, no error repeats one, and secrets cannot be pickled.
+A key ``<key>_env`` can replace any key with a text. Its value is the name of an environment variable that has
+the text. Each task reads the secrets that it uses. No repr and no error shows a secret, and secrets cannot be
+pickled.
 It is an error if other users can read a file that contains a secret (ssh has the same rule for private keys).
 The group may read a file that root owns, because mounted secrets are such files.
 """
@@ -84,7 +85,7 @@ class Login(_NotPickled):
 
 @dataclass(frozen=True, slots=True)
 class Sasl(_NotPickled):
-    """A SASL login. DIGEST-MD5 uses ``login``; GSSAPI uses a Kerberos ticket of ``principal``.
+    """A SASL login. DIGEST-MD5 uses ``login``. GSSAPI uses a Kerberos ticket of ``principal``.
 
     ``service`` is the service name of the server's principal.
     """
@@ -100,7 +101,8 @@ class Tls(_NotPickled):
     """TLS files in PEM form, as absolute paths. ``ca`` is None for the system's certificate authorities.
 
     ``certificate`` and ``key`` are the client's own, for servers that require them. If ``verify`` is False,
-    the client accepts any server. If ``check_hostname`` is False, it accepts a valid certificate of any host.
+    the client accepts any server. If ``check_hostname`` is False, the client accepts a valid certificate of
+    any host.
     """
 
     ca: str | None = None
@@ -156,7 +158,7 @@ class LedgerCredentials(_NotPickled):
 
 @dataclass(frozen=True, slots=True)
 class Credentials(_NotPickled):
-    """The content of a credentials file; all defaults if there is no file."""
+    """The content of a credentials file. All fields have their defaults if there is no file."""
 
     zookeeper: ZooKeeperCredentials = field(default_factory=ZooKeeperCredentials)
     etcd: EtcdCredentials = field(default_factory=EtcdCredentials)
@@ -176,7 +178,7 @@ def credentials_file(path: str | None) -> str | None:
 
 
 def read_credentials(path: str | None) -> Credentials:
-    """Read the file at ``path``, or the one that BKAUDIT_CREDENTIALS names if ``path`` is None.
+    """Read the credentials file at ``path``. None: the file that BKAUDIT_CREDENTIALS names.
 
     If that variable is not set either, return the defaults.
 

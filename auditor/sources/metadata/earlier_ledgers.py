@@ -2,8 +2,8 @@
 
 The rows are in Parquet files of the earlier run's table ``ledgers``. The rows are in the order of their keys,
 also from file to file. A part of the new scan has a few neighbouring files. A part's range of keys ends at
-the first key of the next part. A part is read in pieces; each piece has some rows, and a range of keys.
-Together the pieces cover every key once, also keys without a row.
+the first key of the next part. A part is read in pieces. Each piece has a range of keys and the rows in this
+range. Together the pieces cover every key once, also keys without a row.
 
 A row is reused only if its path is the path that belongs to its ledger id. Other rows are of stray keys, or
 of values too large for a message, and their keys are uncertain. If a table has such rows, its pieces may lack
@@ -147,7 +147,7 @@ def pieces(
 
 
 def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the reusable rows in batches: those at the path that belongs to their ledger id.
+    """Yield the reusable rows in batches. A row is reusable if its path belongs to its ledger id.
 
     No batch is empty or larger than a piece.
     """

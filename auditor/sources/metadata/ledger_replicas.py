@@ -82,12 +82,13 @@ def _segment_ends(
 ) -> tuple[Longs, NDArray[np.bool_]]:
     """Return the last judged entry of each segment, and whether a writer may still add to the segment.
 
-    An entry is judged if it was surely acknowledged, so that its copies must exist. In a closed ledger, all
-    entries are judged. A segment ends before the next one, and never after the ledger's last entry, although
-    several segments may begin after that entry. In other ledgers, a writer may still be sending entries. So
-    the entries of the last segment are not judged, nor the last write quorum of entries before it. A writer
-    begins a segment at the entry after the last acknowledged one (`LedgerHandle.ensembleChangeLoop`). So
-    every later segment proves that the entries before it were acknowledged, however short the segments are.
+    An entry is judged if it was certainly acknowledged, so that its copies must exist. In a closed ledger,
+    all entries are judged. A segment ends before the next one, and never after the ledger's last entry,
+    although several segments may begin after that entry. In other ledgers, a writer may still be sending
+    entries. So the entries of the last segment are not judged, nor the last write quorum of entries before
+    it. A writer begins a segment at the entry after the last acknowledged one
+    (`LedgerHandle.ensembleChangeLoop`). So every later segment proves that the entries before it were
+    acknowledged, however short the segments are.
     """
     first_entries = columns.segment_firsts
     last_entry = columns.last_entry_id[ledger_of_segment]

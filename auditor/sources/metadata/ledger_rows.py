@@ -1,8 +1,8 @@
 """Rows of the table ledgers from znodes: decoded metadata, and the entries that each bookie should hold.
 
-This module computes the expected entries, because it has the numbers in arrays, and puts them in the row of
-the ledger. A later stage only unfolds them. Every ledger znode becomes a row, even a damaged one; then the
-column ``damage`` has the reason.
+This module computes the expected entries, because it has the decoded numbers in arrays. The entries are a
+list in the row of the ledger, which a later stage turns into rows. Every ledger znode becomes a row. For a
+damaged znode, the column ``damage`` has the reason.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ _SECOND_SCAN_COLUMNS = (
     "reused",
 )
 LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _SECOND_SCAN_COLUMNS])
-"""Columns of `LEDGERS` that a second scan reads: enough to find the ledgers that did not change."""
+"""Columns of `LEDGERS` that a second scan reads. They are enough to find the ledgers that changed."""
 
 _VALUE_COLUMNS = (
     *("scope_id", "ledger_id", "path", "version", "status", "low", "high", "damage", "format", "state"),
@@ -268,7 +268,7 @@ def _decode_rows(
 
 
 def _refuse_endless(columns: LedgerColumns) -> None:
-    """Mark each ledger that extends beyond `MAX_ENTRY` as damaged. No writer ever wrote that many entries.
+    """Set ledgers that extend beyond `MAX_ENTRY` to damaged. No writer can have written so many entries.
 
     The entries of one such ledger would need more int32 pieces than a batch may have.
     """

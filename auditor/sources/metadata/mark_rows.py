@@ -41,7 +41,7 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
     """Turn a batch of the tree of marks into rows of `MARKS`. Damaged znodes give a row too.
 
     A directory gives a row only if it has no children. If the store does not report the number of children,
-    the directory gives a row if this batch has none of its children. Another batch may have some of them.
+    a directory gives a row if this batch has none of its children. Another batch may still have children.
     """
     start = len(root) + 1 if root != "/" else 1
     rows: list[dict[str, Any]] = []

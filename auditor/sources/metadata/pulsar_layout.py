@@ -38,7 +38,7 @@ def has_pulsar_layout(store: MetadataStore, cluster: ClusterNodes) -> bool:
 
 
 def _belongs_to_pulsar(store: MetadataStore) -> bool:
-    """Return whether the URI names Pulsar's driver, or Pulsar's topics lie beside BookKeeper's root."""
+    """Return whether the URI is for Pulsar's driver, or Pulsar's topics are beside BookKeeper's root."""
     if store.uri.text.startswith(METADATA_STORE):
         return True
     try:

@@ -40,9 +40,9 @@ READ_BYTES = 1 << 16
 """
 
 UNPACKED_FACTOR, UNPACKED_FREE_BYTES = 250, 64 << 20
-"""Limit for unpacked files (`max_unpacked_bytes`): this multiple of the packed size, plus these bytes.
+"""Largest unpacked size (`max_unpacked_bytes`): a multiple of the packed size, plus a number of bytes.
 
-A file that unpacks to more is not metadata.
+A file with a larger unpacked size is not metadata.
 """
 
 _STEP_BYTES = 4096  # packed bytes to decode at a time; damage loses the output of one step
@@ -136,7 +136,7 @@ class UnpackedFile(io.RawIOBase):
         return len(chunk)
 
     def _read_bytewise(self) -> bytes:
-        """Return the bytes from the last whole piece to the damage, which are read one by one."""
+        """Read the bytes between the last whole piece and the damage one by one, and return them."""
         unpacked_bytes = bytearray()
         with _open_stream(self._path, self.kind) as stream:
             for _ in range(self._pieces):
@@ -183,7 +183,8 @@ def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader
 def held_bytes(path: Path) -> int:
     """Return the unpacked size of a file, in bytes. Reads a packed file to its end. Raises OSError.
 
-    For a damaged file the result is one larger. So a caller that reads this many bytes meets the damage.
+    For a damaged file, the result is one larger, so that a caller that reads all these bytes finds the
+    damage.
     """
     if packing_of(path) is None:
         return path.stat().st_size
@@ -281,7 +282,7 @@ def file_kind(path: Path) -> FileKind:
 def wrong_kind_text(expected_kind: str, path: Path, default_advice: str) -> str:
     """Return the message for a file that is not ``expected_kind``, with advice for its apparent kind.
 
-    ``default_advice`` is the advice if there is none for its kind.
+    ``default_advice`` is the advice for kinds that have no advice of their own.
     """
     try:
         kind = file_kind(path)

@@ -172,7 +172,8 @@ class LedgerAgainSource(StoreSource):
 class LedgerValueSource(StoreSource):
     """The ledgers with their stored bytes, for a comparison of two stores.
 
-    It is not registered with Spark: the bytes contain the ledgers' passwords, and no table may keep those.
+    The source is not registered with Spark, because the bytes contain passwords of ledgers. No table must
+    have these passwords.
     """
 
     tree = Tree.LEDGERS
@@ -202,7 +203,7 @@ class StorePartition(InputPartition):
 
 @dataclass(frozen=True)
 class StoreReader(DataSourceReader):
-    """A reader of one tree. Spark pickles it, so it holds plain values. Tasks open the connections."""
+    """A reader of one tree. Spark pickles the reader, so that it has only plain values. Tasks connect."""
 
     uri: str
     layout: LayoutKind | None
@@ -219,7 +220,7 @@ class StoreReader(DataSourceReader):
     def partitions_of(self, store: MetadataStore) -> Sequence[InputPartition]:
         """Return the partitions of a store that the caller has opened.
 
-        This saves a second pass over a large file.
+        The open store saves a second pass over a large file.
         """
         layout = self.layout or choose_layout(store, store.cluster())[0]
         if self.earlier is None:

@@ -37,9 +37,9 @@ CLUSTER_CHILDREN = (
     "underreplication",
     "disableHealthCheck",
 )
-"""Children of the root that are no ledgers and have none below them.
+"""Children of the root that are not ledgers and have no ledgers below them.
 
-They are those of AbstractZkLedgerManager.isSpecialZnode and two more.
+They are the names in AbstractZkLedgerManager.isSpecialZnode, and two more names.
 """
 
 NO_TIME = -1
@@ -49,7 +49,7 @@ UNCOUNTED = -1
 """Value of `Znode.made` and `Znode.children` if the source does not report them."""
 
 OWNER_UNKNOWN = -1
-"""Value of `Znode.ephemeral_owner` if a dump lacks it. No session or lease has this number."""
+"""Value of `Znode.ephemeral_owner` if a dump lacks the owner. No session or lease has this number."""
 
 MAX_INT64 = 2**63 - 1
 
@@ -306,7 +306,7 @@ class OnePathStore(Protocol):
 
 @runtime_checkable
 class NeighbourStore(Protocol):
-    """A store that knows which trees lie beside BookKeeper's root. Those have the same parent as the root."""
+    """A store that can report trees beside BookKeeper's root, which have the same parent as the root."""
 
     def has_beside(self, name: str) -> bool:
         """Return whether a znode ``name`` exists beside the root. Call `cluster` first.
@@ -379,7 +379,7 @@ def tree_of(below_root: str) -> Tree | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCount:
-    """A number of ledgers: of scope 0, or in etcd of all scopes. ``exact`` is False for an estimate."""
+    """A number of ledgers. In etcd it counts all scopes, elsewhere scope 0. ``exact``: no estimate."""
 
     ledgers: int
     exact: bool
@@ -389,7 +389,7 @@ class LedgerCount:
 class Server:
     """A server named in the URI: whether it answers, its latency in ms, its version and its mode.
 
-    ``trouble`` is the reason why it does not answer, or does not report its version; None if it does both.
+    ``trouble`` is why the server does not answer or does not report its version. None if it reports it.
     """
 
     host: str

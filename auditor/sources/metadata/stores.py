@@ -67,7 +67,7 @@ STORES = {
 CONNECT_PROBE_SECONDS = 1.0
 """Seconds that `check_reachable` waits for a connection.
 
-A server that does not refuse within this time counts as reachable. The client waits longer for it.
+A server that does not refuse within this time counts as reachable. The client then waits longer.
 """
 
 PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
@@ -118,9 +118,9 @@ def recognise(uri: str | MetadataUri) -> None:
 def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None) -> None:
     """Raise at once if no server of a running store can be reached: no host resolves, or all refuse.
 
-    Commands call this first. A client would retry for the whole time-out, because the server may be
-    restarting; that is right only during a scan. If a server accepts or is slow, this function returns, and
-    the client waits for the server.
+    Commands call this function first. A client would retry for the whole time-out, because the server may be
+    restarting. Such retries are right only during a scan. If a server accepts the connection or is slow, this
+    function returns, and the client waits for the server.
 
     Raises:
         UsageError: the URI or the credentials file is invalid.
@@ -266,7 +266,10 @@ def _layout_of_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[Layou
         if path.rpartition("/")[2] == "LAYOUT":
             raise StoreError(f"--metadata {uri}: its layout at {path} cannot be read: {reason}")
     if znode is None and has_pulsar_layout(store, cluster):
-        return LayoutKind.HIERARCHICAL, "no LAYOUT znode, as in every store of Pulsar: hierarchical"
+        return (
+            LayoutKind.HIERARCHICAL,
+            "no LAYOUT znode, as in every store of Pulsar: the layout is hierarchical",
+        )
     if znode is None:
         layout_source = "taken from the URI" if uri_layout else "hierarchical is assumed"
         return uri_layout or LayoutKind.HIERARCHICAL, f"no LAYOUT znode: {layout_source}"

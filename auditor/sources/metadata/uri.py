@@ -1,6 +1,6 @@
 """Metadata URIs: BookKeeper's own forms, and those of saved metadata.
 
-    zk://h1:2181,h2:2181/ledgers              the LAYOUT node decides; zk+null says the same
+    zk://h1:2181,h2:2181/ledgers              the LAYOUT node decides; zk+null means the same
     zk+flat://h1:2181;h2:2181/ledgers         the suffix is a layout that LAYOUT must confirm
     zk-snapshot:///dir/version-2?root=/ledgers     a server's own snapshots and transaction logs
     etcd://h1:2379,h2:2379/scope              the path is the scope, in front of every key
@@ -176,7 +176,7 @@ def _require_no_user(uri: str, authority: str) -> None:
 
 
 def _metadata_store(uri: str) -> MetadataUri:
-    """Parse a ``metadata-store:`` URI, in this program's form or that of bookies' and brokers' settings."""
+    """Parse a ``metadata-store:`` URI, in the form of this program or of bookie and broker settings."""
     kind, _, location = uri.removeprefix(METADATA_STORE).partition(":")
     if kind == "zk":  # Pulsar's root below its chroot is always the same
         authority, _, chroot = location.removeprefix("//").partition("/")
@@ -246,9 +246,7 @@ def _host(uri: str, text: str, default_port: int) -> str:
 
 def _parse_saved(uri: str, scheme: str, authority: str, path: str, query: dict[str, str]) -> MetadataUri:
     if authority or path in ("", "/"):
-        raise UsageError(
-            f"{redact(uri)!r}: saved metadata is named by an absolute path, as in {scheme}:///path"
-        )
+        raise UsageError(f"{redact(uri)!r}: saved metadata requires an absolute path, as in {scheme}:///path")
     parameter = SAVED[scheme]
     parameters = (parameter, "scope") if scheme == "dump" else (parameter,)
     unknown_parameters = sorted(set(query) - {*parameters})

@@ -58,8 +58,8 @@ def test_groups_are_those_that_pulsars_policy_reads(reading: dict[str, Any]) -> 
         (WRITTEN[:60], 20, "is not JSON: Unterminated string starting at"),
         (b'{"policyClass": "\xff"}', 17, "is not text in UTF-8"),
         (b"[]", 0, "the value is not an object"),
-        (b'{"properties": {}}', 0, "policyClass does not name a class"),
-        (b'{"properties": {}, "policyClass": 7}', 19, "policyClass does not name a class"),
+        (b'{"properties": {}}', 0, "policyClass is not the name of a class"),
+        (b'{"properties": {}, "policyClass": 7}', 19, "policyClass is not the name of a class"),
         (b'{"policyClass": "a.B", "properties": null}', 23, "properties are not an object"),
         (
             b'{"policyClass": "a.B", "properties": {"isolationBookieGroups": [7]}}',

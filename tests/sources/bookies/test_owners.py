@@ -248,7 +248,10 @@ def test_the_stores_cookie_tells_directories_apart_where_no_version_parses(tmp_p
     make_directory(tmp_path / "bk-a_3181/ledgers0", None)
     make_directory(tmp_path / "bk-a_3181/journal", None)
     bare = attributed(tmp_path, {A}).bookies[A]
-    assert (bare.read, bare.reason) == ("unread", "none of its directories has a VERSION that can be read")
+    assert (bare.read, bare.reason) == (
+        "unread",
+        "none of the bookie's directories has a VERSION that can be read",
+    )
     known = {A: Cookie(5, A, "/data/journal", ("/data/ledgers0",))}
     result = attributed(tmp_path, {A}, store=known)
     assert read_of(result.bookies[A], tmp_path) == ("partial", ["bk-a_3181/ledgers0"])

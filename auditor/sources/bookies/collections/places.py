@@ -294,7 +294,9 @@ def _open_collection(path: str) -> _OpenCollection:
     except UnreadError as error:
         trouble = trouble or error.reason
     except (KeyError, TypeError) as error:
-        trouble = trouble or f"its table directories is damaged or of another version: {error}"
+        trouble = (
+            trouble or f"the table directories of the collection is damaged or of another version: {error}"
+        )
     return _OpenCollection(
         path=collection.path,
         id=manifest.id if manifest else collection.path,

@@ -113,7 +113,7 @@ def contradiction(
     A ledger of the log may be missing in the cache: the collector may have dropped it.
     """
     if cached.log_id != log_id:
-        return f"{NAME}: the record of this log names log {cached.log_id}"
+        return f"{NAME}: the record of this log has log id {cached.log_id}"
     if contents.scope_ids.any():
         return None  # no server caches ledgers of other scopes yet
     if cached.total != contents.entry_bytes:

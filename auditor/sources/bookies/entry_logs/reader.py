@@ -325,8 +325,9 @@ class _Log:
             else f"the header puts the ledgers map at byte {header.map_offset}"
         )
         reason = (
-            f"{fault}: the collector takes the log to have {plural(len(collected_ledgers), 'ledger')}, and "
-            f"{plural(len(missing_ledgers), 'ledger')} of it, such as {missing_ledgers[0]}, not among them"
+            f"{fault}: garbage collection finds {plural(len(collected_ledgers), 'ledger')} in the "
+            f"log, and misses {plural(len(missing_ledgers), 'ledger')} that the log has, such as "
+            f"{missing_ledgers[0]}"
         )
         offset = contents.map_damage.offset if contents.map_damage else header.map_offset
         contents.map_damage, contents.map_unreadable = DecodeError("entry log", offset, reason), False

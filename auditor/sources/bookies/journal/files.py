@@ -112,7 +112,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
     with open_regular(path) as file:
         descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
         if start > size:
-            raise DecodeError("journal", size, f"it ends before byte {start}, where its mark points")
+            raise DecodeError("journal", size, f"the file ends before byte {start}, the offset in the mark")
         try:
             journal = Journal.open(lambda offset, length: os.pread(descriptor, length, offset), size)
             for records in journal.records(start):
@@ -284,9 +284,9 @@ def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...
 
 def _troubles(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> Iterator[str]:
     if not paths.journal:
-        yield "no VERSION names its journal directories"
+        yield "no VERSION contains the journal directories of this bookie"
     if paths.journals_differ:
-        yield "its VERSIONs name different journal directories"
+        yield "the VERSION files of this bookie contain different journal directories"
     for path in paths.ledger:
         # The greatest mark may be in the missing directory.
         if path not in paths.found:
@@ -305,9 +305,9 @@ def _trouble(bookie_id: str, directory: OwnedDirectory, instance_id: str | None)
     if cookie is None:
         return f"{path} has no VERSION that can be read: {directory.damage}"
     if cookie.bookie_id != bookie_id:
-        return f"the VERSION of {path} names {cookie.bookie_id}"
+        return f"the VERSION of {path} has bookie id {cookie.bookie_id}"
     if directory.place_id not in (None, bookie_id):
-        return f"{path} is in the place of bookie {directory.place_id}"
+        return f"{path} is at the path of bookie {directory.place_id}"
     if None not in (instance_id, cookie.instance_id) and cookie.instance_id != instance_id:
         return f"the VERSION of {path} is of another cluster, {cookie.instance_id}"
     return None

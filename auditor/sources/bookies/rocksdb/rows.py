@@ -48,9 +48,12 @@ UNCLEAR_STORAGE = "index files beside a DbLedgerStorage index: unclear which of 
 # State and reason for each state in the index of ledgers: EXISTING, LIMBO, NONEXISTENT, UNLISTED.
 _STATE_REASONS: tuple[tuple[str, str | None], ...] = (
     (IndexState.OK, None),
-    (IndexState.LIMBO, "in limbo: the bookie itself does not know which of its entries it should have"),
-    (IndexState.NOT_INDEXED, "the index of ledgers marks it as not existing"),
-    (IndexState.NOT_INDEXED, "its entries have locations, but the index of ledgers does not list it"),
+    (IndexState.LIMBO, "in limbo: the bookie does not know which entries of the ledger it should have"),
+    (IndexState.NOT_INDEXED, "the index of ledgers has this ledger as not existing"),
+    (
+        IndexState.NOT_INDEXED,
+        "entries of this ledger have locations, but the index of ledgers does not list the ledger",
+    ),
 )
 
 

@@ -141,7 +141,7 @@ def _copy_files(directory: str, scratch: str, listing: Listing) -> None:
     current_data = _copy_file(directory, scratch, "CURRENT", MAX_MANIFEST_BYTES)
     name = current_data.decode("ascii", "replace").removesuffix("\n")
     if re.fullmatch(r"MANIFEST-[0-9]+", name) is None or not current_data.endswith(b"\n"):
-        raise DamagedError(current, f"it names {name[:80]!r}, not a MANIFEST", 0)
+        raise DamagedError(current, f"its content is {name[:80]!r}, not the name of a MANIFEST", 0)
     path = f"{directory}/{name}"
     try:
         manifest = decode(_copy_file(directory, scratch, name, MAX_MANIFEST_BYTES), name)

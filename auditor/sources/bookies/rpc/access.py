@@ -90,7 +90,7 @@ class BookieAccess:
             advice = (
                 f"remove check_hostname from {TLS_SECTION}, or issue a certificate with that name"
                 if "mismatch" in error.verify_message
-                else f"name its authority as ca in {TLS_SECTION}"
+                else f"set ca in {TLS_SECTION} to the authority of the certificate"
             )
             return RefusedError(
                 where, f"the certificate of the bookie is not accepted ({error.verify_message}); {advice}"

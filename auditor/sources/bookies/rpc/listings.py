@@ -152,7 +152,10 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
         """Return a reason if the bookie seems to use DbLedgerStorage, which never lists its ledgers."""
         if self._has_listed or silent < MAX_SILENT_REQUESTS:
             return None
-        return f"{DB_LEDGER_STORAGE} (it answers for ledgers that it lacks, not for {silent} others)"
+        return (
+            f"{DB_LEDGER_STORAGE} (the bookie answers for ledgers that it lacks, but not for "
+            f"{silent} other ledgers)"
+        )
 
     def unknown(self, subject: int, reason: str) -> Reply:
         """Return the reply for a ledger without an answer."""

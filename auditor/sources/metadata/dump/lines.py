@@ -1,8 +1,8 @@
 """The common part of ZooKeeper and etcd dumps: JSON lines, cut into byte ranges for tasks.
 
 A packed file (gzip, zstd) is unpacked as it is read; offsets count unpacked bytes. A line that cannot be read
-becomes a gap: its path, with the reason. If the path cannot be read either, the gap is at the root, because
-the line could be of any znode.
+becomes a gap, which is the path of the line with the reason. If the path cannot be read either, the gap is at
+the root, because the line could be of any znode.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class LineStore(SavedStore[WholeDump]):
     parameter = "root"
     """Query parameter that names the root of the cluster, in the URI of a dump."""
     required_names: tuple[str, ...]
-    """Names that every cluster has below its root. If a dump lacks one of them, it may be cut off.
+    """Names that every cluster has below its root. A dump that lacks one of them may be cut off.
 
     Exception: LAYOUT can be absent in a store of Pulsar.
     """
@@ -172,9 +172,9 @@ class LineStore(SavedStore[WholeDump]):
 
     @cached_property
     def _size(self) -> int:
-        """Return the size of the unpacked lines, in bytes. It is one larger if the file is damaged.
+        """Return the size of the unpacked lines, in bytes. The result is one larger if the file is damaged.
 
-        The size of a packed file is found by unpacking all of it, once for all trees.
+        For a packed file, the method unpacks the whole file, but only once for all trees.
         """
         with self._with_store_errors():
             return held_bytes(self._path)

@@ -200,7 +200,7 @@ def line_of(record: dict[str, Any]) -> bytes:
 def unread_record(path: str, reason: str) -> dict[str, Any]:
     """Return the record for a path that could not be read.
 
-    `json_record` raises an error with ``reason`` for it.
+    `json_record` raises an error with ``reason`` if it reads this record.
 
     >>> json_record(line_of(unread_record("/a", "not authorised")))
     Traceback (most recent call last):

@@ -5,7 +5,7 @@ when it is complete. So an interrupted dump leaves no file. If the name ends wit
 is packed.
 
 The dump of an etcd has all keys at one revision. ZooKeeper and Oxia cannot read everything at one
-moment. A znode that is created or deleted during the dump may be in it or not. If an inner znode of
+moment. A znode that is created or deleted meanwhile may be in the dump or not. If an inner znode of
 ZooKeeper vanished and reappeared meanwhile, the dump records it as not read. Functions import the
 clients when they need them.
 """
@@ -86,7 +86,7 @@ SHOWN_GAPS = 10
 class DumpSummary(NamedTuple):
     """The number of all records in a dump, and the number of those for unreadable places.
 
-    ``gaps`` are the first `SHOWN_GAPS` unreadable places, as (path, reason).
+    ``gaps`` are the first `SHOWN_GAPS` unreadable places, as pairs of path and reason.
     """
 
     records: int
@@ -136,9 +136,9 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         UsageError: ``path`` exists already, or its directory does not exist.
     """
     if not path.parent.is_dir():
-        raise UsageError(f"{path.parent}: no such directory; create it, or name another FILE")
+        raise UsageError(f"{path.parent}: no such directory; create it, or choose another FILE")
     if path.exists() or path.is_symlink():  # a dangling link, which would be overwritten
-        raise UsageError(f"{path}: already exists and is not overwritten; name another FILE")
+        raise UsageError(f"{path}: already exists and is not overwritten; choose another FILE")
     descriptor, temporary_path = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with (

@@ -120,7 +120,8 @@ class EtcdDumpStore(LineStore):
         if newest_record is None:
             raise self._empty_dump_error(
                 f"there is no BookKeeper cluster below {self.root} in {self._path}",
-                f"name its {self.parameter} with ?{self.parameter}=/path, exactly as BookKeeper has it",
+                f"pass the cluster's {self.parameter} with ?{self.parameter}=/path, exactly as "
+                "BookKeeper has it",
                 gaps,
             )
         revision = f"revision {max(newest_record.czxid, newest_record.mzxid)}"
@@ -185,7 +186,7 @@ _SESSION_FIELD, _MODIFICATIONS_FIELD = "session", "modifications"
 def open_dump(uri: MetadataUri) -> MetadataStore:
     """Return the store for a dump. The first readable record shows whether the dump is of etcd.
 
-    For etcd, the first `MAX_RECORDS_SEARCHED` records show whether the keys are ZooKeeper's paths; the
+    For etcd, the first `MAX_RECORDS_SEARCHED` records show if the keys are ZooKeeper's paths, because the
     distinctive keys come first. Any other file is opened as a dump of ZooKeeper. If such a file is no dump,
     reading it raises an error that names the file's apparent kind.
     """
@@ -278,7 +279,7 @@ class ZooKeeperDumpStore(LineStore):
         newest_record, gaps = whole_dump.newest, tuple(whole_dump.gaps)
         if newest_record is None:
             raise self._empty_dump_error(
-                f"{self._path} has no znode {self.root}", "name the right root with ?root=/path", gaps
+                f"{self._path} has no znode {self.root}", "pass the right root with ?root=/path", gaps
             )
         nodes = _with_id_generator_counts(
             {znode.path[len(self.root) + 1 :]: znode for znode in whole_dump.nodes}
@@ -294,9 +295,9 @@ class ZooKeeperDumpStore(LineStore):
 def _with_id_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
     """Return the cluster's own znodes, with ``made`` set for each id generator.
 
-    ``made`` is the number of children ever created below the generator. It is computed from the generator's
-    cversion and its present children. Other znodes get no ``made``: ``nodes`` lacks the ledgers and marks
-    below them.
+    ``made`` is the number of children ever created below the generator. The function computes this number
+    from the cversion and the present children of the generator. Other znodes get no ``made``, because
+    ``nodes`` lacks the ledgers and marks below them.
     """
     child_counts = Counter(path.rpartition("/")[0] for path in nodes)
     nodes_with_counts = {}

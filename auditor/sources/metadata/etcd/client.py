@@ -77,8 +77,9 @@ class EtcdQuestion:
     """A Range request for the keys from ``start`` on and before ``end``, at ``revision`` (0: the newest).
 
     An empty ``end`` means the key ``start`` alone. A ``limit`` of 0 means no limit. If ``keys_only``, the
-    answer has no values; if ``count_only``, it has no keys either. If ``since`` is not 0, the answer omits
-    keys that last changed before revision ``since``; the server still reads all values of the range.
+    answer has no values. If ``count_only``, the answer has neither keys nor values. If ``since`` is not 0,
+    the answer omits keys that last changed before revision ``since``. The server still reads all values of
+    the range.
     """
 
     start: bytes
@@ -92,7 +93,7 @@ class EtcdQuestion:
 
 @dataclass(frozen=True, slots=True)
 class EtcdAnswer:
-    """The answer to an `EtcdQuestion`. ``size`` is its length in bytes.
+    """The answer to an `EtcdQuestion`. ``size`` is the length of the answer in bytes.
 
     ``count`` is the number of keys in the whole range, regardless of ``limit`` and ``since``.
     """
@@ -106,7 +107,7 @@ class EtcdAnswer:
 
 @dataclass(slots=True)
 class Pending:
-    """A question whose answer has not arrived yet, and the endpoint that it was sent to."""
+    """A question without an answer yet, and the endpoint to which the client sent the question."""
 
     question: EtcdQuestion
     endpoint: _Endpoint
@@ -314,7 +315,9 @@ class EtcdClient:
         if self.cluster_id is None:
             self.cluster_id = header.cluster_id
         elif self.cluster_id != header.cluster_id:
-            raise StoreError(f"{self.name}: the endpoints belong to several clusters; name those of one")
+            raise StoreError(
+                f"{self.name}: the endpoints belong to several clusters; pass those of one cluster"
+            )
         key_values = list(response.kvs)  # protobuf makes each an object once, not once a column
         keys = Keys(
             [kv.key for kv in key_values],
@@ -345,8 +348,8 @@ class EtcdClient:
         ):
             start = question.start.decode("utf-8", "backslashreplace")
             return StoreError(
-                f"not authorised to read {start} in {self.name} ({details}); name a user that may read "
-                "the whole scope, and its password, in the [etcd] section of the credentials file"
+                f"not authorised to read {start} in {self.name} ({details}); in [etcd] of the "
+                "credentials file, set a user that may read the whole scope, and the user's password"
             )
         return StoreError(f"{self.name} refused to answer: {code.name}: {details}")
 

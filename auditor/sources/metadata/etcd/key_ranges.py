@@ -36,7 +36,7 @@ MAX_KEYS_PER_JOINED_SPAN = 10_000
 """Largest number of keys in a span that is joined from neighbouring spans of a part."""
 
 CUTS_LIMIT = 500
-"""Largest number of cuts, to bound the work for unusual ids. It suffices for 50 million keys in one bucket.
+"""Largest number of cuts, to limit the work for unusual ids. It is enough for 50 million keys in a bucket.
 """
 
 _ID_LIMIT = 1 << 128
@@ -260,7 +260,9 @@ def is_ledger(root: str, path: str) -> bool:
 
 
 def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
-    """Return keys by their ZooKeeper names (`auditor.keys.etcd.node_name`). Omit keys that have no such name.
+    """Return keys by their ZooKeeper names (`auditor.keys.etcd.node_name`).
+
+    Keys without such a name are omitted.
 
     >>> list(by_node_name("/bk", [key_znode("/bk/bookies/writable/b:3181", b"", 2, 2, 7, 1)]))
     ['available/b:3181']

@@ -85,7 +85,7 @@ class ChangedKeys:
 class EtcdPages:
     """A reader of key ranges, page by page.
 
-    It keeps its estimate of the page size from one range to the next.
+    The reader keeps its estimate of the best page size from one range to the next.
     """
 
     def __init__(self, client: EtcdClient, options: StoreOptions) -> None:
@@ -101,7 +101,7 @@ class EtcdPages:
     def read(self, start: bytes, end: bytes, revision: int) -> Iterator[Page]:
         """Read the keys from ``start`` on and before ``end``, in order, page by page.
 
-        It requests the next page while the caller uses the current one.
+        The reader requests the next page while the caller uses the current page.
 
         Raises:
             CompactedError, StoreError: see `EtcdClient.finish`.
@@ -121,9 +121,9 @@ class EtcdPages:
         return self._client.begin(EtcdQuestion(start, end, revision, self._limit, since=since_revision))
 
     def changed(self, pending: Pending) -> ChangedKeys | None:
-        """Return the keys that `ask_changed` asked for; None if they need more than `CHANGED_PAGES` pages.
+        """Return the keys that `ask_changed` asked for, or None if they need more than `CHANGED_PAGES` pages.
 
-        The limit saves work: for each page of changes the server goes through the whole rest of the range.
+        The limit saves work, because the server goes through the whole rest of the range for each page.
 
         Raises:
             CompactedError, StoreError: see `EtcdClient.finish`.
@@ -143,7 +143,7 @@ class EtcdPages:
             yield page.keys
 
     def _counted_pages(self, question: EtcdQuestion) -> Iterator[Page]:
-        """Yield all pages of a range. Raise if they do not have as many keys as the server counts."""
+        """Yield all pages of a range. Raise an error if their keys are not as many as the server counts."""
         read = expected_count = 0
         for page, answer in self._read_pages(self._client.begin(question)):
             read += len(answer.keys.names)

@@ -1,4 +1,4 @@
-"""Reads of a running etcd at one revision, or of its changes since an earlier one. There are no writes.
+"""Reader of a running etcd at one revision, or of the changes since an earlier revision. It never writes.
 
 `PinnedEtcd.cluster` pins the newest revision. A moment is a pinned revision and its time. Every part
 carries the moment, so all tasks see the same state, whenever they run. A process that reads the ledgers
@@ -342,7 +342,7 @@ class PinnedEtcd(ABC):
         self._client.close()
 
     def _counter_at(self, moment: Moment) -> tuple[KeyCounter, FirstKeyReader]:
-        """Return two functions for a moment: one counts the keys of ranges, one finds a range's first key."""
+        """Return two functions for a moment: a counter of the keys in ranges, and a reader of a first key."""
         revision = moment.revision
         return partial(self._pages.counts, revision=revision), partial(self._pages.first, revision=revision)
 

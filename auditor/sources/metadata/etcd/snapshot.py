@@ -1,8 +1,9 @@
 """The metadata store that reads a file of ``etcdctl snapshot save``, or a copy of a member's ``snap/db``.
 
 The file is a bbolt database; ``snapshot save`` appends its SHA-256. Single pages have no checksums. If
-the hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger that
-is not found then counts as unknown, because a flipped bit can turn one ledger's key into another's. A ledger
+the hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger
+that is not found then counts as unknown, because a flipped bit can turn the key of one ledger into the key of
+another. A ledger
 whose last change lies before an unreadable page becomes a gap too. The unreadable page may have changed or
 deleted that ledger.
 
@@ -244,7 +245,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
             roots = find_roots(data, self.markers)
         store = self.uri.text.partition("?")[0]
         return other_roots_sentence(store, roots, self.parameter) or (
-            f"name its {self.parameter} with ?{self.parameter}=/path, exactly as BookKeeper has it"
+            f"pass the cluster's {self.parameter} with ?{self.parameter}=/path, exactly as BookKeeper has it"
         )
 
     def _read_files(self) -> _SnapshotState:
@@ -300,7 +301,7 @@ def recognise(parsed: MetadataUri) -> None:
     """Check that the first two pages of a file are those of a bbolt database.
 
     Raises:
-        StoreError: they are not; the message says what the file seems to be.
+        StoreError: the pages are of another kind. The message names the apparent kind of the file.
     """
     file = Path(parsed.path)
     try:
@@ -312,7 +313,7 @@ def recognise(parsed: MetadataUri) -> None:
 
 def _unreadable_error(file: Path, damage: DecodeError) -> StoreError:
     """Return the error for a file that cannot be read at all."""
-    expected_file = "name a file that `etcdctl snapshot save` wrote"
+    expected_file = "pass a file that `etcdctl snapshot save` wrote"
     if file_kind(file) == BBOLT:
         return StoreError(f"{file} is not an etcd snapshot that can be read: {damage}")
     return StoreError(

@@ -1,11 +1,11 @@
 """A read-only connection to Oxia. No other module of this package opens gRPC channels.
 
 The client makes five calls, and none that writes: GetShardAssignments, List, RangeScan, Read and
-GetNotifications. The servers of the URI report the shards of the namespace and the leader of each
-shard. The leader of a shard answers questions about its records. If the leader is lost, or answers
-"not leader", the client requests the assignments again. If an answer breaks off, the client asks for the
-rest, which then shows a later moment. The gRPC service has an older name, up to 0.14, and a newer one. Some
-later releases know both names.
+GetNotifications. The servers of the URI report the shards of the namespace and the leader of each shard. The
+leader of a shard answers questions about its records. If the leader is lost, or answers "not leader", the
+client requests the assignments again. If an answer breaks off, the client asks for the rest, which then shows
+a later moment. The gRPC service has an older name, up to release 0.14, and a newer name. Some later releases
+know both names.
 """
 
 from __future__ import annotations

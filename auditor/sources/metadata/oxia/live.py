@@ -201,7 +201,7 @@ class OxiaStore:
     def moment_lost(self) -> bool:
         """Return whether the shards of the namespace have changed since `cluster`.
 
-        Parts that were cut before then name shards that no longer exist.
+        If so, the parts that were cut before refer to shards that no longer exist.
         """
         return self._shards is not None and frozenset(self._client.renew_assignments()) != self._shards
 
@@ -254,8 +254,8 @@ class OxiaStore:
     def _check_root(self) -> None:
         if not self._exists(self.root):
             raise NoRootError(
-                f"there is no record {self.root} in {self._client.name}; name the namespace of the bookies' "
-                "metadataServiceUri, or of the brokers' metadataStoreUrl for owners"
+                f"there is no record {self.root} in {self._client.name}; use the namespace in the "
+                "bookies' metadataServiceUri, or, for owners, in the brokers' metadataStoreUrl"
             )
 
     def _exists(self, path: str) -> bool:

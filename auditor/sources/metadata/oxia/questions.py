@@ -80,7 +80,10 @@ class ShardQuestion(Protocol[Item]):
         """Return the question for the items that follow the received ``items``."""
 
     def missing(self) -> str | None:
-        """Return what is still missing at the end of the answer; None if the answer may be complete."""
+        """Return a sentence on items that are missing at the end of the answer.
+
+        None if it may be complete.
+        """
 
 
 @dataclass(frozen=True, slots=True)

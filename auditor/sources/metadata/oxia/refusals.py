@@ -72,18 +72,19 @@ def refusal(name: str, namespace: str, error: grpc.RpcError) -> StoreError:
     code, details = error.code(), error.details() or ""
     if _NO_NAMESPACE in details or (code is grpc.StatusCode.NOT_FOUND and "namespace" in details):
         return StoreError(
-            f"{name}: there is no namespace {namespace}; name that of the bookies' metadataServiceUri, or of "
-            "the brokers' metadataStoreUrl for owners, as in metadata-store:oxia://host:6648/NAMESPACE"
+            f"{name}: there is no namespace {namespace}; use the namespace in the bookies' "
+            "metadataServiceUri, or, for owners, in the brokers' metadataStoreUrl, as in "
+            "metadata-store:oxia://host:6648/NAMESPACE"
         )
     if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
         return StoreError(
-            f"not authorised to read {name} ({details}); name a token that the server takes as token or "
-            "token_env in the [oxia] section of the credentials file"
+            f"not authorised to read {name} ({details}); set token or token_env in the [oxia] "
+            "section of the credentials file to a token that the server accepts"
         )
     if code is grpc.StatusCode.UNIMPLEMENTED or _NOT_OXIA in details:
         return StoreError(
-            f"{name}: no server of Oxia answers there ({details}); name its public address, port 6648 unless "
-            "it was changed"
+            f"{name}: no server of Oxia answers there ({details}); use Oxia's public address, "
+            "with port 6648 unless it was changed"
         )
     if _TOO_LARGE in details:
         return StoreError(f"{name}: an answer is too large to be read: {details}")

@@ -5,8 +5,8 @@ In every release, the keys directly below a path form one range. The keys of a w
 shard. Each answer shows one moment of one shard.
 
 A record does not show whether it has children. So the walk looks below every record, except below
-ledgers, marks, locks and nodes of id generators. It recognises those by their names. If such a record
-has no value, the walk looks below it all the same.
+ledgers, marks, locks and nodes of id generators. The walk recognises these by their names. If such a
+record has no value, the walk looks below it, too.
 
 The walk does not find a directory without a record of its own, nor anything below it. Pulsar's driver
 creates a record for each directory, and lists by the same ranges.
@@ -115,7 +115,7 @@ def walk_records(
                 for znode in znodes
                 if not (znode.data and LEAF.fullmatch(_name_of_path(znode.path)))
             ]
-            reason = f"it is {DEPTH_LIMIT} levels down, and nothing below it was read"
+            reason = f"the record is {DEPTH_LIMIT} levels down, and nothing below it was read"
             gaps = [(path, reason) for path in inner_paths] if is_at_depth_limit else []
             if znodes or gaps:
                 yield RecordBatch(znodes, gaps)

@@ -69,7 +69,7 @@ class ZooKeeperReader:
 
     @property
     def last_zxid(self) -> int:
-        """Return the zxid of the newest transaction that any server had seen when it answered this reader."""
+        """Return the newest zxid that servers had seen when they answered this reader."""
         if self._session is not None:
             self._newest_zxid = max(self._newest_zxid, self._session.last_zxid)
         return self._newest_zxid

@@ -54,7 +54,7 @@ def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]
         raise StoreError(f"cannot read the snapshot directory {directory}: {error.strerror}") from error
     if not files_by_kind["snapshot"]:
         raise StoreError(
-            f"{directory} holds no snapshot.<zxid>; name a ZooKeeper server's version-2 directory"
+            f"{directory} holds no snapshot.<zxid>; pass a ZooKeeper server's version-2 directory"
         )
     return sorted(files_by_kind["snapshot"], reverse=True), sorted(files_by_kind["log"])
 
@@ -71,7 +71,7 @@ def recognise(metadata_uri: MetadataUri) -> None:
 
 
 def _no_snapshots_message(path: Path) -> str:
-    return wrong_kind_text("a ZooKeeper snapshot", path, "name a ZooKeeper server's version-2 directory")
+    return wrong_kind_text("a ZooKeeper snapshot", path, "pass a ZooKeeper server's version-2 directory")
 
 
 def _begins_like_a_snapshot(path: Path) -> bool:

@@ -6,8 +6,8 @@ With that layout, a part has the children of the root whose names have a certain
 root.
 
 ZooKeeper reports the number of children of each znode. So `count_ledgers` looks only at the znodes above
-the leaves, level by level. If a level has more than `MAX_SAMPLED_PATHS` znodes, it looks at that many, evenly
-spread, and extrapolates.
+the leaves, level by level. If a level has more than `MAX_SAMPLED_PATHS` znodes, it looks only at an
+evenly spread sample of this size, and extrapolates.
 
 A server answers ``srvr`` if ``4lw.commands.whitelist`` allows it, as the default does. `probe` sends this
 command only without TLS. For a TLS port, `probe` only finds out whether the port is reachable.
@@ -268,8 +268,8 @@ class ZooKeeperStore:
             return NoRootError(f"there is no znode {location}; end the metadata URI with the cluster's root")
         if failed_read.code == NO_AUTH:
             return StoreError(
-                f"not authorised to read {location}; give this client's user or address READ there, "
-                "or name a permitted user in the --credentials file"
+                f"not authorised to read {location}; give this client's user or address READ "
+                "permission there, or set a permitted user in the --credentials file"
             )
         return StoreError(f"cannot read {location}: {failed_read.reason}")
 

@@ -205,4 +205,4 @@ class AddWatch:
         return _INT32.pack(len(encoded)) + encoded + _INT32.pack(_RECURSIVE_WATCH)
 
     def deserialize(self, buffer: bytes, offset: int) -> None:
-        """Return None: the header of the answer holds the error code."""
+        """Return None, because the error code is in the header of the answer."""

@@ -269,7 +269,7 @@ def _disconnect_on_garbage(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reason_of(error: Exception, timeout_s: float) -> str:
-    """Return a text that says why a request failed."""
+    """Return the reason why a request failed, as text."""
     if isinstance(error, KazooTimeoutError):
         return f"no answer within {timeout_s:g} s; raise --timeout if it is slow"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -66,7 +66,7 @@ class ZnodesPart(Part):
 
 @dataclass(frozen=True, slots=True)
 class _SnapshotState:
-    """The data from the files that the driver keeps in memory, without ledgers that the logs do not change.
+    """The data that the driver keeps in memory, without the ledgers that the logs do not change.
 
     ``state`` has the znodes that the driver computed, by path.
     """
@@ -177,7 +177,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
                 continue
             state = replay.apply(index.base)
             if not (index.has_root or state.get(self.root)):
-                raise NoRootError(f"{file} has no znode {self.root}; name the right root with ?root=/path")
+                raise NoRootError(f"{file} has no znode {self.root}; pass the right root with ?root=/path")
             state.pop(self.root, None)
             present_znodes = {
                 path: znode for path, znode in state.items() if znode and path.startswith(self.root + "/")

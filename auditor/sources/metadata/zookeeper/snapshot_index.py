@@ -10,7 +10,8 @@ znode does nothing. ZooKeeper is as tolerant (``DataTree.processTxn``), but appl
 Before 3.6, the log record for the end of a session lists no paths. ZooKeeper can then keep old bytes
 where another znode took the place of an ephemeral one; this replay does not.
 
-The replay follows only znodes below the root. It is meant for the transactions between two snapshots.
+The replay follows only znodes below the root. Its purpose is to replay the transactions between two
+snapshots.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ Gap = tuple[str, str]
 
 
 def walk(reader: ZooKeeperReader, tops: Iterable[Top]) -> Iterator[tuple[list[Znode], list[Gap]]]:
-    """Read the tops and everything below the deep ones, in batches of znodes and gaps.
+    """Read ``tops``, and everything below the recursive ones, in batches of znodes and gaps.
 
     Memory holds one batch, the paths still to read, and the inner znodes still to list. The paths to read
     are at most a batch, plus the children of the widest znode.
@@ -92,7 +92,7 @@ def walk(reader: ZooKeeperReader, tops: Iterable[Top]) -> Iterator[tuple[list[Zn
 def _take_unlisted(unlisted_znodes: list[_InnerZnode], max_children: int) -> list[_InnerZnode]:
     """Remove inner znodes from the end of the list, and return them.
 
-    They have at most ``max_children`` children together; a single znode may have more.
+    Together they have at most ``max_children`` children, unless a single znode has more.
     """
     inner_znodes = [unlisted_znodes.pop()]
     children = inner_znodes[0].num_children
@@ -231,7 +231,7 @@ class TreeWatch:
     def moves(self) -> LedgerMoves:
         """End the watch.
 
-        Return the ledger paths that changed since its beginning, at least up to this call.
+        Return the ledger paths that changed since the watch began, at least up to this call.
         """
         session = self._session
         if session is None:
@@ -312,7 +312,7 @@ class TreeWatch:
         return cversions
 
     def _next_level(self, session: Session, level: Sequence[str]) -> Iterator[str]:
-        """Yield the inner znodes that are children of those in ``level``.
+        """Yield the inner znodes that are children of the znodes in ``level``.
 
         Znodes that have only ledgers below them are not listed, because their children are no inner znodes.
         """

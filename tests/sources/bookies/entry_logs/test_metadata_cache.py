@@ -97,7 +97,7 @@ WRONG = {
     "a ledger that is not there": (value({5: 44, 7: 1}), "1 bytes of ledger 7; the log has 0"),
     "another sum": (value(WHOLE, total=70), "70 bytes of entries; the log has 66"),
     "more that remains": (value({5: 44}, remaining=66), "66 bytes remain, but its ledgers add up to 44"),
-    "another log": (value(WHOLE, log_id=30), "the record of this log names log 30"),
+    "another log": (value(WHOLE, log_id=30), "the record of this log has log id 30"),
 }
 
 

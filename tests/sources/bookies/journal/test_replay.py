@@ -122,7 +122,7 @@ def test_a_journal_that_lies_in_anothers_place_is_read_for_nobody(tmp_path: Path
     for bookie, place in ((A, "bk-b:3181"), (B, "bk-a:3181")):
         trouble = journals(tmp_path, bookie).trouble
         assert trouble is not None
-        assert f"is in the place of bookie {place}" in trouble
+        assert f"is at the path of bookie {place}" in trouble
 
 
 def test_one_journal_of_two_that_is_missing_leaves_none_to_be_read(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_disks_that_name_different_journals_leave_none_to_be_read(tmp_path: Path
     directory(tmp_path / "bk-a_3181/ledgers1", other, {"lastMark": (5000, 900)})
     trouble = journals(tmp_path).trouble
     assert trouble is not None
-    assert "its VERSIONs name different journal directories" in trouble
+    assert "the VERSION files of this bookie contain different journal directories" in trouble
 
 
 @pytest.mark.parametrize("spoil", [lambda mark: mark.write_bytes(b"cut"), os.mkfifo])

@@ -131,7 +131,7 @@ TORN: dict[str, tuple[dict[int, bytes], tuple[int, int], dict[int, Any], str, in
         {MADE: journal([(1, 4)])[:600], MADE + 1: journal([(1, 5)])},
         (MADE, 601),
         {1: [(5, 5, 1, 0)]},
-        "it ends before byte 601",
+        "the file ends before byte 601",
         600,
     ),
     "a damaged record": (

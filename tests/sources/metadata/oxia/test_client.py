@@ -127,7 +127,7 @@ def test_a_shard_without_a_leader_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("options", "namespace", "words"),
     [
-        ({}, "broker", "there is no namespace broker; name that of the bookies' metadataServiceUri"),
+        ({}, "broker", "there is no namespace broker; use the namespace in the bookies' metadataServiceUri"),
         ({"token": "secret"}, None, r"not authorised .* token_env in the \[oxia\] section"),
         ({"service": "etcdserverpb.KV"}, None, "no server of Oxia answers there"),
     ],
