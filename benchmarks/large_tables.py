@@ -96,7 +96,7 @@ class _TableBenchmark:
         ids = pairs.select("ledger_id").distinct()
         files = {name: self._files(name) for name in ("ledgers", "availability", "unequal", "judged")}
 
-        def counts_of_indexes() -> DataFrame:
+        def index_kind_counts() -> DataFrame:
             rows = [count._asdict() for count in index_counts(Execution(spark), files["availability"])]
             return arrow_frame(spark, pa.Table.from_pylist(rows, COUNTS))
 
@@ -120,9 +120,9 @@ class _TableBenchmark:
                 )
             ),
         )
-        page_power_of_two = F.least(F.expr("page_bytes & -page_bytes"), F.lit(LARGEST_PAGE_BYTES))
+        page_size_exponent = F.least(F.expr("page_bytes & -page_bytes"), F.lit(LARGEST_PAGE_BYTES))
         kinds = {
-            "length": page_power_of_two,
+            "length": page_size_exponent,
             "empty": F.length("groups") == 0,
             "known": F.col("ledger_id").isNotNull(),
             "placed": F.col("path").isNotNull(),
@@ -131,7 +131,7 @@ class _TableBenchmark:
         group_columns = [*map(F.col, names), *(value.alias(name) for name, value in kinds.items())]
         yield self._line(
             "counts of indexes",
-            counts_of_indexes,
+            index_kind_counts,
             lambda: indexes.groupBy(*group_columns).agg(F.count("*").alias("number")),
         )
         yield self._line(
@@ -144,12 +144,12 @@ class _TableBenchmark:
             lambda: pair_table("availability", indexes.columns),
             lambda: indexes.join(F.broadcast(ids), "ledger_id", "left_semi"),
         )
-        class_of_closed = F.when(F.col("state") == "CLOSED", "healthy").otherwise("not-closed")
+        class_of_closed_ledgers = F.when(F.col("state") == "CLOSED", "healthy").otherwise("not-closed")
         healthy_ledgers = ledgers.join(judged_ledgers.select(*_KEYS), _KEYS, "left_anti").select(
             *_KEYS,
             "state",
-            class_of_closed.alias("class"),
-            class_of_closed.alias("potential_class"),
+            class_of_closed_ledgers.alias("class"),
+            class_of_closed_ledgers.alias("potential_class"),
             F.lit(0).alias("m"),
             F.lit(0).alias("mu"),
             F.array().cast("array<string>").alias("unread_bookies"),
@@ -159,8 +159,8 @@ class _TableBenchmark:
             "verdicts", all_verdicts, lambda: healthy_ledgers.unionByName(verdicts_of_judged(judged_ledgers))
         )
 
-    def _line(self, name: str, own_seconds: TableSource, rival: TableSource) -> Line:
-        variants = {"files": own_seconds, "spark": rival}
+    def _line(self, name: str, own_seconds: TableSource, other_variant: TableSource) -> Line:
+        variants = {"files": own_seconds, "spark": other_variant}
 
         def write(variant: str) -> None:
             table = variants[variant]()

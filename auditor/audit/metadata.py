@@ -24,9 +24,9 @@ from auditor.model.ledger_id import LayoutKind
 from auditor.model.run_facts import WHOLE, BookiesListed, Remark, RemarkKind, remark, remark_with_reason
 from auditor.model.states import LedgerStatus
 from auditor.sources.metadata.earlier_ledgers import ComparableStore
-from auditor.sources.metadata.etcd.key_ranges import NOTE, PATHS_NOTE
+from auditor.sources.metadata.etcd.key_ranges import NO_MARKS_NOTE, NO_TIMES_NOTE
 from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
-from auditor.sources.metadata.oxia.questions import NOTE as OXIA_NOTE
+from auditor.sources.metadata.oxia.questions import MIXED_TIMES_NOTE as OXIA_NOTE
 from auditor.sources.metadata.spark_source import LedgerAgainSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore
 from auditor.sources.metadata.uri import OXIA
@@ -307,7 +307,7 @@ class ClusterMetadata:
         remarks += [remark_with_reason(RemarkKind.SECOND_SCAN_WHOLE, note) for note in self.second.notes]
         of_store = RemarkKind.SCAN_RESTARTED if self.source.live else RemarkKind.SAVED_FILE
         for note in dict.fromkeys((*first.notes, *second.notes)):
-            kind = RemarkKind.STORE_LIMIT if note in (NOTE, PATHS_NOTE, OXIA_NOTE) else of_store
+            kind = RemarkKind.STORE_LIMIT if note in (NO_MARKS_NOTE, NO_TIMES_NOTE, OXIA_NOTE) else of_store
             remarks.append(remark_with_reason(kind, note))
         return remarks
 

@@ -34,9 +34,9 @@ from auditor.sources.owners.applications import (
     APPLICATIONS,
     OWNERS_SEPARATOR,
     OwnersUri,
-    beside,
     declared_stores,
     named_stores,
+    sibling_tree_uri,
 )
 from auditor.sources.owners.spark_source import OwnerSource
 from auditor.spark import functions as F
@@ -332,7 +332,7 @@ def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str,
         try:
             store = source.store
             if isinstance(store, NeighbourStore) and store.has_beside(application.trees[0]):
-                return (beside(name, source.uri),), notes
+                return (sibling_tree_uri(name, source.uri),), notes
         except StoreError as error:
             notes += (f"{name}: unknown whether this application owns ledgers here: {error}",)
     return (), notes

@@ -23,7 +23,7 @@ from auditor.model.ledger_id import LayoutKind
 from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.model.space import DISK_BYTES
 from auditor.model.states import LISTED, CacheState, EntryLogState, LedgerStatus
-from auditor.sources.bookies.collections.places import IN_COLLECTION
+from auditor.sources.bookies.collections.places import COLLECTION_MARK
 from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.spark import functions as F
 from auditor.spark.table_queries import TableQuery, aggregate_many
@@ -220,7 +220,7 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     collections_since = None if earlier_rows is None else collected_since(earlier_rows, tables.availability)
     # With a saved store directories are copies, but for those that were collected: only there bytes that are
     # free are the bookies'.
-    collected = tables.disks.where(F.col("directory").contains(IN_COLLECTION))
+    collected = tables.disks.where(F.col("directory").contains(COLLECTION_MARK))
     disks = tables.disks if metadata.source.live else collected
     logs = cache.write_table(
         "log_foresight",
@@ -249,7 +249,7 @@ def foresight_remarks(tables: Tables) -> list[Remark]:
             "on etcd a bookie that runs for longer than gcOverreplicatedLedgerWaitTime deletes nothing"
         ]
     kind = RemarkKind.COLLECTOR_DEFAULTS if settings.source is None else RemarkKind.COLLECTOR_SETTINGS
-    return [remark(kind, settings.said_by, *details)]
+    return [remark(kind, settings.origin_text, *details)]
 
 
 def foresight(collector: Collector, tables: Tables, earlier: DataFrame | None = None) -> DataFrame:

@@ -20,7 +20,7 @@ from auditor.codecs.availability.fold import fold_slots, ledger_sets
 from auditor.codecs.availability.groups import GROUP
 from auditor.codecs.bookie import entry, index_file
 from auditor.codecs.bookie import wire as bookie_wire
-from auditor.codecs.bookie.entry_log import HEADER_BYTES, NUMBERS_BYTES
+from auditor.codecs.bookie.entry_log import HEADER_BYTES, HEADER_NUMBERS_BYTES
 from auditor.codecs.bookie.journal import EXPLICIT_LAC, FENCE, MASTER_KEY, Journal, Records
 from auditor.codecs.pulsar import managed_cursor
 from auditor.codecs.store import layout, service_info
@@ -135,7 +135,7 @@ def decode_entry_log(file: BinaryIO) -> Any:
         contents = contents_of(
             lambda offset, length: _read_part(seekable, offset, length), _file_size(seekable)
         )
-        uninitialised = any(_read_part(seekable, 0, HEADER_BYTES)[NUMBERS_BYTES:])
+        uninitialised = any(_read_part(seekable, 0, HEADER_BYTES)[HEADER_NUMBERS_BYTES:])
     for damage in (contents.damage, contents.map_damage):
         if damage is not None and not (
             damage is contents.map_damage and contents.map_unreadable and uninitialised

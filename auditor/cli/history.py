@@ -109,9 +109,9 @@ def diff(old: str, new: str, form: str) -> None:
             for warning in difference.summary.warnings:
                 click.echo(f"bkaudit: {warning}", err=True)
             return
-        change_samples = report.sample_changes(difference.changes())
+        sampled_changes = report.sample_changes(difference.changes())
         if form == "text":
-            click.echo(report.text(difference.summary, change_samples, text_width()))
+            click.echo(report.text(difference.summary, sampled_changes, text_width()))
         else:
             render = {"json": report.to_json, "markdown": report.markdown}[form]
-            click.echo(render(difference.summary, change_samples))
+            click.echo(render(difference.summary, sampled_changes))

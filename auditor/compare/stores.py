@@ -37,7 +37,7 @@ from auditor.runs.directory import RunDirectory
 from auditor.sources.file_systems import absolute
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
 from auditor.sources.metadata.stores import check_reachable, recognise
-from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, beside, parse_owners_uri
+from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, parse_owners_uri, sibling_tree_uri
 from auditor.spark import functions as F
 from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
@@ -119,7 +119,7 @@ def _find_owners(
                 "owners; pass the owner stores of both with --owners",
             )
         source, copy = (
-            beside(name, side.uri) if has_owner else None
+            sibling_tree_uri(name, side.uri) if has_owner else None
             for side, has_owner in zip(sides, has_owners, strict=True)
         )
         return (source, copy), ()

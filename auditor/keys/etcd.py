@@ -30,7 +30,7 @@ _HEX_GROUP = re.compile(r"\+?([0-9a-fA-F]+)")
 _GROUP_BITS = (32, 16, 16, 16, 48)
 _JAVA_UUID_LENGTH = 36
 
-_NAMES = {
+_NODE_NAMES_BY_KEY = {
     "layout": "LAYOUT",
     "instanceid": "INSTANCEID",
     "cookies": "cookies",
@@ -41,13 +41,13 @@ _NAMES = {
     "buckets": "buckets",
     "underreplication": "underreplication",
 }
-_PARENTS = {
+_NODE_PATHS_BY_PARENT_KEY = {
     "cookies/": "cookies/",
     "bookies/writable/": "available/",
     "bookies/readonly/": "available/readonly/",
     "buckets/": "buckets/",
 }
-_READONLY = "available/readonly"
+_READONLY_KEY = "available/readonly"
 
 
 def to_path(ledger: LedgerId) -> str:
@@ -83,12 +83,12 @@ def read_by_java(relative_key: str) -> LedgerId | None:
     (None, None)
     """
     name = relative_key.rpartition("/")[2]
-    groups = name.split("-")
-    if len(name) > _JAVA_UUID_LENGTH or len(groups) != len(_GROUP_BITS):
+    hex_groups = name.split("-")
+    if len(name) > _JAVA_UUID_LENGTH or len(hex_groups) != len(_GROUP_BITS):
         return None
     unsigned_id = 0
-    for group, bit_count in zip(groups, _GROUP_BITS, strict=True):
-        match = _HEX_GROUP.fullmatch(group)
+    for hex_group, bit_count in zip(hex_groups, _GROUP_BITS, strict=True):
+        match = _HEX_GROUP.fullmatch(hex_group)
         number = int(match[1], 16) if match else -1
         if not 0 <= number < 2**63:
             return None
@@ -123,11 +123,11 @@ def node_name(relative_key: str) -> str | None:
     >>> node_name("layout"), node_name("bookies/readonly/bk1:3181"), node_name("ledgers/x")
     ('LAYOUT', 'available/readonly/bk1:3181', None)
     """
-    if relative_key in _NAMES:
-        return _NAMES[relative_key]
-    for parent_path, parent in _PARENTS.items():
+    if relative_key in _NODE_NAMES_BY_KEY:
+        return _NODE_NAMES_BY_KEY[relative_key]
+    for parent_path, parent in _NODE_PATHS_BY_PARENT_KEY.items():
         child = relative_key.removeprefix(parent_path)
-        if child != relative_key and child and "/" not in child and parent + child != _READONLY:
+        if child != relative_key and child and "/" not in child and parent + child != _READONLY_KEY:
             return parent + child
     return None
 

@@ -80,12 +80,12 @@ def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
     first_digit = np.full(len(paths), _NO_DIGIT, np.uint8)
     digits = np.zeros(len(paths), np.int64)
     for step in range(_DIGITS):
-        value = values[digit_positions]
-        is_digit = value < _DIGITS
+        digit_values = values[digit_positions]
+        is_digit = digit_values < _DIGITS
         if not is_digit.any():
             break
-        ids |= np.where(is_digit, value, 0).astype(np.uint64) << np.uint64(4 * step)
-        first_digit = np.where(is_digit, value, first_digit)
+        ids |= np.where(is_digit, digit_values, 0).astype(np.uint64) << np.uint64(4 * step)
+        first_digit = np.where(is_digit, digit_values, first_digit)
         digits += is_digit
         digit_positions -= is_digit
     is_index &= (
@@ -97,10 +97,10 @@ def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
     return np.where(is_index, ids.view(np.int64), -1)
 
 
-def scoped_to_path(ledger: LedgerId) -> str:
+def scoped_ledger_to_path(ledger: LedgerId) -> str:
     """Return the index path of a ledger outside scope 0, relative to ``current``.
 
-    >>> scoped_to_path(LedgerId(-2, scope=1))
+    >>> scoped_ledger_to_path(LedgerId(-2, scope=1))
     '00000000/00000001/ffffffff/fffffffe/fffffffffffffffe.idx'
     """
     name = ledger.qualified_name
@@ -108,15 +108,15 @@ def scoped_to_path(ledger: LedgerId) -> str:
     return "/".join([*hex_groups, f"{int(name[16:], 16):x}.idx"])
 
 
-def scoped_paths(ledger: LedgerId) -> Iterator[str]:
+def scoped_ledger_paths(ledger: LedgerId) -> Iterator[str]:
     """Yield every path of a ledger's index that this program reads, the fully padded one first.
 
     The ledger is outside scope 0.
 
-    >>> list(scoped_paths(LedgerId(2, scope=1)))[-1]
+    >>> list(scoped_ledger_paths(LedgerId(2, scope=1)))[-1]
     '0/1/0/2/2.idx'
     """
-    *steps, file = scoped_to_path(ledger).split("/")
+    *steps, file = scoped_ledger_to_path(ledger).split("/")
     return (f"{directory}/{file}" for directory in spellings([int(directory, 16) for directory in steps]))
 
 
@@ -138,15 +138,15 @@ def third_step(directory: str, name: str) -> tuple[int, ...] | None:
     >>> third_step("0/1", "0"), third_step("0/0", "0"), third_step("0/1", "notes")
     ((0, 1, 0), None, None)
     """
-    steps = [step(part) for part in (*directory.split("/"), name)]
-    numbers = tuple(number for number in steps if number is not None)
-    return numbers if len(numbers) == len(steps) and any(numbers[:2]) else None
+    steps = [step(step_name) for step_name in (*directory.split("/"), name)]
+    step_numbers = tuple(number for number in steps if number is not None)
+    return step_numbers if len(step_numbers) == len(steps) and any(step_numbers[:2]) else None
 
 
-def is_scoped_top(name: str) -> bool:
+def is_scope_id_directory(name: str) -> bool:
     """Return whether a directory in ``current`` has a padded name, and so leads to indexes outside scope 0.
 
-    >>> is_scoped_top("00000000"), is_scoped_top("0"), is_scoped_top("locations")
+    >>> is_scope_id_directory("00000000"), is_scope_id_directory("0"), is_scope_id_directory("locations")
     (True, False, False)
     """
     return _TOP_DIRECTORY.fullmatch(name) is not None
@@ -172,10 +172,10 @@ def ledger_spelt(steps: Sequence[int]) -> LedgerId:
     return LedgerId.parse("".join(f"{number:08x}" for number in steps).ljust(32, "0"))
 
 
-def scoped_from_name(name: str) -> int | None:
+def scoped_ledger_from_name(name: str) -> int | None:
     """Return the signed ledger id in an index file's name, for any scope; None if it is no index file's name.
 
-    >>> scoped_from_name("fffffffffffffffe.idx"), scoped_from_name("0002.idx")
+    >>> scoped_ledger_from_name("fffffffffffffffe.idx"), scoped_ledger_from_name("0002.idx")
     (-2, None)
     """
     match = _NAME.fullmatch(name)

@@ -46,7 +46,7 @@ class KeyLayout(Protocol):
         """Return the ledger at ``relative_path``; None for a path that `to_path` never returns."""
 
 
-class _Digits:
+class _DigitsLayout:
     """A layout that writes the decimal digits of an id in groups of the given widths.
 
     The last group may be longer. ``most`` is the largest id.
@@ -56,8 +56,8 @@ class _Digits:
         self._ends = [sum(widths[: number + 1]) for number in range(len(widths) - 1)]
         self._width = sum(widths)
         *inner_widths, last = widths
-        groups = [*(f"([0-9]{{{width}}})" for width in inner_widths), f"L([0-9]{{{last},19}})"]
-        self._path = re.compile("/".join(groups))
+        digit_groups = [*(f"([0-9]{{{width}}})" for width in inner_widths), f"L([0-9]{{{last},19}})"]
+        self._path = re.compile("/".join(digit_groups))
         self._most = max_id
 
     def to_path(self, ledger_id: int) -> str:
@@ -67,8 +67,8 @@ class _Digits:
             )
         digits = f"{ledger_id:0{self._width}d}"
         starts = [0, *self._ends]
-        groups = [digits[start:end] for start, end in zip(starts, [*self._ends, None], strict=True)]
-        return "/".join([*groups[:-1], f"L{groups[-1]}"])
+        digit_groups = [digits[start:end] for start, end in zip(starts, [*self._ends, None], strict=True)]
+        return "/".join([*digit_groups[:-1], f"L{digit_groups[-1]}"])
 
     def from_path(self, relative_path: str) -> int | None:
         match = self._path.fullmatch(relative_path)
@@ -76,7 +76,7 @@ class _Digits:
         return ledger_id if ledger_id <= self._most and self.to_path(ledger_id) == relative_path else None
 
 
-class _Hierarchical:
+class _HierarchicalLayout:
     """A layout with two trees of digits, for small and for large ids."""
 
     def to_path(self, ledger_id: int) -> str:
@@ -90,10 +90,10 @@ class _Hierarchical:
         return None
 
 
-FLAT: KeyLayout = _Digits(10)
-LEGACY_HIERARCHICAL: KeyLayout = _Digits(2, 4, 4, max_id=9_999_999_999)
-LONG_HIERARCHICAL: KeyLayout = _Digits(3, 4, 4, 4, 4)
-HIERARCHICAL: KeyLayout = _Hierarchical()
+FLAT: KeyLayout = _DigitsLayout(10)
+LEGACY_HIERARCHICAL: KeyLayout = _DigitsLayout(2, 4, 4, max_id=9_999_999_999)
+LONG_HIERARCHICAL: KeyLayout = _DigitsLayout(3, 4, 4, 4, 4)
+HIERARCHICAL: KeyLayout = _HierarchicalLayout()
 
 LAYOUTS = {
     LayoutKind.FLAT: FLAT,
@@ -103,52 +103,58 @@ LAYOUTS = {
 }
 
 
-SCOPES = "scopes"
+SCOPES_DIRECTORY = "scopes"
 """Child of the root that holds all ledgers outside scope 0."""
 
-SCOPE_LEVELS = 7
-"""Number of directories between `SCOPES` and a ledger: four of its scope, three of its id."""
+SCOPE_ID_PATH_LEVELS = 7
+"""Number of directories between `SCOPES_DIRECTORY` and a ledger: four of its scope, three of its id."""
 
-_SCOPED = re.compile(SCOPES + r"/" + "/".join(["([0-9a-f]{4})"] * SCOPE_LEVELS) + r"/L([0-9a-f]{4})")
+_SCOPE_ID_PATH = re.compile(
+    SCOPES_DIRECTORY + r"/" + "/".join(["([0-9a-f]{4})"] * SCOPE_ID_PATH_LEVELS) + r"/L([0-9a-f]{4})"
+)
 _SCOPE_STEP = re.compile(r"[0-9a-f]{4}")
 _SCOPE_DIGITS = 16
 
 
-def to_scoped_path(ledger: LedgerId) -> str:
+def to_scope_id_path(ledger: LedgerId) -> str:
     """Return the path of a ledger outside scope 0, relative to the root.
 
-    >>> to_scoped_path(LedgerId(2, scope=1))
+    >>> to_scope_id_path(LedgerId(2, scope=1))
     'scopes/0000/0000/0000/0001/0000/0000/0000/L0002'
     """
     name = ledger.qualified_name
     digit_groups = [name[start : start + 4] for start in range(0, 32, 4)]
-    return "/".join([SCOPES, *digit_groups[:7], f"L{digit_groups[7]}"])
+    return "/".join([SCOPES_DIRECTORY, *digit_groups[:7], f"L{digit_groups[7]}"])
 
 
 def ledger_of_path(relative_path: str) -> LedgerId | None:
-    """Return the ledger whose id the path ``relative_path`` below `SCOPES` contains; None for any other path.
+    """Return the ledger of a path ``relative_path`` below `SCOPES_DIRECTORY`; None for any other path.
 
-    The id may be of scope 0. Such a ledger does not belong below `SCOPES`, but a client may have put it
+    The id may be of scope 0. Such a ledger does not belong there, but a client may have put it
     there.
 
     >>> ledger_of_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
     LedgerId(id=2, scope=0)
     """
-    match = _SCOPED.fullmatch(relative_path)
+    match = _SCOPE_ID_PATH.fullmatch(relative_path)
     return None if match is None else LedgerId.parse("".join(match.groups()))
 
 
-def is_inner_of_scopes(relative_path: str) -> bool:
-    """Return whether ``relative_path`` is `SCOPES` or a directory below it that leads to ledgers.
+def is_inner_scope_id_path(relative_path: str) -> bool:
+    """Return whether ``relative_path`` is `SCOPES_DIRECTORY` or a directory below it that leads to ledgers.
 
-    >>> is_inner_of_scopes("scopes"), is_inner_of_scopes("scopes/0000/0000"), is_inner_of_scopes("scopes/x")
-    (True, True, False)
+    >>> [is_inner_scope_id_path(path) for path in ("scopes", "scopes/0000/0000", "scopes/x")]
+    [True, True, False]
     """
-    top, *steps = relative_path.split("/")
-    return top == SCOPES and len(steps) <= SCOPE_LEVELS and all(map(_SCOPE_STEP.fullmatch, steps))
+    top_name, *steps = relative_path.split("/")
+    return (
+        top_name == SCOPES_DIRECTORY
+        and len(steps) <= SCOPE_ID_PATH_LEVELS
+        and all(map(_SCOPE_STEP.fullmatch, steps))
+    )
 
 
-class ScopeSpan(NamedTuple):
+class ScopeIdSpan(NamedTuple):
     """The range of ids that can be below a znode: from ``low`` to ``high``, in one scope.
 
     ``scope`` is None if any scope is possible.
@@ -159,25 +165,25 @@ class ScopeSpan(NamedTuple):
     high: int
 
 
-def scope_span(relative_path: str) -> ScopeSpan:
+def scope_id_span(relative_path: str) -> ScopeIdSpan:
     """Return the range of ids that can be at or below ``relative_path``.
 
     Leading directories narrow the range, up to the first one that is not a valid group of digits.
 
-    >>> scope_span("scopes/0000/0000/0000/0001/ffff")
-    ScopeSpan(scope=1, low=-281474976710656, high=-1)
-    >>> scope_span("scopes/0000/x/0000/0001").scope is None
+    >>> scope_id_span("scopes/0000/0000/0000/0001/ffff")
+    ScopeIdSpan(scope=1, low=-281474976710656, high=-1)
+    >>> scope_id_span("scopes/0000/x/0000/0001").scope is None
     True
     """
-    digits = "".join(takewhile(_SCOPE_STEP.fullmatch, relative_path.split("/")[1 : SCOPE_LEVELS + 1]))
+    digits = "".join(takewhile(_SCOPE_STEP.fullmatch, relative_path.split("/")[1 : SCOPE_ID_PATH_LEVELS + 1]))
     if len(digits) < _SCOPE_DIGITS:
-        return ScopeSpan(None, -(2**63), 2**63 - 1)
+        return ScopeIdSpan(None, -(2**63), 2**63 - 1)
     scope = LedgerId.parse(digits[:_SCOPE_DIGITS] + "0" * 16).scope
     if len(digits) == _SCOPE_DIGITS:
-        return ScopeSpan(scope, -(2**63), 2**63 - 1)
+        return ScopeIdSpan(scope, -(2**63), 2**63 - 1)
     # The first step of an id contains its sign bit, so the ids below it are adjacent as signed numbers too.
-    ends = (LedgerId.parse(digits.ljust(2 * _SCOPE_DIGITS, digit)).id for digit in "0f")
-    return ScopeSpan(scope, *ends)
+    first_and_last_id = (LedgerId.parse(digits.ljust(2 * _SCOPE_DIGITS, digit)).id for digit in "0f")
+    return ScopeIdSpan(scope, *first_and_last_id)
 
 
 MARKS = "underreplication/ledgers"
@@ -191,7 +197,7 @@ _MARKS_BRANCH = re.compile(r"(?:[0-9a-f]{4}(?:/[0-9a-f]{4}){0,3})?")
 _MARK_DIGITS = 19
 
 
-class MarkPlace(NamedTuple):
+class MarkPath(NamedTuple):
     """The kind of a znode in the tree of marks, and the ledger id in its name; None if there is no id."""
 
     kind: MarkKind
@@ -208,7 +214,7 @@ def mark_to_path(ledger_id: int) -> str:
     return f"{MARKS}/{digits[:4]}/{digits[4:8]}/{digits[8:12]}/{digits[12:]}/urL{ledger_id:010d}"
 
 
-def classify_mark(relative_path: str) -> MarkPlace:
+def classify_mark(relative_path: str) -> MarkPath:
     """Return the kind of a znode, by its path relative to the root.
 
         mark        a mark at the path of its id
@@ -220,18 +226,18 @@ def classify_mark(relative_path: str) -> MarkPlace:
         other       not in the tree of marks
 
     >>> classify_mark("underreplication/ledgers/0000/0000/0000/0002/urL0000000001")
-    MarkPlace(kind='misplaced', ledger_id=1)
+    MarkPath(kind='misplaced', ledger_id=1)
     """
     if relative_path == MARKS:
-        return MarkPlace("inner")
+        return MarkPath("inner")
     if not relative_path.startswith(MARKS + "/"):
-        return MarkPlace("other")
-    branch, _, name = relative_path.removeprefix(MARKS + "/").rpartition("/")
+        return MarkPath("other")
+    parent_path, _, name = relative_path.removeprefix(MARKS + "/").rpartition("/")
     ledger_id = _id_of_name(name)
     if ledger_id is not None:
-        return MarkPlace("mark" if mark_to_path(ledger_id) == relative_path else "misplaced", ledger_id)
-    inner_match = _MARKS_BRANCH.fullmatch(f"{branch}/{name}" if branch else name)
-    return MarkPlace("inner" if inner_match else "malformed")
+        return MarkPath("mark" if mark_to_path(ledger_id) == relative_path else "misplaced", ledger_id)
+    inner_match = _MARKS_BRANCH.fullmatch(f"{parent_path}/{name}" if parent_path else name)
+    return MarkPath("inner" if inner_match else "malformed")
 
 
 def lock_to_path(ledger_id: int) -> str:

@@ -21,12 +21,12 @@ from auditor.keys import etcd, ledger_path
 from auditor.keys.ledger_path import FLAT, LAYOUTS
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind, LedgerId
 
-__all__ = ["LayoutKind", "Place", "PlaceKind", "classify", "from_path", "to_path"]
+__all__ = ["LayoutKind", "ClassifiedPath", "PathKind", "classify", "from_path", "to_path"]
 
-PlaceKind = Literal["ledger", "inner", "malformed", "other"]
+PathKind = Literal["ledger", "inner", "malformed", "other"]
 
 
-class Place(NamedTuple):
+class ClassifiedPath(NamedTuple):
     """The kind of one znode or key, and its ledgers. Ids are signed 64-bit numbers.
 
     Attributes:
@@ -37,7 +37,7 @@ class Place(NamedTuple):
         scope_id: scope of these ids (BP-35); None if it could be any.
     """
 
-    kind: PlaceKind
+    kind: PathKind
     ledger_id: int | None = None
     low: int | None = None
     high: int | None = None
@@ -76,9 +76,9 @@ _SEARCHED_LAYOUTS = (
     LayoutKind.ETCD,
 )
 """Layouts in which to look up a path that does not fit the store's own layout, in this order."""
-_LEVEL = re.compile(r"[0-9]{4}")
+_LEVEL_NAME = re.compile(r"[0-9]{4}")
 _NOT_DIGITS = re.compile(r"[^0-9]+")
-_LEAF = re.compile(r"L[0-9]+")
+_LEAF_NAME = re.compile(r"L[0-9]+")
 _JAVA_LONG = re.compile(r"[+-]?[0-9]+")
 _MAX_NAME = 64  # no id needs more digits; longer names are not parsed
 
@@ -106,7 +106,7 @@ def from_path(kind: LayoutKind, relative_path: str) -> int | None:
     return LAYOUTS[kind].from_path(relative_path)
 
 
-def classify(kind: LayoutKind, relative_path: str) -> Place:
+def classify(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
     """Return the kind of the znode at ``relative_path``, relative to the root, in a tree of layout ``kind``.
 
         ledger      the path of a ledger
@@ -115,7 +115,7 @@ def classify(kind: LayoutKind, relative_path: str) -> Place:
         other       any other znode
 
     >>> classify(LayoutKind.HIERARCHICAL, "00/0000/L0042")
-    Place(kind='ledger', ledger_id=42, low=42, high=42, scope_id=0, layout=None)
+    ClassifiedPath(kind='ledger', ledger_id=42, low=42, high=42, scope_id=0, layout=None)
     >>> classify(LayoutKind.HIERARCHICAL, "00/0001")[:4]
     ('inner', None, 10000, 19999)
     >>> classify(LayoutKind.HIERARCHICAL, "00/0000/X12")[:4]
@@ -132,51 +132,51 @@ def classify(kind: LayoutKind, relative_path: str) -> Place:
     ('ledger', 2, 2, 2, 1)
     """
     if kind is LayoutKind.ETCD:
-        return _etcd(relative_path)
+        return _etcd_path(relative_path)
     ledger_id = LAYOUTS[kind].from_path(relative_path)
     if ledger_id is not None:
-        return Place("ledger", ledger_id, ledger_id, ledger_id)
+        return ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id)
     names = relative_path.split("/")
-    if names[0] == ledger_path.SCOPES:  # exists in every layout
-        return _scoped_place(relative_path, names)
-    own_place = Place("other")
+    if names[0] == ledger_path.SCOPES_DIRECTORY:  # exists in every layout
+        return _scope_id_path(relative_path, names)
+    own_path = ClassifiedPath("other")
     if kind is LayoutKind.FLAT:
-        own_place = _classify_below(_flat(names[0]), len(names) > 1)
+        own_path = _classify_below(_flat_path(names[0]), len(names) > 1)
     for shape in _SHAPES[kind]:
         if shape.top.fullmatch(names[0]):
-            place = _hierarchical(kind, shape, names[: shape.depth + 1])
-            own_place = _classify_below(place, len(names) > shape.depth + 1)
-    return own_place if own_place.kind == "inner" else _place_of_other_layout(kind, relative_path, own_place)
+            place = _hierarchical_path(kind, shape, names[: shape.depth + 1])
+            own_path = _classify_below(place, len(names) > shape.depth + 1)
+    return own_path if own_path.kind == "inner" else _path_of_other_layout(kind, relative_path, own_path)
 
 
-def unread_place(kind: LayoutKind, relative_path: str) -> Place:
+def unread_path(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
     """Return the place of a path that could not be read. Ledgers from ``low`` to ``high`` may be below it.
 
-    >>> [unread_place(LayoutKind.HIERARCHICAL, rel).low for rel in ("00/0001", "notes")]
+    >>> [unread_path(LayoutKind.HIERARCHICAL, rel).low for rel in ("00/0001", "notes")]
     [10000, None]
-    >>> unread_place(LayoutKind.FLAT, "") == Place("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
+    >>> unread_path(LayoutKind.FLAT, "") == ClassifiedPath("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
     True
     """
     if relative_path.rstrip("/") in ("", etcd.LEDGERS if kind is LayoutKind.ETCD else ""):
-        return Place("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
+        return ClassifiedPath("inner", None, MIN_LEDGER_ID, MAX_LEDGER_ID, None)
     return classify(kind, relative_path)
 
 
-def _place_of_other_layout(kind: LayoutKind, relative_path: str, own_place: Place) -> Place:
-    """Return the place of ``relative_path`` in another layout if it leads to a ledger, else ``own_place``."""
+def _path_of_other_layout(kind: LayoutKind, relative_path: str, own_path: ClassifiedPath) -> ClassifiedPath:
+    """Return the place of ``relative_path`` in another layout if it leads to a ledger, else ``own_path``."""
     for other_kind in _SEARCHED_LAYOUTS:
         ledger_id = None if other_kind is kind else from_path(other_kind, relative_path)
         if ledger_id is not None:
-            return Place("malformed", own_place.ledger_id, ledger_id, ledger_id, layout=other_kind)
+            return ClassifiedPath("malformed", own_path.ledger_id, ledger_id, ledger_id, layout=other_kind)
     names = relative_path.split("/")
     for shape in (_SHORT_SHAPE, _LONG_SHAPE):
-        if own_place.kind == "other" and shape.top.fullmatch(names[0]) and len(names) <= shape.depth:
-            place = _hierarchical(LayoutKind.HIERARCHICAL, shape, names)
-            return place if place.kind == "inner" else own_place
-    return own_place
+        if own_path.kind == "other" and shape.top.fullmatch(names[0]) and len(names) <= shape.depth:
+            place = _hierarchical_path(LayoutKind.HIERARCHICAL, shape, names)
+            return place if place.kind == "inner" else own_path
+    return own_path
 
 
-def _classify_below(place: Place, has_children: bool) -> Place:
+def _classify_below(place: ClassifiedPath, has_children: bool) -> ClassifiedPath:
     """Return the place of a znode. ``place`` is the place of the leaf at or above the znode.
 
     ``has_children`` is True if the znode is below the leaf. Java then does not list it, and it stands for no
@@ -184,10 +184,10 @@ def _classify_below(place: Place, has_children: bool) -> Place:
     """
     if not has_children or place.kind == "other":
         return place
-    return Place("malformed", None, place.low, place.high)
+    return ClassifiedPath("malformed", None, place.low, place.high)
 
 
-def _etcd(relative_path: str) -> Place:
+def _etcd_path(relative_path: str) -> ClassifiedPath:
     """Classify a key of BookKeeper's etcd driver. The driver reads the id after the last slash.
 
     If the driver cannot read that name, its whole listing fails, so garbage collection deletes nothing. No
@@ -197,80 +197,84 @@ def _etcd(relative_path: str) -> Place:
     """
     ledger = etcd.from_path(relative_path)
     if ledger is not None and (ledger.scope or ledger.id >= 0):
-        return Place("ledger", ledger.id, ledger.id, ledger.id, ledger.scope)
+        return ClassifiedPath("ledger", ledger.id, ledger.id, ledger.id, ledger.scope)
     if not relative_path.startswith(f"{etcd.LEDGERS}/"):
-        return _place_of_other_layout(LayoutKind.ETCD, relative_path, Place("other"))
+        return _path_of_other_layout(LayoutKind.ETCD, relative_path, ClassifiedPath("other"))
     listed_id = etcd.listed_by_java(relative_path)
     if listed_id is not None:  # the driver drops the scope of what it lists
-        return Place("malformed", listed_id, listed_id, listed_id)
+        return ClassifiedPath("malformed", listed_id, listed_id, listed_id)
     top_path = "/".join(relative_path.split("/", 2)[:2])
     read_ledger = etcd.read_by_java(relative_path) or etcd.from_path(top_path)
     if read_ledger is None:
-        return Place("malformed", scope_id=None)
+        return ClassifiedPath("malformed", scope_id=None)
     if read_ledger.id < 0 and not read_ledger.scope:
-        return Place("malformed")
-    return Place("malformed", None, read_ledger.id, read_ledger.id, read_ledger.scope)
+        return ClassifiedPath("malformed")
+    return ClassifiedPath("malformed", None, read_ledger.id, read_ledger.id, read_ledger.scope)
 
 
-def _scoped_place(relative_path: str, names: list[str]) -> Place:
+def _scope_id_path(relative_path: str, names: list[str]) -> ClassifiedPath:
     """Classify a path below ``scopes``. Java skips this tree, so it lists no id from there.
 
     A ledger of scope 0 does not belong below ``scopes``, but a znode there could be its metadata.
     """
-    ledger = ledger_path.ledger_of_path("/".join(names[: ledger_path.SCOPE_LEVELS + 2]))
+    ledger = ledger_path.ledger_of_path("/".join(names[: ledger_path.SCOPE_ID_PATH_LEVELS + 2]))
     if ledger is not None:
-        is_in_scope = len(names) == ledger_path.SCOPE_LEVELS + 2 and ledger.scope != 0
-        kind: PlaceKind = "ledger" if is_in_scope else "malformed"
-        return Place(kind, ledger.id if is_in_scope else None, ledger.id, ledger.id, ledger.scope)
-    span = ledger_path.scope_span(relative_path)
-    if not ledger_path.is_inner_of_scopes(relative_path):
-        return Place("malformed", scope_id=span.scope)
-    return Place("inner", None, span.low, span.high, span.scope)
+        is_in_scope = len(names) == ledger_path.SCOPE_ID_PATH_LEVELS + 2 and ledger.scope != 0
+        kind: PathKind = "ledger" if is_in_scope else "malformed"
+        return ClassifiedPath(kind, ledger.id if is_in_scope else None, ledger.id, ledger.id, ledger.scope)
+    id_span = ledger_path.scope_id_span(relative_path)
+    if not ledger_path.is_inner_scope_id_path(relative_path):
+        return ClassifiedPath("malformed", scope_id=id_span.scope)
+    return ClassifiedPath("inner", None, id_span.low, id_span.high, id_span.scope)
 
 
-def _flat(name: str) -> Place:
+def _flat_path(name: str) -> ClassifiedPath:
     """Classify a name in the flat layout.
 
     Java parses the text after L as a signed number, and skips names that it cannot parse.
     """
     if not name.startswith("L") or name in _RESERVED_NAMES:
-        return Place("other")
+        return ClassifiedPath("other")
     ledger_id = FLAT.from_path(name)
     if ledger_id is not None:
-        return Place("ledger", ledger_id, ledger_id, ledger_id)
+        return ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id)
     if _JAVA_LONG.fullmatch(name, 1) and len(name) <= _MAX_NAME:
         ledger_id = int(name[1:])
         if MIN_LEDGER_ID <= ledger_id <= MAX_LEDGER_ID:
-            return Place("malformed", ledger_id, ledger_id, ledger_id)
-    return Place("malformed")
+            return ClassifiedPath("malformed", ledger_id, ledger_id, ledger_id)
+    return ClassifiedPath("malformed")
 
 
-def _hierarchical(kind: LayoutKind, shape: _Shape, names: list[str]) -> Place:
-    inner = names[: shape.depth]
-    is_valid = all(_LEVEL.fullmatch(name) for name in inner[1:])
+def _hierarchical_path(kind: LayoutKind, shape: _Shape, names: list[str]) -> ClassifiedPath:
+    inner_names = names[: shape.depth]
+    is_valid = all(_LEVEL_NAME.fullmatch(name) for name in inner_names[1:])
     if len(names) <= shape.depth:
-        return Place("inner", None, *_span("".join(inner), shape.digits)) if is_valid else Place("malformed")
-    leaf = names[-1]
+        return (
+            ClassifiedPath("inner", None, *_id_span("".join(inner_names), shape.digits))
+            if is_valid
+            else ClassifiedPath("malformed")
+        )
+    leaf_name = names[-1]
     if is_valid:
-        if leaf in _RESERVED_NAMES or leaf.startswith("ID-"):
-            return Place("other")
+        if leaf_name in _RESERVED_NAMES or leaf_name.startswith("ID-"):
+            return ClassifiedPath("other")
         ledger_id = LAYOUTS[kind].from_path("/".join(names))
         if ledger_id is not None:  # the path is below that of this ledger
-            return Place("ledger", ledger_id, ledger_id, ledger_id)
-    listed_id = _bulk_listing_id(shape, inner, leaf)
-    is_at_place = listed_id if _LEAF.fullmatch(leaf) else None
-    return Place("malformed", listed_id, is_at_place, is_at_place)
+            return ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id)
+    listed_id = _bulk_listing_id(shape, inner_names, leaf_name)
+    listed_leaf_id = listed_id if _LEAF_NAME.fullmatch(leaf_name) else None
+    return ClassifiedPath("malformed", listed_id, listed_leaf_id, listed_leaf_id)
 
 
-def _bulk_listing_id(shape: _Shape, inner: list[str], leaf: str) -> int | None:
+def _bulk_listing_id(shape: _Shape, inner_names: list[str], leaf_name: str) -> int | None:
     """Return the id that the server's bulk listing gives for a leaf; None if the listing fails or skips it.
 
     The id consists of all digits of the path, read as a long that overflows silently.
     """
-    if shape.clamped and not all(_NOT_DIGITS.search(name) is None for name in inner):
+    if shape.clamped and not all(_NOT_DIGITS.search(name) is None for name in inner_names):
         return None  # the server's listing fails here as a whole
-    prefix = _java_long(_NOT_DIGITS.sub("", "".join(inner)))
-    listed_id = _java_long(_NOT_DIGITS.sub("", "".join(inner) + leaf))
+    prefix = _java_long(_NOT_DIGITS.sub("", "".join(inner_names)))
+    listed_id = _java_long(_NOT_DIGITS.sub("", "".join(inner_names) + leaf_name))
     if shape.clamped and not prefix * 10_000 <= listed_id <= prefix * 10_000 + 9_999:
         return None
     return listed_id
@@ -284,12 +288,12 @@ def _java_long(digits: str) -> int:
     """
     value = 0
     for start in range(0, len(digits), 18):  # in steps: a hostile name must not become one huge number
-        part = digits[start : start + 18]
-        value = (value * 10 ** len(part) + int(part)) & (2**64 - 1)
+        digit_group = digits[start : start + 18]
+        value = (value * 10 ** len(digit_group) + int(digit_group)) & (2**64 - 1)
     return value - 2**64 if value >> 63 else value
 
 
-def _span(prefix: str, digits: int) -> tuple[int, int]:
+def _id_span(prefix: str, digits: int) -> tuple[int, int]:
     free_digits = digits - len(prefix)
     lowest_id = int(prefix + "0" * free_digits)
     return min(lowest_id, MAX_LEDGER_ID), min(lowest_id + 10**free_digits - 1, MAX_LEDGER_ID)

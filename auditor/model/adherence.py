@@ -223,7 +223,7 @@ def _judge_by_zone(
 ) -> Verdicts:
     zones = windows(view.zone[ensembles], write_quorum)
     zone_counts = count_distinct(zones)
-    is_broken = (zone_counts < settings.min_zones) | crowded(
+    is_broken = (zone_counts < settings.min_zones) | flag_crowded(
         zones, windows(view.domain[ensembles], write_quorum)
     )
     is_broken |= (view.zone[ensembles] < 0).any(axis=1, keepdims=True) | is_refused
@@ -265,13 +265,13 @@ def first_of_each(sorted_codes: NDArray[np.integer[Any]]) -> Flags:
     return is_first & (sorted_codes >= 0)
 
 
-def crowded(zones: Numbers, domains: Numbers) -> Flags:
+def flag_crowded(zones: Numbers, domains: Numbers) -> Flags:
     """Flag the windows with a zone that has two or more bookies there, all in one upgrade domain."""
     is_crowded = np.zeros(zones.shape[:-1], np.bool_)
     for member_index in range(zones.shape[-1]):
-        same_zone = zones == zones[..., member_index : member_index + 1]
-        has_other_domain = same_zone & (domains != domains[..., member_index : member_index + 1])
-        is_crowded |= (same_zone.sum(axis=-1) > 1) & ~has_other_domain.any(axis=-1)
+        is_same_zone = zones == zones[..., member_index : member_index + 1]
+        has_other_domain = is_same_zone & (domains != domains[..., member_index : member_index + 1])
+        is_crowded |= (is_same_zone.sum(axis=-1) > 1) & ~has_other_domain.any(axis=-1)
     return is_crowded
 
 

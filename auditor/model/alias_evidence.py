@@ -217,10 +217,10 @@ class ContentComparison:
 MAX_PORT = 65535
 
 
-def comparable(address: HostPort | None) -> HostPort | None:
+def comparable_address(address: HostPort | None) -> HostPort | None:
     """Return an address in a form that can be compared; None for a host that is on every machine (localhost).
 
-    >>> comparable(("BK1.", 3181)), comparable(("localhost", 3181))
+    >>> comparable_address(("BK1.", 3181)), comparable_address(("localhost", 3181))
     (('bk1', 3181), None)
     """
     if address is None or is_shared_host(address[0]):
@@ -230,7 +230,7 @@ def comparable(address: HostPort | None) -> HostPort | None:
 
 def by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
     """Yield each pair of ids that a rule on addresses joins; evidence against a pair does not count here."""
-    addresses = {id: address for id in ids if (address := comparable(_address_in_id(id))) is not None}
+    addresses = {id: address for id in ids if (address := comparable_address(_address_in_id(id))) is not None}
     yield from _pair_same_address(addresses)
     yield from _pair_by_endpoint(ids, addresses)
     yield from _pair_name_with_ip(ids, addresses)
@@ -264,7 +264,7 @@ def _pair_by_endpoint(ids: Mapping[str, BookieFacts], addresses: Mapping[str, Ho
     answering_addresses = {
         id: address
         for id, facts in ids.items()
-        if facts.registered and (address := comparable(facts.address)) is not None
+        if facts.registered and (address := comparable_address(facts.address)) is not None
     }
     ids_by_address = _group_by_address(addresses)
     for (host, port), answering_ids in _group_by_address(answering_addresses).items():
@@ -290,7 +290,7 @@ def _pair_by_endpoint(ids: Mapping[str, BookieFacts], addresses: Mapping[str, Ho
 def _pair_name_with_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> AliasClaims:
     ips: dict[str, set[str]] = defaultdict(set)
     names: dict[str, set[str]] = defaultdict(set)
-    witness_by_pair: dict[tuple[str, str], str] = {}
+    id_by_name_and_ip: dict[tuple[str, str], str] = {}
     for id, facts in ids.items():
         if not facts.registered:
             continue
@@ -301,11 +301,11 @@ def _pair_name_with_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, H
             ip, name = sorted(hosts, key=is_ip, reverse=True)
             ips[name].add(ip)
             names[ip].add(name)
-            witness_by_pair[name, ip] = min(id, witness_by_pair.get((name, ip), id))
+            id_by_name_and_ip[name, ip] = min(id, id_by_name_and_ip.get((name, ip), id))
     names_by_port: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for id, (host, port) in addresses.items():
         names_by_port[host].append((port, id))
-    for (name, ip), witness in witness_by_pair.items():
+    for (name, ip), witness in id_by_name_and_ip.items():
         if len(ips[name]) > 1 or len(names[ip]) > 1:
             continue
         names_of_ip = dict(sorted(names_by_port.get(ip, ()), reverse=True))

@@ -51,7 +51,7 @@ from auditor.model.alias_evidence import (
     Edge,
     Rule,
     by_addresses,
-    comparable,
+    comparable_address,
 )
 from auditor.model.cookie import Cookie
 
@@ -198,7 +198,7 @@ def _have_unequal_directories(first_id: str, second_id: str, ids: Mapping[str, B
 def _are_both_registered(facts: BookieFacts, other_facts: BookieFacts) -> bool:
     if not (facts.registered and other_facts.registered):
         return False
-    first_root, second_root = comparable(facts.address), comparable(other_facts.address)
+    first_root, second_root = comparable_address(facts.address), comparable_address(other_facts.address)
     return first_root is None or first_root != second_root
 
 

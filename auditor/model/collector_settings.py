@@ -100,10 +100,10 @@ class CollectorSettings:
         return self.major_threshold > 0 and self.major_interval > 0
 
     @property
-    def said_by(self) -> str:
+    def origin_text(self) -> str:
         """Origin of the settings, as a sentence.
 
-        >>> CollectorSettings().said_by
+        >>> CollectorSettings().origin_text
         'garbage collection forecast uses server defaults; pass --bookie-conf'
         """
         if self.source is None:

@@ -15,7 +15,7 @@ from auditor.model.holds import ActionKind, Hold, HoldObject, Lift
 
 GATE_SEAL = object()
 """Value with which the gate makes an `Allowed`; a test proves that only the gate uses it."""
-REASONS_SHOWN = 3
+MAX_REASONS_SHOWN = 3
 """Largest number of holds that the sentence of a refusal names."""
 
 
@@ -93,7 +93,7 @@ class Refused:
     def sentence(self) -> str:
         """The reason in one sentence, without its full stop."""
         keys = [object.key for object in self.objects]
-        return first_names(hold_sentences(self.holds, keys), REASONS_SHOWN) or self.why
+        return first_names(hold_sentences(self.holds, keys), MAX_REASONS_SHOWN) or self.why
 
     @property
     def way_out(self) -> str:

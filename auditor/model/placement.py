@@ -61,7 +61,7 @@ CLASSES = {
 }
 """Policy of each server class, by the class name without its package."""
 
-ISOLATING = frozenset(name for name in CLASSES if "Isolated" in name)
+ISOLATING_POLICIES = frozenset(name for name in CLASSES if "Isolated" in name)
 """Classes of Pulsar that restrict ledgers to groups of bookies."""
 
 
@@ -246,7 +246,7 @@ def _has_isolation(properties: Mapping[str, str]) -> bool:
     """Return whether a configuration chooses Pulsar's policy of isolation groups."""
     class_name = properties.get(POLICY_KEYS[0], "").strip()
     if class_name:
-        return class_name.rpartition(".")[2] in ISOLATING
+        return class_name.rpartition(".")[2] in ISOLATING_POLICIES
     return bool(properties.get("bookkeeperClientIsolationGroups", "").strip())
 
 

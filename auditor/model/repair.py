@@ -172,12 +172,12 @@ def repair_facts(
     """
     values: dict[str, Any] = {field.name: getattr(state, field.name) for field in fields(state)}
     values["down"] = list(state.down)
-    per_hour, remaining = None, None
+    repairs_per_hour, remaining = None, None
     if previous_facts is not None and state.sees_autorecovery and previous_facts[0]["sees_autorecovery"]:
         elapsed_ms = scan_time - previous_facts[1]
         repaired = previous_facts[0]["queued"] + state.queued_since - state.queued
         if elapsed_ms > 0 and repaired > 0:
-            per_hour = round(repaired * 3_600_000 / elapsed_ms, 1)
+            repairs_per_hour = round(repaired * 3_600_000 / elapsed_ms, 1)
             remaining = round(state.queued * elapsed_ms / repaired) if state.queued else None
-    facts: RepairFacts = {**values, "repaired_per_hour": per_hour, "remaining_ms": remaining}  # type: ignore[typeddict-item]
+    facts: RepairFacts = {**values, "repaired_per_hour": repairs_per_hour, "remaining_ms": remaining}  # type: ignore[typeddict-item]
     return facts

@@ -231,8 +231,8 @@ def _fill_by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSetting
         yield frozenset(name for name in candidates if places[name] not in sole_domains)
 
     def stages() -> Iterable[Names]:
-        for distance in range(min(quorum, settings.desired_zones) - 1, settings.min_zones - 2, -1):
-            neighbours = members(offset for offset in range(-distance, distance + 1) if offset)
+        for zone_distance in range(min(quorum, settings.desired_zones) - 1, settings.min_zones - 2, -1):
+            neighbours = members(offset for offset in range(-zone_distance, zone_distance + 1) if offset)
             yield from spread({zone for zone, _ in neighbours})
         zone_sets = [{zone for zone, _ in window} for window in windows]
         yield from spread({zone for zones in zone_sets if len(zones) < settings.min_zones for zone in zones})

@@ -270,14 +270,14 @@ def differences(expected: Cookie, cookie: Cookie, *, allow_expansion: bool = Fal
     def fits(expected_paths: tuple[str, ...], cookie_paths: tuple[str, ...]) -> bool:
         return set(cookie_paths) <= set(expected_paths) if allow_expansion else expected_paths == cookie_paths
 
-    agreement = {
+    is_equal_by_field = {
         "bookieHost": expected.bookie_id == cookie.bookie_id,
         "journalDir": expected.journal_dirs == cookie.journal_dirs,
         "ledgerDirs": fits(expected.ledger_dirs, cookie.ledger_dirs),
         "indexDirs": (expected.index_dirs is None and cookie.index_dirs is None)
         or fits(expected.index_dirs or expected.ledger_dirs, cookie.index_dirs or cookie.ledger_dirs),
     }
-    return tuple(field for field, is_equal in agreement.items() if not is_equal)
+    return tuple(field for field, is_equal in is_equal_by_field.items() if not is_equal)
 
 
 def _legacy_decision(

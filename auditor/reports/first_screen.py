@@ -122,16 +122,16 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     columns = width if width <= MAX_WIDTH else WIDTH
     actions = first_action_lines(report, run, width)
     last_lines = [*fold_text(verdict(report), width), *actions, *_next_commands(report, run)]
-    preface = [*_reading_parts(report, columns), *_remark_parts(report, columns)]
+    first_parts = [*_reading_parts(report, columns), *_remark_parts(report, columns)]
     body = [*_count_parts(report, columns), *_cause_parts(report, columns), *_history_parts(report, columns)]
     # No command is folded here, but a terminal does it; and there are two blank lines.
     room = MAX_LINES - 2 - sum(max(1, ceil(columns_of(line) / columns)) for line in last_lines)
-    forms = _choose_forms([*preface, *body], room, columns)
+    forms = _choose_forms([*first_parts, *body], room, columns)
     shown = [
         part.lines(form, width) if form is not None else []
-        for part, form in zip([*preface, *body], forms, strict=True)
+        for part, form in zip([*first_parts, *body], forms, strict=True)
     ]
-    above_lines, below_lines = chain(*shown[: len(preface)]), chain(*shown[len(preface) :])
+    above_lines, below_lines = chain(*shown[: len(first_parts)]), chain(*shown[len(first_parts) :])
     nothing_lines = [] if report.run.tally else ["nothing found"]
     return "\n".join([*above_lines, "", *nothing_lines, *below_lines, "", *last_lines]).removeprefix("\n")
 

@@ -41,9 +41,9 @@ def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
     """
     if not runs:
         return "no finished run is here"
-    lines = _table_lines(runs, is_one_row=True)
+    lines = _table_lines(runs, fits_one_row=True)
     if width is not None and max(map(columns_of, lines)) > width:
-        lines = _table_lines(runs, is_one_row=False)
+        lines = _table_lines(runs, fits_one_row=False)
     clusters = {cluster_key(run) for run in runs}
     if len(clusters) > 1:
         clusters_warning = f"these are runs of {len(clusters)} clusters; only those of one are compared"
@@ -51,7 +51,7 @@ def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def _table_lines(runs: Sequence[RunSummary], is_one_row: bool) -> list[str]:
+def _table_lines(runs: Sequence[RunSummary], fits_one_row: bool) -> list[str]:
     """Return the lines of a header and of each run, which takes one row or two."""
     number_rows = [("crit", "err", "warn", "note", *_CHANGE_KEYS[:3])]
     for run in runs:
@@ -66,7 +66,7 @@ def _table_lines(runs: Sequence[RunSummary], is_one_row: bool) -> list[str]:
     names = ["run", *(printable(run.name) for run in runs)]
     time_width, verdict_width = (max(map(len, column)) for column in (times, verdicts))
     rows = zip(times, verdicts, counts, names, strict=True)
-    if is_one_row:
+    if fits_one_row:
         return [
             f"{time:<{time_width}} {verdict:<{verdict_width}} {count} {name}"
             for time, verdict, count, name in rows
@@ -117,7 +117,11 @@ def status_line(report: Report, run: str, now_ms: int, data_time: int | None = N
         *([f"first action: {printable(action['text'])}"] if (action := report.first_action) else []),
         *_unavailable_reasons(run_facts),
         *([f"{suppressed_count:,} suppressed"] if suppressed_count else []),
-        *([f"{plural(holds, 'urgent hold')} not accepted"] if (holds := unaccepted_holds(report)) else []),
+        *(
+            [f"{plural(hold_count, 'urgent hold')} not accepted"]
+            if (hold_count := unaccepted_holds(report))
+            else []
+        ),
         _status_changes(report),
         f"{ledgers.covered_count:,} of {ledgers.total:,} ledgers checked",
         *([f"{plural(ledgers.open, 'ledger')} still open"] if ledgers.open else []),

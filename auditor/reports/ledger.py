@@ -128,8 +128,8 @@ def last_drawn(ledger: LedgerView, replicas: Sequence[Replica]) -> int:
 
 
 def _stripe_cells(replica: Replica, stripe_edges: Sequence[int]) -> tuple[Cell, ...]:
-    sets = (replica.expected, replica.lacking, replica.extra)
-    counts = (coverage.count_between(groups, stripe_edges) for groups in sets)
+    entry_sets = (replica.expected, replica.lacking, replica.extra)
+    counts = (coverage.count_between(groups, stripe_edges) for groups in entry_sets)
     return tuple(_stripe_cell(replica.view.known, *column) for column in zip(*counts, strict=True))
 
 
@@ -145,11 +145,11 @@ def _stripe_cell(is_known: bool, expected: int, lacking: int, extra: int) -> Cel
 
 
 WIDTH = 80
-ATTACHED_SHOWN = 8
+ITEMS_SHOWN = 8
 LABEL_COLUMNS = 24
 ROWS_SHOWN = 40
 SEGMENTS_SHOWN = 12
-DOWN_SHOWN = 3
+DOWN_BOOKIES_SHOWN = 3
 
 
 ASCII_SIGNS = dict(zip(Cell, "#Xx?+.", strict=True))
@@ -197,16 +197,16 @@ def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
         fact_rows.append(("state", f"{ledger.state}{end}"))
         fact_rows.append(("copies", f"ensemble {ledger.ensemble_size}, {quorums}"))
     if ledger.down:
-        names = first_names([*map(printable, ledger.down)], DOWN_SHOWN)
+        names = first_names([*map(printable, ledger.down)], DOWN_BOOKIES_SHOWN)
         fact_rows.append(("down", f"{names}: not registered"))
     elif ledger.availability_unknown:
         fact_rows.append(("down", "not known: the saved metadata has no registrations"))
     fact_rows.append(("written", f"created {_time_text(ledger.ctime)}, changed {_time_text(ledger.mtime)}"))
-    attached = [cut_middle(f"{key} = {value}", width - 12) for key, value in ledger.attached[:ATTACHED_SHOWN]]
-    attached += and_more(len(ledger.attached) - ATTACHED_SHOWN)
+    user_items = [cut_middle(f"{key} = {value}", width - 12) for key, value in ledger.attached[:ITEMS_SHOWN]]
+    user_items += and_more(len(ledger.attached) - ITEMS_SHOWN)
     label_words = (
         ("queue", ledger.queue),
-        ("attached", attached),
+        ("attached", user_items),
         ("breaks", ledger.rules),
         ("doubts", ledger.doubts),
     )
@@ -316,9 +316,9 @@ def replica_words(
     view, fact_texts = replica.view, []
     if len(replica.lacking):
         # The writer of a ledger that is not closed may still be sending them.
-        lack_verb = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "so far lacks"
+        lack_text = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "so far lacks"
         fact_texts.append(
-            f"{lack_verb if view.known else 'unknown:'} {shorten_text(_entries_text(replica.lacking), 240)}"
+            f"{lack_text if view.known else 'unknown:'} {shorten_text(_entries_text(replica.lacking), 240)}"
         )
     if len(replica.extra):
         fact_texts.append(f"holds unexpected entries: {shorten_text(_entries_text(replica.extra), 240)}")
@@ -352,10 +352,10 @@ def log_words(log: LogEntriesView) -> str:
     if log.entries is None:
         reason = f": {log.reason}" if log.reason else ""
         return f"{name}: {log.size:,} bytes of the ledger, entries not known{reason}"
-    lost_clause = f", {log.lost_count:,} of them in no index" if log.lost_count else ""
+    lost_text = f", {log.lost_count:,} of them in no index" if log.lost_count else ""
     damage = f"; not read to its end: {log.reason}" if log.reason else ""
     return (
-        f"{name}: {_entries_text(np.frombuffer(log.entries, GROUP))}, {log.size:,} bytes{lost_clause}{damage}"
+        f"{name}: {_entries_text(np.frombuffer(log.entries, GROUP))}, {log.size:,} bytes{lost_text}{damage}"
     )
 
 
@@ -380,8 +380,8 @@ def _answer_lines(ledger: LedgerView, width: int) -> list[str]:
 
 
 def _entries_text(groups: Groups) -> str:
-    group_list: list[Group] = [(start, end, size, period) for start, end, size, period in groups.tolist()]
-    return entries(group_list, coverage.count(groups))
+    group_tuples: list[Group] = [(start, end, size, period) for start, end, size, period in groups.tolist()]
+    return entries(group_tuples, coverage.count(groups))
 
 
 def _short_name(bookie_id: str) -> str:

@@ -69,7 +69,7 @@ def cut_text(text: str, columns: int) -> str:
         return text[: max(columns, 0)]
     from wcwidth import iter_graphemes
 
-    return "".join(_fitting(iter_graphemes(text), columns))
+    return "".join(_fitting_graphemes(iter_graphemes(text), columns))
 
 
 def cut_middle(text: str, columns: int) -> str:
@@ -86,11 +86,11 @@ def cut_middle(text: str, columns: int) -> str:
     from wcwidth import iter_graphemes_reverse
 
     tail_columns = (columns - 3) // 2
-    reversed_tail = list(_fitting(iter_graphemes_reverse(text), tail_columns))
+    reversed_tail = list(_fitting_graphemes(iter_graphemes_reverse(text), tail_columns))
     return f"{cut_text(text, columns - 3 - tail_columns)}...{''.join(reversed(reversed_tail))}"
 
 
-def _fitting(graphemes: Iterable[str], columns: int) -> Iterator[str]:
+def _fitting_graphemes(graphemes: Iterable[str], columns: int) -> Iterator[str]:
     """Yield the first graphemes that fit into a number of columns."""
     for grapheme in graphemes:
         columns -= columns_of(grapheme)
@@ -166,5 +166,5 @@ def text_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str
     ['a     b', '台帳  2']
     """
     lines = [titles, *rows]
-    widths = [max(columns_of(line[place]) for line in lines) for place in range(len(titles))]
+    widths = [max(columns_of(line[column_number]) for line in lines) for column_number in range(len(titles))]
     return ["  ".join(map(pad, line, widths)).rstrip() for line in lines]

@@ -35,7 +35,7 @@ COMMAND = "bkaudit simulate RUN"
 MAX_ROWS = 20
 """Largest number of bookies, racks or regions in a text. The costliest losses come first."""
 _LABEL_COLUMNS = 20
-_NAMES_SHOWN = 3
+_MAX_NAMES_SHOWN = 3
 _NAME_LENGTH = 60
 
 _LEGEND = (
@@ -101,7 +101,7 @@ def near_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
     clauses = []
     for level in levels:
         if level.found.ledgers:
-            names = first_names([*map(printable, level.names)], _NAMES_SHOWN, level.domains)
+            names = first_names([*map(printable, level.names)], _MAX_NAMES_SHOWN, level.domains)
             level_text = f"{level.level} {names if level.names else 'not known'}"
             clauses.append(f"{plural(level.found.ledgers, 'ledger')} ({level_text})")
     return clauses
@@ -210,13 +210,13 @@ def _failure_set_parts(level: LevelLoss) -> Iterator[PagePart]:
     if level.together < 2 or level.domains < level.together:
         return
     sets_noun = "pairs" if level.together == 2 else f"sets of {level.together}"
-    losing_clause = "" if level.losing is None else f"; {level.losing:,} of {level.of:,} lose an entry"
+    losing_text = "" if level.losing is None else f"; {level.losing:,} of {level.of:,} lose an entry"
     worst_label = "worst" if level.proved else "worst found, not proved:"
     yield ""
     if not level.sets:
         yield f"no {level.level} {sets_noun} is known to lose an entry"
         return
-    yield f"{worst_label} {sets_noun} of {level.level}s{losing_clause}"
+    yield f"{worst_label} {sets_noun} of {level.level}s{losing_text}"
     rows = [
         (
             " + ".join(failed_set.names),
@@ -377,8 +377,8 @@ def _load_parts(level: str, loads: Sequence[BookieLoad], command: str) -> Iterat
         rows.append((bookie_load.name, size(bookie_load.bytes), ratio, *counts, *disk))
     yield NameTable(titles, rows)
     if (hidden_count := len(loads) - MAX_ROWS) > 0:
-        lightest = loads[-1]
-        yield f"the least: {size(lightest.bytes)} on {printable(lightest.name)}"
+        lightest_load = loads[-1]
+        yield f"the least: {size(lightest_load.bytes)} on {printable(lightest_load.name)}"
         yield from _more_note(hidden_count, f"more {level}", f"{command} --format json")
 
 
@@ -396,4 +396,4 @@ def _disk_parts(disks: Sequence[DiskLoad], command: str) -> Iterator[PagePart]:
 
 
 def _names_text(names: Sequence[str]) -> str:
-    return first_names([shorten(name, _NAME_LENGTH) for name in names], _NAMES_SHOWN)
+    return first_names([shorten(name, _NAME_LENGTH) for name in names], _MAX_NAMES_SHOWN)

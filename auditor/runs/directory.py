@@ -225,7 +225,7 @@ class RunDirectory:
 
         A scan by pyarrow.dataset would read the whole file ahead of a slow consumer.
         """
-        chosen = pa.schema([schema.field(name) for name in columns])
+        chosen_schema = pa.schema([schema.field(name) for name in columns])
         with (
             self._file_system_place[0].open_input_file(path) as stream,
             pq.ParquetFile(stream, page_checksum_verification=True) as file,
@@ -233,7 +233,7 @@ class RunDirectory:
             for group in range(file.num_row_groups):
                 rows = whole_batch_rows(file.metadata, group, _ROWS_A_BATCH)
                 for batch in file.iter_batches(rows, [group], columns):
-                    yield batch.select(columns).cast(chosen)
+                    yield batch.select(columns).cast(chosen_schema)
 
     def sizes(self, below: str) -> dict[str, int]:
         """Return the size of each Parquet file of a table in bytes, by file name. Empty without the table."""

@@ -31,12 +31,12 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
     bytes: dict[str, Counter[str]] = {}
     unread_counts: Counter[str] = Counter()
     file_systems: dict[str, dict[int, FileSystem]] = {}
-    columns = ["bookie_id", *(byte_kind.column for byte_kind in DISK_BYTES), *_FILE_SYSTEM, "reason"]
+    columns = ["bookie_id", *(byte_count.column for byte_count in DISK_BYTES), *_FILE_SYSTEM, "reason"]
     for batch in run.batches("tables/disks", columns):
         for row in batch.to_pylist():
             name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE
             counts = bytes.setdefault(name, Counter())
-            counts.update({byte_kind.name: row[byte_kind.column] or 0 for byte_kind in DISK_BYTES})
+            counts.update({byte_count.name: row[byte_count.column] or 0 for byte_count in DISK_BYTES})
             unread_counts[name] += row["reason"] is not None
             if row["capacity_bytes"] is not None:
                 file_systems.setdefault(name, {})[row["device"]] = FileSystem(
@@ -45,7 +45,7 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
     return tuple(
         DiskTotal(
             name,
-            **{byte_kind.name: bytes[name][byte_kind.name] for byte_kind in DISK_BYTES},
+            **{byte_count.name: bytes[name][byte_count.name] for byte_count in DISK_BYTES},
             file_systems=tuple(
                 sorted(file_systems.get(name, {}).values(), key=lambda file_system: -file_system.used)
             ),
@@ -73,9 +73,9 @@ def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillFore
         RunError: the directory of runs cannot be listed, or a table ``disks`` is broken.
     """
     sightings_by_disk = {
-        (total.name, newest_system.device): [newest_system]
+        (total.name, newest_file_system.device): [newest_file_system]
         for total in disks
-        for newest_system in total.file_systems
+        for newest_file_system in total.file_systems
     }
     for totals in islice(_runs_before(run), MAX_RUNS - 1) if sightings_by_disk else ():
         for disk_total in totals:

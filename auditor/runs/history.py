@@ -263,13 +263,13 @@ class RunDifference:
             )
         elif old.run.finished > new.run.finished:
             yield "the first run is the newer one: read fixed as new, and new as fixed"
-        unread = [set(report.coverage.bookies.unread) for report in (old, new)]
-        if newly_unread := sorted(unread[1] - unread[0]):
+        unread_bookies = [set(report.coverage.bookies.unread) for report in (old, new)]
+        if newly_unread := sorted(unread_bookies[1] - unread_bookies[0]):
             yield (
                 f"{_comma_list(newly_unread)} not read in the newer run: earlier findings there are unseen, "
                 f"not fixed"
             )
-        if newly_read := sorted(unread[0] - unread[1]):
+        if newly_read := sorted(unread_bookies[0] - unread_bookies[1]):
             names = _comma_list(newly_read)
             yield f"{names} not read in the older run: new findings there may be old"
         if new.run.gaps:

@@ -75,12 +75,12 @@ def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
     bookie_id = whole_bookie_id(run, bookie_id)
     is_of_bookie = ds.field("bookie_id") == bookie_id
     row = run.table("bookies", filter=is_of_bookie).to_pylist()[0]
-    holding_rows = run.table("holdings", filter=is_of_bookie).to_pylist()
+    holdings = run.table("holdings", filter=is_of_bookie).to_pylist()
     cookies = run.table("cookies", filter=is_of_bookie).to_pylist()
     return BookieView(
         bookie_id=bookie_id,
-        held=holding_rows[0]["ledgers"] if holding_rows else None,
-        orphans=holding_rows[0]["orphans"] if holding_rows else 0,
+        held=holdings[0]["ledgers"] if holdings else None,
+        orphans=holdings[0]["orphans"] if holdings else 0,
         cookie=_cookie_view(cookies[0]) if cookies else None,
         registrations=tuple(
             map(_registration_view, run.table("registrations", filter=is_of_bookie).to_pylist())
@@ -193,26 +193,24 @@ def _journal_views(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
 
 def _alias_views(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
     """Return the other ids of the same bookie, then similar ids that are not proved to be the same bookie."""
-    identity_edges: dict[str, list[tuple[str, str, str | None]]] = {}
+    alias_edges: dict[str, list[tuple[str, str, str | None]]] = {}
     is_of_bookie = (ds.field("one") == bookie_id) | (ds.field("other") == bookie_id)
     for row in run.table("identity_edges", filter=is_of_bookie).to_pylist():
         alias = row["other"] if row["one"] == bookie_id else row["one"]
-        identity_edges.setdefault(alias, []).append((row["rule"], row["evidence"], row["against"]))
+        alias_edges.setdefault(alias, []).append((row["rule"], row["evidence"], row["against"]))
     own_identities = run.table("identities", filter=ds.field("bookie_id") == bookie_id).to_pylist()
     if not own_identities:
         raise RunError(f"{run.path}/tables/identities: {bookie_id} is in the table bookies and not here")
     shared_columns = own_identities[0]["aliases"]
-    is_alias = ds.field("bookie_id").isin(pa.array([*shared_columns, *identity_edges], pa.string()))
+    is_alias = ds.field("bookie_id").isin(pa.array([*shared_columns, *alias_edges], pa.string()))
     live_ids = {
         row["bookie_id"]: row["registered"] for row in run.table("identities", filter=is_alias).to_pylist()
     }
-    if unknown_id := next(
-        (name for name in (*shared_columns, *identity_edges) if name not in live_ids), None
-    ):
+    if unknown_id := next((name for name in (*shared_columns, *alias_edges) if name not in live_ids), None):
         raise RunError(f"{run.path}/tables/identities: {unknown_id} is in the table's aliases and not here")
     return tuple(
-        AliasView(name, name in shared_columns, live_ids[name], tuple(identity_edges.get(name, ())))
-        for name in [*shared_columns, *sorted(identity_edges.keys() - set(shared_columns))]
+        AliasView(name, name in shared_columns, live_ids[name], tuple(alias_edges.get(name, ())))
+        for name in [*shared_columns, *sorted(alias_edges.keys() - set(shared_columns))]
     )
 
 
@@ -239,11 +237,11 @@ def _problem_views(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
             examples.append(row)
     sample_fingerprints = [row["fingerprint"] for rows in samples.values() for row in rows]
     statuses = statuses_of(run.directory, run.report, sample_fingerprints)
-    firsts = {
+    first_fingerprints = {
         key: next((row["fingerprint"] for row in rows if row["ledger_id"] is not None), "")
         for key, rows in samples.items()
     }
-    finding_rows = _findings_by_fingerprint(run, [*filter(None, firsts.values())])
+    finding_rows = _findings_by_fingerprint(run, [*filter(None, first_fingerprints.values())])
     return tuple(
         ProblemView(
             key[2],
@@ -252,7 +250,7 @@ def _problem_views(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
             counts[key][1],
             tuple(row["message"] for row in samples[key]),
             tuple(statuses.get(row["fingerprint"]) for row in samples[key]),
-            finding_rows.get(firsts[key]),
+            finding_rows.get(first_fingerprints[key]),
         )
         for key in sorted(counts, key=lambda key: check_order(*key))
     )

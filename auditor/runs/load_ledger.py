@@ -208,7 +208,7 @@ def _ledger_view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerV
     if not row and not indexes and not of("marks"):
         return None
     verdict, judged, reachability = (_first_row(of(name)) for name in ("verdicts", "judged", "reachability"))
-    unequal = {copy["bookie_id"]: copy for copy in of("unequal")}
+    unequal_copies = {copy["bookie_id"]: copy for copy in of("unequal")}
     answers = answers_of(of("witness"))
     unknown = {copy["bookie_id"]: copy["why"] for copy in judged.get("unknown") or ()}
     return LedgerView(
@@ -226,7 +226,7 @@ def _ledger_view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerV
         attached=tuple((key, _decoded_text(value)) for key, value in row.get("custom_metadata") or ()),
         replicas=tuple(
             with_answers(replica, answers, unknown)
-            for replica in _replicas(row, indexes, unequal, rows.bookies)
+            for replica in _replicas(row, indexes, unequal_copies, rows.bookies)
         ),
         answers=answers,
         queue=rows.queue(ledger_id, scope_id),
@@ -351,7 +351,7 @@ def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> d
 def _replicas(
     row: Mapping[str, Any],
     indexes: list[dict[str, Any]],
-    unequal: Mapping[str, Mapping[str, Any]],
+    unequal_copies: Mapping[str, Mapping[str, Any]],
     bookies: Mapping[str, Mapping[str, Any]],
 ) -> tuple[ReplicaView, ...]:
     """Return a view of each ensemble member and of each further bookie with entries of the ledger, by id."""
@@ -360,7 +360,7 @@ def _replicas(
     index_by_bookie = {copy["bookie_id"]: copy for copy in indexes if copy["state"] not in OF_PLACES}
     views = []
     for name in sorted({*members, *expected, *index_by_bookie}):
-        index, pair = index_by_bookie.get(name, {}), unequal.get(name, {})
+        index, pair = index_by_bookie.get(name, {}), unequal_copies.get(name, {})
         # An index cut inside a page is recognised after the scan; the pair that differs knows of it.
         state = pair.get("index_state") or index.get("state") or IndexState.ABSENT
         bookie = bookies.get(name, {})

@@ -28,7 +28,7 @@ from auditor.simulate.loss import (
     SilentBookies,
     WindowOutcome,
     domain_sets,
-    each_domain,
+    failures_by_domain,
     tally,
 )
 from auditor.simulate.run_windows import RunWindows
@@ -324,7 +324,7 @@ class LevelSums:
         """Add windows. All windows of a ledger must be in the same call."""
         domain_of = self.domains.of(numbers)
         domain_count = len(self.domains.names)
-        rows, effect, failed_domains = each_domain(windows, domain_of)
+        rows, effect, failed_domains = failures_by_domain(windows, domain_of)
         self._outcome_sums = pad_sums(self._outcome_sums, domain_count, axis=1)
         self._outcome_sums += tally(rows, effect, failed_domains, domain_count, cluster)
         self._near_sums.add(windows, numbers)

@@ -281,7 +281,7 @@ def failure_effect(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: 
     )
 
 
-def each_domain(windows: Windows, domain_of_bookie: Longs) -> tuple[Windows, FailureEffect, Longs]:
+def failures_by_domain(windows: Windows, domain_of_bookie: Longs) -> tuple[Windows, FailureEffect, Longs]:
     """Return the failure of every single domain for `tally`: windows, copies taken, and the domain.
 
     ``domain_of_bookie`` has a domain number for each bookie: -1 for an unknown place, -2 for no bookie. Each

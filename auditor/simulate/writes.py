@@ -22,7 +22,7 @@ from auditor.errors import DecodeError
 from auditor.model.amounts import plural
 from auditor.model.placement import (
     CLASSES,
-    ISOLATING,
+    ISOLATING_POLICIES,
     POLICY_LEVEL,
     IsolationGroups,
     Locations,
@@ -115,7 +115,7 @@ class IsolationNumbers:
         except DecodeError:
             return _UNREADABLE_ISOLATION
         name = placement.policy_class.rpartition(".")[2]
-        if name in ISOLATING:
+        if name in ISOLATING_POLICIES:
             return self._make_isolation(placement.groups, own=True)
         return None if name in CLASSES else _UNREADABLE_ISOLATION
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.fold import fold
-from auditor.codecs.availability.striping import short_of_whole, worst_of_whole
+from auditor.codecs.availability.striping import entries_short_of_copies, most_missing_copies
 from auditor.errors import CoverageLimitError
 from auditor.tables.judge_replicas import (
     NO_GROUPS,
@@ -50,7 +50,7 @@ def set_class(ledger: LedgerFacts, answer: Judgement) -> None:
         [groups for _, groups, _ in answer.unknown],
     )
     if missing or unknown:
-        answer.m, answer.mu = coverage.worst(missing, unknown)
+        answer.m, answer.mu = coverage.worst_copy_counts(missing, unknown)
         answer.class_entries = entries_of_class(ledger, answer)
 
 
@@ -115,13 +115,15 @@ def set_classes_of_whole(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) -> No
         return
     first_entry, last_entry, size, quorum = np.array(segment_rows, np.int64).T
     missing_flags = _to_flags(missing_members)
-    m, mu = worst_of_whole(first_entry, last_entry, size, quorum, missing_flags, _to_flags(unknown_members))
+    m, mu = most_missing_copies(
+        first_entry, last_entry, size, quorum, missing_flags, _to_flags(unknown_members)
+    )
     for number, worst_missing, potential_missing in zip(answer_numbers, m.tolist(), mu.tolist(), strict=True):
         # One seat per segment; a ledger is as bad as the worst of its segments.
         answers[number].m = max(answers[number].m, worst_missing)
         answers[number].mu = max(answers[number].mu, potential_missing)
     least_counts = [least_missing(ledgers[number][0], answers[number].m) for number in answer_numbers]
-    class_entry_sets, exact_flags = short_of_whole(
+    class_entry_sets, exact_flags = entries_short_of_copies(
         first_entry, last_entry, size, quorum, missing_flags, np.array(least_counts, np.int64)
     )
     inexact_ledgers = {

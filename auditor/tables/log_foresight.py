@@ -44,7 +44,7 @@ from auditor.model.states import (
     LogFileKind,
     SpaceClass,
 )
-from auditor.sources.bookies.collections.places import IN_COLLECTION
+from auditor.sources.bookies.collections.places import COLLECTION_MARK
 from auditor.sources.bookies.entry_logs.reader import MAP, read_contents
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
@@ -325,7 +325,7 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> Data
     logs_counted_by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select(
         "path"
     )
-    is_outside_collection = ~F.col("path").contains(IN_COLLECTION)
+    is_outside_collection = ~F.col("path").contains(COLLECTION_MARK)
     logs_to_rewrite = log_foresight.where(
         (F.col("action") != GcAction.KEEP) & ~is_suspended() & is_outside_collection
     )

@@ -140,7 +140,7 @@ def _extraction(data: bytes) -> None:
         return data[at : at + length]
 
     if len(data) >= entry_log.HEADER_BYTES:
-        header = entry_log.as_it_stands(data)
+        header = entry_log.decode_unchecked_header(data)
         for direct in (False, True):
             entry_log_records.extract_ledgers(part, len(data), header, direct)
 

@@ -12,7 +12,7 @@ from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
 from auditor.compare.stores import compare_stores
 from auditor.model.report import CLEAN
 from auditor.model.run_facts import sentence_of
-from auditor.sources.metadata.oxia.questions import NOTE
+from auditor.sources.metadata.oxia.questions import MIXED_TIMES_NOTE
 from tests.corpora.audited import Audited, Row, audit
 from tests.corpora.cluster import NOW, Cluster
 from tests.corpora.generator import on_disk, stored
@@ -125,7 +125,7 @@ def test_the_tree_is_the_same_and_the_run_says_how_it_was_read(both: Both) -> No
     oxia, zookeeper = both.oxia.report.run, both.zookeeper.report.run
     assert (oxia.keeps_marks, oxia.keeps_times) == (zookeeper.keeps_marks, zookeeper.keeps_times)
     assert {*(oxia.blind or ())} == {*(zookeeper.blind or ())}
-    assert NOTE in map(sentence_of, oxia.remarks)
+    assert MIXED_TIMES_NOTE in map(sentence_of, oxia.remarks)
     for name in ("registrations", "verdicts"):
         assert len(both.oxia.table(name)) == len(both.zookeeper.table(name))
     # Rows of directories above marks come from where a store was read in parts.

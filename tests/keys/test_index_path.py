@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from auditor.keys import index_path
 from auditor.keys.index_path import (
     from_name,
-    is_scoped_top,
+    is_scope_id_directory,
     ledger_ids,
     ledger_spelt,
-    scoped_from_name,
-    scoped_paths,
-    scoped_to_path,
+    scoped_ledger_from_name,
+    scoped_ledger_paths,
+    scoped_ledger_to_path,
     step,
     third_step,
     to_path,
@@ -94,45 +94,45 @@ SCOPED = {
 
 @pytest.mark.parametrize(("ledger", "path"), SCOPED.items(), ids=[each.qualified_name for each in SCOPED])
 def test_each_half_is_a_directory_and_the_file_has_the_id(ledger: LedgerId, path: str) -> None:
-    assert scoped_to_path(ledger) == path
+    assert scoped_ledger_to_path(ledger) == path
 
 
 @given(LONGS, LONGS)
 def test_a_path_is_read_back_whatever_its_high_bits(scope: int, ledger_id: int) -> None:
-    *names, file = scoped_to_path(LedgerId(ledger_id, scope)).split("/")
-    assert is_scoped_top(names[0])
+    *names, file = scoped_ledger_to_path(LedgerId(ledger_id, scope)).split("/")
+    assert is_scope_id_directory(names[0])
     for spelling in (names, [names[0], *(f"{int(name, 16):x}" for name in names[1:])]):
         steps = [step(name) for name in spelling]
         assert ledger_spelt([each for each in steps if each is not None]) == LedgerId(ledger_id, scope)
-    assert scoped_from_name(file) == ledger_id
+    assert scoped_ledger_from_name(file) == ledger_id
 
 
 @given(LONGS, LONGS)
 def test_every_spelling_of_a_path_is_read_as_that_ledger(scope: int, ledger_id: int) -> None:
     ledger = LedgerId(ledger_id, scope)
-    spelled_paths = list(scoped_paths(ledger))
-    assert spelled_paths[0] == scoped_to_path(ledger)
+    spelled_paths = list(scoped_ledger_paths(ledger))
+    assert spelled_paths[0] == scoped_ledger_to_path(ledger)
     assert len(set(spelled_paths)) == len(spelled_paths)
     for path in spelled_paths:
         *names, file = path.split("/")
         steps = [step(name) for name in names]
         assert ledger_spelt([each for each in steps if each is not None]) == ledger
-        assert scoped_from_name(file) == ledger_id
+        assert scoped_ledger_from_name(file) == ledger_id
         assert third_step("/".join(names[:2]), names[2]) == (tuple(steps[:3]) if scope else None)
 
 
 @given(st.integers(0, 2**63 - 1))
 def test_no_directory_of_scope_0_is_taken_for_one_of_theirs(ledger_id: int) -> None:
-    assert not is_scoped_top(index_path.to_path(ledger_id).partition("/")[0])
+    assert not is_scope_id_directory(index_path.to_path(ledger_id).partition("/")[0])
 
 
 @pytest.mark.parametrize("name", ["", "01", "0000001", "000000001", "1G", "A", "1\n", "2.idx", "locations"])
 def test_other_names_are_no_steps(name: str) -> None:
     assert step(name) is None
-    assert not is_scoped_top(name)
+    assert not is_scope_id_directory(name)
 
 
 @given(st.text(max_size=20))
 def test_only_names_of_scopes_that_we_would_write_are_read(name: str) -> None:
-    ledger_id = scoped_from_name(name)
-    assert ledger_id is None or scoped_to_path(LedgerId(ledger_id, 1)).endswith(f"/{name}")
+    ledger_id = scoped_ledger_from_name(name)
+    assert ledger_id is None or scoped_ledger_to_path(LedgerId(ledger_id, 1)).endswith(f"/{name}")

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.keys import etcd, ledger_path
-from auditor.keys.ledger_tree import LayoutKind, Place, classify, from_path, to_path, unread_place
+from auditor.keys.ledger_tree import ClassifiedPath, LayoutKind, classify, from_path, to_path, unread_path
 from auditor.model.ledger_id import LedgerId
 
 FLAT, LEGACY, HIERARCHICAL, LONG, ETCD = LayoutKind
 TREES = (FLAT, LEGACY, HIERARCHICAL, LONG)
 MAX, MIN = 2**63 - 1, -(2**63)
-NONE = Place("malformed")
-OF_ANY = Place("malformed", scope_id=None)
+NONE = ClassifiedPath("malformed")
+OF_ANY = ClassifiedPath("malformed", scope_id=None)
 """They stand for no ledger; the second could be of any scope."""
 LONGS = st.integers(MIN, MAX)
 
@@ -23,7 +23,7 @@ LONGS = st.integers(MIN, MAX)
 def test_a_ledger_is_found_where_its_layout_keeps_it(kind: LayoutKind, ledger_id: int) -> None:
     path = to_path(kind, ledger_id)
     assert from_path(kind, path) == ledger_id
-    assert classify(kind, path) == Place("ledger", ledger_id, ledger_id, ledger_id)
+    assert classify(kind, path) == ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id)
     parts = path.split("/")
     for depth in range(1, len(parts)):
         inner = classify(kind, "/".join(parts[:depth]))
@@ -54,7 +54,7 @@ def test_a_ledger_is_found_where_its_layout_keeps_it(kind: LayoutKind, ledger_id
 )
 @pytest.mark.parametrize("kind", list(LayoutKind))
 def test_what_is_no_part_of_the_tree_is_left_alone(kind: LayoutKind, rel: str) -> None:
-    assert classify(kind, rel) == Place("other")
+    assert classify(kind, rel) == ClassifiedPath("other")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_is_no_part_of_the_tree_is_left_alone(kind: LayoutKind, rel: str) -
     ],
 )
 def test_flat_names_stand_for_what_java_parses(rel: str, listed: int | None, stands: int | None) -> None:
-    assert classify(FLAT, rel) == Place("malformed", listed, stands, stands)
+    assert classify(FLAT, rel) == ClassifiedPath("malformed", listed, stands, stands)
 
 
 def test_a_flat_name_may_have_more_than_ten_digits() -> None:
@@ -107,7 +107,7 @@ def test_a_flat_name_may_have_more_than_ten_digits() -> None:
 def test_short_paths_stand_for_what_java_takes_for_a_ledger(
     kind: LayoutKind, rel: str, listed: int | None, stands: int | None
 ) -> None:
-    assert classify(kind, rel) == Place("malformed", listed, stands, stands)
+    assert classify(kind, rel) == ClassifiedPath("malformed", listed, stands, stands)
 
 
 @pytest.mark.parametrize("kind", [HIERARCHICAL, LONG])
@@ -128,7 +128,7 @@ def test_short_paths_stand_for_what_java_takes_for_a_ledger(
 def test_long_paths_stand_for_what_java_takes_for_a_ledger(
     kind: LayoutKind, rel: str, listed: int | None, stands: int | None
 ) -> None:
-    assert classify(kind, rel) == Place("malformed", listed, stands, stands)
+    assert classify(kind, rel) == ClassifiedPath("malformed", listed, stands, stands)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_long_paths_stand_for_what_java_takes_for_a_ledger(
 def test_a_ledger_in_the_wrong_half_is_malformed_and_is_itself(
     rel: str, ledger_id: int, layout: LayoutKind
 ) -> None:
-    place = Place("malformed", ledger_id, ledger_id, ledger_id, layout=layout)
+    place = ClassifiedPath("malformed", ledger_id, ledger_id, ledger_id, layout=layout)
     assert classify(HIERARCHICAL, rel) == place
 
 
@@ -163,10 +163,10 @@ def test_a_path_of_another_layout_is_its_ledgers_and_no_listing_has_it(
     rel = PATHS[other]
     place = classify(kind, rel)
     if from_path(kind, rel) is not None:
-        assert place == Place("ledger", 42, 42, 42)
+        assert place == ClassifiedPath("ledger", 42, 42, 42)
         return
     listed = 42 if (kind, other) == (HIERARCHICAL, LONG) else None  # it lists both trees
-    assert place == Place("malformed", listed, 42, 42, layout=other)
+    assert place == ClassifiedPath("malformed", listed, 42, 42, layout=other)
     # What is nearly such a path is an operator's own, and leads nowhere.
     assert {classify(kind, f"{rel}/x").layout, classify(kind, f"own/{rel}").layout} == {None}
 
@@ -188,20 +188,20 @@ def test_a_path_of_another_layout_is_its_ledgers_and_no_listing_has_it(
     ],
 )
 def test_what_no_layout_has_is_an_operators_own(kind: LayoutKind, rel: str) -> None:
-    assert classify(kind, rel) == Place("other")
+    assert classify(kind, rel) == ClassifiedPath("other")
 
 
 @pytest.mark.parametrize(
     ("kind", "rel"), [(FLAT, "00/0001"), (LONG, "00/0001"), (LEGACY, "000/0000/0000/0001")]
 )
 def test_ledgers_of_another_layout_may_lie_unseen_too(kind: LayoutKind, rel: str) -> None:
-    assert unread_place(kind, rel) == Place("inner", None, 10_000, 19_999)
+    assert unread_path(kind, rel) == ClassifiedPath("inner", None, 10_000, 19_999)
 
 
 @pytest.mark.parametrize("name", ["underreplication", "idgen", "ID-0000000001"])
 def test_special_names_among_the_leaves_are_skipped_as_java_skips_them(name: str) -> None:
-    assert classify(HIERARCHICAL, f"00/0000/{name}") == Place("other")
-    assert classify(LONG, f"000/0000/0000/0000/{name}") == Place("other")
+    assert classify(HIERARCHICAL, f"00/0000/{name}") == ClassifiedPath("other")
+    assert classify(LONG, f"000/0000/0000/0000/{name}") == ClassifiedPath("other")
 
 
 @given(
@@ -228,10 +228,10 @@ def test_every_name_has_a_place_and_its_ids_fit_64_bits(kind: LayoutKind, names:
 def test_a_ledger_of_another_scope_lies_beside_every_layout(
     kind: LayoutKind, scope: int, ledger_id: int
 ) -> None:
-    path = ledger_path.to_scoped_path(LedgerId(ledger_id, scope))
+    path = ledger_path.to_scope_id_path(LedgerId(ledger_id, scope))
     assert from_path(kind, path) is None
-    assert classify(kind, path) == Place("ledger", ledger_id, ledger_id, ledger_id, scope)
-    assert classify(kind, f"{path}/x") == Place("malformed", None, ledger_id, ledger_id, scope)
+    assert classify(kind, path) == ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id, scope)
+    assert classify(kind, f"{path}/x") == ClassifiedPath("malformed", None, ledger_id, ledger_id, scope)
     steps = path.split("/")
     for depth in range(1, 9):
         inner = classify(kind, "/".join(steps[:depth]))
@@ -241,7 +241,7 @@ def test_a_ledger_of_another_scope_lies_beside_every_layout(
         assert inner.high is not None
         assert inner.low <= ledger_id <= inner.high
         broken = classify(kind, "/".join([*steps[:depth], "X", *steps[depth + 1 :]]))
-        assert broken == Place("malformed", scope_id=inner.scope_id)
+        assert broken == ClassifiedPath("malformed", scope_id=inner.scope_id)
 
 
 @pytest.mark.parametrize("kind", TREES)
@@ -252,17 +252,17 @@ def test_a_ledger_of_another_scope_lies_beside_every_layout(
         ("scopes/x", OF_ANY),
         ("scopes/0000/0000/0000/001", OF_ANY),
         ("scopes/0000/0000/0000/000A/0000/0000/0000/L0002", OF_ANY),
-        ("scopes/0000/0000/0000/0001/L0002", Place("malformed", scope_id=1)),
-        ("scopes/0000/0000/0000/0001/ffff/x", Place("malformed", scope_id=1)),
-        ("scopes/ffff/ffff/ffff/ffff/0000/0000/0000/L2", Place("malformed", scope_id=-1)),
-        ("scopes/ffff/ffff/ffff/ffff/8000/0000/0000/0002", Place("malformed", scope_id=-1)),
+        ("scopes/0000/0000/0000/0001/L0002", ClassifiedPath("malformed", scope_id=1)),
+        ("scopes/0000/0000/0000/0001/ffff/x", ClassifiedPath("malformed", scope_id=1)),
+        ("scopes/ffff/ffff/ffff/ffff/0000/0000/0000/L2", ClassifiedPath("malformed", scope_id=-1)),
+        ("scopes/ffff/ffff/ffff/ffff/8000/0000/0000/0002", ClassifiedPath("malformed", scope_id=-1)),
         # Scope 0 is at home elsewhere, and its server looks for none of its ledgers here.
-        ("scopes/0000/0000/0000/0000/0000/0000/0000/L0002", Place("malformed", None, 2, 2, 0)),
+        ("scopes/0000/0000/0000/0000/0000/0000/0000/L0002", ClassifiedPath("malformed", None, 2, 2, 0)),
         ("scopes/" + "7" * 1_000_000, OF_ANY),
     ],
 )
 def test_what_is_no_ledgers_path_below_scopes_stands_for_what_it_spells_in_full(
-    kind: LayoutKind, rel: str, place: Place
+    kind: LayoutKind, rel: str, place: ClassifiedPath
 ) -> None:
     assert classify(kind, rel) == place
 
@@ -270,7 +270,7 @@ def test_what_is_no_ledgers_path_below_scopes_stands_for_what_it_spells_in_full(
 @given(LONGS, LONGS)
 def test_a_key_of_etcd_is_a_ledger_in_its_scope(scope: int, ledger_id: int) -> None:
     rel = etcd.to_path(LedgerId(ledger_id, scope))
-    place = Place("ledger", ledger_id, ledger_id, ledger_id, scope)
+    place = ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id, scope)
     assert classify(ETCD, rel) == (place if scope or ledger_id >= 0 else NONE)
     assert from_path(ETCD, rel) == (ledger_id if scope == 0 and ledger_id >= 0 else None)
     assert to_path(ETCD, ledger_id) == etcd.to_path(LedgerId(ledger_id))
@@ -280,28 +280,28 @@ def test_a_key_of_etcd_is_a_ledger_in_its_scope(scope: int, ledger_id: int) -> N
 def test_no_ledger_of_scope_0_has_an_id_below_0(ledger_id: int) -> None:
     """LedgerMetadataBuilder refuses it, and the driver's listing ends before its key."""
     place = classify(ETCD, etcd.to_path(LedgerId(ledger_id)))
-    assert place == (Place("ledger", ledger_id, ledger_id, ledger_id) if ledger_id >= 0 else NONE)
+    assert place == (ClassifiedPath("ledger", ledger_id, ledger_id, ledger_id) if ledger_id >= 0 else NONE)
 
 
 @pytest.mark.parametrize(
     ("rel", "place"),
     [
         # Java's UUID reader takes short groups, and others that no driver writes.
-        ("ledgers/00000000-0000-0000-1-5", Place("malformed", 2**48 + 5, 2**48 + 5, 2**48 + 5)),
+        ("ledgers/00000000-0000-0000-1-5", ClassifiedPath("malformed", 2**48 + 5, 2**48 + 5, 2**48 + 5)),
         # Outside of the range that Java lists: it is nobody's to collect, and could still be the ledger.
-        ("ledgers/0-0-0-0-5", Place("malformed", None, 5, 5)),
-        ("ledgers/0-0-7-0-5", Place("malformed", None, 5, 5, 7)),
-        ("ledgers/00000000-0000-0000-0000-00000000000A", Place("malformed", 10, 10, 10)),
-        ("ledgers/00000000-0000-0000-1/0-0-9-0-5", Place("malformed", 5, 5, 5)),
+        ("ledgers/0-0-0-0-5", ClassifiedPath("malformed", None, 5, 5)),
+        ("ledgers/0-0-7-0-5", ClassifiedPath("malformed", None, 5, 5, 7)),
+        ("ledgers/00000000-0000-0000-0000-00000000000A", ClassifiedPath("malformed", 10, 10, 10)),
+        ("ledgers/00000000-0000-0000-1/0-0-9-0-5", ClassifiedPath("malformed", 5, 5, 5)),
         # What lies below the key of a ledger belongs to it; no other name says which ledger it is.
-        ("ledgers/00000000-0000-0001-0000-000000000005/x", Place("malformed", None, 5, 5, 1)),
+        ("ledgers/00000000-0000-0001-0000-000000000005/x", ClassifiedPath("malformed", None, 5, 5, 1)),
         ("ledgers/L0001", OF_ANY),
         ("ledgers/", OF_ANY),
         ("ledgers/0-0-0-0-5/x", OF_ANY),
         ("ledgers/0-0-0-ffff-5", NONE),  # below 0, in scope 0
     ],
 )
-def test_a_key_that_is_no_ledgers_stands_for_what_java_reads(rel: str, place: Place) -> None:
+def test_a_key_that_is_no_ledgers_stands_for_what_java_reads(rel: str, place: ClassifiedPath) -> None:
     assert classify(ETCD, rel) == place
 
 
@@ -319,7 +319,7 @@ def test_a_key_that_is_no_ledgers_stands_for_what_java_reads(rel: str, place: Pl
     ],
 )
 def test_other_keys_of_etcd_are_left_alone(rel: str) -> None:
-    assert classify(ETCD, rel) == Place("other")
+    assert classify(ETCD, rel) == ClassifiedPath("other")
 
 
 def test_a_name_of_a_million_digits_costs_little() -> None:
@@ -331,15 +331,15 @@ def test_a_name_of_a_million_digits_costs_little() -> None:
 @pytest.mark.parametrize("kind", list(LayoutKind))
 def test_below_what_could_not_be_read_lies_what_could_lie_there(kind: LayoutKind) -> None:
     every = (MIN, MAX, None)
-    top = unread_place(kind, "")
+    top = unread_path(kind, "")
     assert (top.low, top.high, top.scope_id) == every
-    assert unread_place(kind, "an-operators-own").low is None
+    assert unread_path(kind, "an-operators-own").low is None
     if kind is ETCD:
-        assert unread_place(kind, "ledgers") == top == unread_place(kind, "ledgers/")
-        assert unread_place(kind, "ledgers/notes").low is None
+        assert unread_path(kind, "ledgers") == top == unread_path(kind, "ledgers/")
+        assert unread_path(kind, "ledgers/notes").low is None
     elif kind is not FLAT:
         inner = to_path(kind, 12_345).rpartition("/")[0]
-        assert (unread_place(kind, inner).low, unread_place(kind, inner).high) == (10_000, 19_999)
-        assert unread_place(kind, f"{inner}x").low is None
-    ledger = unread_place(kind, to_path(kind, 12_345))
+        assert (unread_path(kind, inner).low, unread_path(kind, inner).high) == (10_000, 19_999)
+        assert unread_path(kind, f"{inner}x").low is None
+    ledger = unread_path(kind, to_path(kind, 12_345))
     assert (ledger.low, ledger.high, ledger.scope_id) == (12_345, 12_345, 0)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.keys.ledger_path import (
-    MarkPlace,
+    MarkPath,
     classify_mark,
     lock_from_path,
     lock_to_path,
@@ -34,10 +34,10 @@ def test_paths_are_those_of_a_server(ledger_id: int, path: str) -> None:
 @given(ids)
 def test_a_mark_is_read_back(ledger_id: int) -> None:
     path = mark_to_path(ledger_id)
-    assert classify_mark(path) == MarkPlace("mark", ledger_id)
+    assert classify_mark(path) == MarkPath("mark", ledger_id)
     parts = path.split("/")
     for depth in range(2, len(parts)):
-        assert classify_mark("/".join(parts[:depth])) == MarkPlace("inner")
+        assert classify_mark("/".join(parts[:depth])) == MarkPath("inner")
 
 
 @given(ids)
@@ -48,25 +48,25 @@ def test_a_lock_is_read_back(ledger_id: int) -> None:
 @pytest.mark.parametrize(
     ("rel", "place"),
     [
-        ("0000/0000/0000/0002/urL0000000001", MarkPlace("misplaced", 1)),
-        ("0000/0000/0000/0001/urL1", MarkPlace("misplaced", 1)),
-        ("urL0000000001", MarkPlace("misplaced", 1)),
-        ("0000/0000/0000/0001/urL" + "0" * 5000 + "1", MarkPlace("misplaced", 1)),
-        ("ffff/ffff/ffff/ffff/urL-000000001", MarkPlace("malformed")),
-        ("0000/0000/0000/0001/urL9223372036854775808", MarkPlace("malformed")),
-        ("0000/0000/0000/0001/urL" + "9" * 100_000, MarkPlace("malformed")),
-        ("0000/0000/0000/0001/urL", MarkPlace("malformed")),
-        ("0000/FFFF", MarkPlace("malformed")),
-        ("0000/0000/0000/0001/0002", MarkPlace("malformed")),
+        ("0000/0000/0000/0002/urL0000000001", MarkPath("misplaced", 1)),
+        ("0000/0000/0000/0001/urL1", MarkPath("misplaced", 1)),
+        ("urL0000000001", MarkPath("misplaced", 1)),
+        ("0000/0000/0000/0001/urL" + "0" * 5000 + "1", MarkPath("misplaced", 1)),
+        ("ffff/ffff/ffff/ffff/urL-000000001", MarkPath("malformed")),
+        ("0000/0000/0000/0001/urL9223372036854775808", MarkPath("malformed")),
+        ("0000/0000/0000/0001/urL" + "9" * 100_000, MarkPath("malformed")),
+        ("0000/0000/0000/0001/urL", MarkPath("malformed")),
+        ("0000/FFFF", MarkPath("malformed")),
+        ("0000/0000/0000/0001/0002", MarkPath("malformed")),
     ],
 )
-def test_what_the_server_does_not_see_is_named(rel: str, place: MarkPlace) -> None:
+def test_what_the_server_does_not_see_is_named(rel: str, place: MarkPath) -> None:
     assert classify_mark(f"{MARKS}/{rel}") == place
 
 
 @pytest.mark.parametrize("rel", ["", "LAYOUT", "underreplication", "underreplication/locks/urL0000000001"])
 def test_what_is_not_below_the_marks_is_left_alone(rel: str) -> None:
-    assert classify_mark(rel) == MarkPlace("other")
+    assert classify_mark(rel) == MarkPath("other")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.keys.ledger_path import is_inner_of_scopes, ledger_of_path, to_scoped_path
+from auditor.keys.ledger_path import is_inner_scope_id_path, ledger_of_path, to_scope_id_path
 from auditor.model.ledger_id import LedgerId
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -19,18 +19,18 @@ GOLDEN = {
 
 @pytest.mark.parametrize(("ledger", "path"), GOLDEN.items(), ids=[each.qualified_name for each in GOLDEN])
 def test_both_halves_are_written_in_groups_of_four(ledger: LedgerId, path: str) -> None:
-    assert to_scoped_path(ledger) == path
+    assert to_scope_id_path(ledger) == path
     assert ledger_of_path(path) == ledger
 
 
 @given(LONGS.filter(bool), LONGS)
 def test_a_path_is_read_back_whatever_its_high_bits(scope: int, ledger_id: int) -> None:
     ledger = LedgerId(ledger_id, scope=scope)
-    path = to_scoped_path(ledger)
+    path = to_scope_id_path(ledger)
     assert ledger_of_path(path) == ledger
     steps = path.split("/")
-    assert all(is_inner_of_scopes("/".join(steps[:depth])) for depth in range(1, 8))
-    assert not is_inner_of_scopes(path)
+    assert all(is_inner_scope_id_path("/".join(steps[:depth])) for depth in range(1, 8))
+    assert not is_inner_scope_id_path(path)
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_other_paths_are_no_ledgers(path: str) -> None:
 @given(st.text("0123456789abcdefL/scope", max_size=60))
 def test_only_paths_that_we_would_write_are_read(path: str) -> None:
     ledger = ledger_of_path(path)
-    assert ledger is None or to_scoped_path(ledger) == path
+    assert ledger is None or to_scope_id_path(ledger) == path

@@ -11,7 +11,7 @@ import numpy as np
 from auditor.codecs.pulsar.placement_config import decode
 from auditor.model.adherence import Adherence, CodedView, ServerView, judge_ensembles
 from auditor.model.placement import (
-    ISOLATING,
+    ISOLATING_POLICIES,
     Location,
     Locations,
     PlacementSettings,
@@ -47,7 +47,7 @@ def outside_of(cluster: Cluster, ensemble_size: int, config: bytes | None) -> fr
     groups = settings_of(cluster).groups
     if groups is not None and config is not None:
         own = decode(config)
-        groups = own.groups if own.policy_class.rpartition(".")[2] in ISOLATING else groups
+        groups = own.groups if own.policy_class.rpartition(".")[2] in ISOLATING_POLICIES else groups
     return outside_groups(ensemble_size, locations_of(cluster), [*map(str, cluster.writable)], groups)
 
 

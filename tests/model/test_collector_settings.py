@@ -11,7 +11,7 @@ def test_what_a_file_leaves_out_has_the_servers_default() -> None:
     settings = CollectorSettings.of({"minorCompactionThreshold": " 0.3 ", "verifyMetadataOnGC": "yes"}, "f")
     assert settings == CollectorSettings(minor_threshold=0.3, verify_metadata=True, source="f")
     assert settings.wait_ms == 600_000
-    assert settings.said_by == "garbage collection forecast uses f"
+    assert settings.origin_text == "garbage collection forecast uses f"
 
 
 def test_a_compaction_without_threshold_or_interval_is_off() -> None:

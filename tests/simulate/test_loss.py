@@ -15,8 +15,8 @@ from auditor.simulate.loss import (
     VIEWS,
     SilentBookies,
     WindowOutcome,
-    each_domain,
     failure_effect,
+    failures_by_domain,
     tally,
 )
 from auditor.simulate.run_windows import RunWindows
@@ -97,7 +97,7 @@ def test_every_single_domain_at_once_is_each_on_its_own(
     domain = np.array([*(of[name] for name in run.numbers.names), -2])
     sums = np.zeros((len(VIEWS), 3, len(WindowOutcome), 3), np.int64)
     for windows in parts:
-        rows, blow, group = each_domain(windows, domain)
+        rows, blow, group = failures_by_domain(windows, domain)
         sums += tally(rows, blow, group, 3, SilentBookies(none, none))
     for place in range(3):
         lost, perhaps = ({name for name in BOOKIES if of[name] == rack} for rack in (place, -1))

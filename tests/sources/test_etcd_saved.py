@@ -11,7 +11,7 @@ from auditor.codecs.bookie import cookie
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import StoreError
 from auditor.keys import etcd
-from auditor.keys.ledger_tree import LayoutKind, Place, classify
+from auditor.keys.ledger_tree import ClassifiedPath, LayoutKind, classify
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import Tree
@@ -144,4 +144,4 @@ def test_every_key_that_java_makes_is_its_ledger_in_its_scope_but_for_ids_that_n
         if scope == 0 and ledger < 0:
             assert (read.kind, read.ledger_id) == ("malformed", None)
         else:
-            assert read == Place("ledger", ledger, ledger, ledger, scope)
+            assert read == ClassifiedPath("ledger", ledger, ledger, ledger, scope)

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from auditor.cli import main
-from auditor.codecs.bookie.wire import list_request, unaskable
+from auditor.codecs.bookie.wire import list_request, unaskable_scope_reason
 from auditor.keys import etcd, ledger_path
 from auditor.model.finding import Finding
 from auditor.model.ledger_id import LayoutKind, LedgerId
@@ -162,15 +162,15 @@ def test_a_listing_without_a_scope_is_of_scope_0(uris: dict[str, str]) -> None:
 
 @sentence("35-16")
 def test_protocol_version_2_fails_other_scopes_as_illegal_op() -> None:
-    assert unaskable(0) is None
-    reason = unaskable(1)
+    assert unaskable_scope_reason(0) is None
+    reason = unaskable_scope_reason(1)
     assert reason is not None
     assert reason.startswith("ILLEGAL_OP: scope 1: protocol version 2 has no scope")
 
 
 @sentence("35-17")
 def test_requests_of_version_3_name_scope_0_alone_while_the_field_has_no_number() -> None:
-    assert "version 3 no number" in str(unaskable(1))
+    assert "version 3 no number" in str(unaskable_scope_reason(1))
     # Ledger 99 and no other field: a bookie takes it for that of scope 0.
     assert list_request(7, 99).hex().endswith("e206020863")
 
@@ -192,7 +192,7 @@ def test_every_store_finds_a_ledger_by_scope_and_id(uris: dict[str, str]) -> Non
 
 @sentence("35-20")
 def test_zookeeper_has_a_layout_of_scope_and_id() -> None:
-    assert ledger_path.to_scoped_path(SCOPED) == "scopes/0000/0000/0000/0001/0000/0000/0000/L0007"
+    assert ledger_path.to_scope_id_path(SCOPED) == "scopes/0000/0000/0000/0001/0000/0000/0000/L0007"
 
 
 @sentence("35-21")
@@ -216,5 +216,5 @@ def test_the_key_in_etcd_is_scope_and_id() -> None:
 
 @sentence("35-24")
 def test_scopes_take_more_levels_of_znodes() -> None:
-    levels = ledger_path.to_scoped_path(SCOPED).count("/")
+    levels = ledger_path.to_scope_id_path(SCOPED).count("/")
     assert levels > ledger_path.LONG_HIERARCHICAL.to_path(7).count("/")

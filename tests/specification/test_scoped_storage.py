@@ -59,13 +59,13 @@ def test_index_files_of_scope_0_are_read_where_they_always_were(tmp_path: Path) 
 @sentence("35-52")
 def test_index_files_of_other_scopes_lie_four_directories_deep(tmp_path: Path) -> None:
     path = "00000000/00000001/00000000/00001234/1234.idx"
-    assert index_path.scoped_to_path(SCOPE_1) == path
+    assert index_path.scoped_ledger_to_path(SCOPE_1) == path
     assert in_files(tmp_path / "l0", **{path: [1]}) == {SCOPE_1: [1]}
 
 
 @sentence("35-53")
 def test_index_files_are_told_apart_by_scope_and_id(tmp_path: Path) -> None:
-    files = {index_path.to_path(0x1234): [0], index_path.scoped_to_path(SCOPE_1): [1]}
+    files = {index_path.to_path(0x1234): [0], index_path.scoped_ledger_to_path(SCOPE_1): [1]}
     assert in_files(tmp_path / "l0", **files) == {SCOPE_0: [0], SCOPE_1: [1]}
 
 
@@ -73,7 +73,7 @@ def test_index_files_are_told_apart_by_scope_and_id(tmp_path: Path) -> None:
 def test_the_format_of_an_index_file_is_the_same_in_every_scope(tmp_path: Path) -> None:
     data = index_bytes([0, 5])
     assert decode_header(data) == decode_header(index_bytes([0]))
-    path = index_path.scoped_to_path(SCOPE_1)
+    path = index_path.scoped_ledger_to_path(SCOPE_1)
     assert in_files(tmp_path / "l0", **{path: [0, 5]}) == {SCOPE_1: [0, 5]}
 
 

@@ -2,7 +2,7 @@
 
 Arguments and results are sets as canonical groups (`auditor.codecs.availability.fold`), sorted and disjoint.
 Every result is exact. The cost depends on the number of groups, never on the number of entries. A trillion
-striped entries take no longer than ten. A comparison beyond the bound of `MOST_RUNS` raises
+striped entries take no longer than ten. A comparison beyond the bound of `MAX_RUNS` raises
 `CoverageLimitError`. This happens for sets of different periods, if their common pattern or the result has
 millions of runs that no group can express.
 
@@ -34,7 +34,7 @@ from auditor.codecs.availability.groups import GROUP, GroupBatch, Groups, Longs
 from auditor.codecs.availability.maximal import MAX_RUN_ENTRIES
 from auditor.errors import CoverageLimitError
 
-MOST_RUNS = 2**21
+MAX_RUNS = 2**21
 """Largest number of runs in one comparison, which takes 200 MB and a second. Two runs per edge are free."""
 
 
@@ -59,7 +59,7 @@ class Steps:
 def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
     """For each entry, add up the weights of the sets that contain it. Ids are below 2^63 - 1.
 
-    Each batch in ``sets`` is one set. Raises `CoverageLimitError` beyond `MOST_RUNS`.
+    Each batch in ``sets`` is one set. Raises `CoverageLimitError` beyond `MAX_RUNS`.
 
     >>> every_third = GroupBatch.of([[(0, 3 * 10**12, 1, 3)]])
     >>> steps = sweep([every_third], [1])
@@ -80,7 +80,7 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
     positions, deltas = [low, low + window], [np.zeros_like(low), np.zeros_like(low)]
     run_count = 0
     for set_batch, rows, weight in zip(sets, active_rows, weights, strict=True):
-        start, end, new_runs = _runs(set_batch, rows, low, window, MOST_RUNS - run_count)
+        start, end, new_runs = _runs(set_batch, rows, low, window, MAX_RUNS - run_count)
         run_count += new_runs
         positions += [start, end]
         deltas += [np.full_like(start, weight), np.full_like(end, -weight)]
@@ -88,11 +88,11 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
     order = np.argsort(change_ids, kind="stable")
     change_ids, value = change_ids[order], np.cumsum(np.concatenate(deltas)[order])
     # Of several changes at one id the running sum is right only after the last.
-    final = np.append(change_ids[1:] != change_ids[:-1], np.ones(min(len(change_ids), 1), np.bool_))
-    change_ids, value = change_ids[final], value[final]
+    is_last = np.append(change_ids[1:] != change_ids[:-1], np.ones(min(len(change_ids), 1), np.bool_))
+    change_ids, value = change_ids[is_last], value[is_last]
     interval = np.searchsorted(low, change_ids, side="right") - 1
-    inside = change_ids < (low + window)[interval] if len(low) else np.zeros(0, np.bool_)
-    begins = np.flatnonzero(inside)
+    is_in_window = change_ids < (low + window)[interval] if len(low) else np.zeros(0, np.bool_)
+    begins = np.flatnonzero(is_in_window)
     return Steps(
         low, high, window, change_ids[begins], change_ids[begins + 1], interval[begins], value[begins]
     )
@@ -111,7 +111,7 @@ def _window(window: Longs, period: Longs, span: Longs) -> Longs:
     return np.where(cofactor > span // period, span, cofactor * period)
 
 
-def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int) -> tuple[Longs, Longs, int]:
+def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int) -> tuple[Longs, Longs, int]:
     """Return the runs of a set inside each window, and the number of runs beyond two per interval."""
     interval_rows = np.flatnonzero(rows >= 0)
     rows, low, high = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
@@ -120,8 +120,8 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int)
     lowest = np.where(repeats, (low - first) // period, 0)
     count = np.where(repeats, (high - 1 - first) // period - lowest, 0) + 1
     new_runs = np.maximum(count - 2, 0)
-    if float(new_runs.sum(dtype=np.float64)) > bound:
-        raise CoverageLimitError(f"more than {MOST_RUNS} runs to compare one by one")
+    if float(new_runs.sum(dtype=np.float64)) > limit:
+        raise CoverageLimitError(f"more than {MAX_RUNS} runs to compare one by one")
     row = np.repeat(np.arange(len(count)), count)
     rank = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
     start = first[row] + (lowest[row] + rank) * period[row]
@@ -131,20 +131,20 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int)
     return start[is_nonempty], end[is_nonempty], int(new_runs.sum())
 
 
-def runs_of_steps(steps: Steps, keep: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
-    """Return start, end and interval of the maximal runs of the steps that ``keep`` selects, per interval.
+def runs_of_steps(steps: Steps, is_kept: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
+    """Return start, end and interval of the maximal runs of the steps with ``is_kept``, per interval.
 
     >>> steps = sweep([GroupBatch.of([[(0, 9, 1, 3)]])], [1])
     >>> [part.tolist() for part in runs_of_steps(steps, steps.value == 0)]
     [[1], [3], [0]]
     """
-    step_numbers = np.flatnonzero(keep)
+    step_numbers = np.flatnonzero(is_kept)
     start, end, interval = steps.start[step_numbers], steps.end[step_numbers], steps.interval[step_numbers]
-    opens = np.ones(len(step_numbers), np.bool_)
-    opens[1:] = (start[1:] != end[:-1]) | (interval[1:] != interval[:-1])
-    closes = np.ones(len(step_numbers), np.bool_)
-    closes[:-1] = opens[1:]
-    return start[opens], end[closes], interval[opens]
+    is_start = np.ones(len(step_numbers), np.bool_)
+    is_start[1:] = (start[1:] != end[:-1]) | (interval[1:] != interval[:-1])
+    is_end = np.ones(len(step_numbers), np.bool_)
+    is_end[:-1] = is_start[1:]
+    return start[is_start], end[is_end], interval[is_start]
 
 
 _PartColumns = tuple[Longs, Longs, Longs, Longs]
@@ -153,7 +153,7 @@ _PartColumns = tuple[Longs, Longs, Longs, Longs]
 def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
     """Return the entries of the steps that ``keep`` selects, in all repetitions of windows, as a folded set.
 
-    Raises `CoverageLimitError` if more than `MOST_RUNS` runs would have to be written out.
+    Raises `CoverageLimitError` if more than `MAX_RUNS` runs would have to be written out.
 
     >>> steps = sweep([GroupBatch.of([[(0, 3 * 10**12, 1, 3)]])], [1])
     >>> unroll(steps, steps.value == 0).groups().tolist()
@@ -161,23 +161,23 @@ def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
     """
     start, end, interval = runs_of_steps(steps, keep)
     low, high, window = steps.low[interval], steps.high[interval], steps.window[interval]
-    whole = (start == low) & (end == low + window)
+    is_whole = (start == low) & (end == low + window)
     # A run as long as its window touches its own repetition: all of the interval is one run.
-    end = np.where(whole, high, end)
-    is_once = whole | (low + window == high)
+    end = np.where(is_whole, high, end)
+    is_once = is_whole | (low + window == high)
     parts = [_single_runs(start[is_once], end[is_once])]
     start, end, interval = start[~is_once], end[~is_once], interval[~is_once]
 
     # A run that ends with the window goes on where the next repetition begins with one.
-    head = np.flatnonzero(np.append(True, interval[1:] != interval[:-1])[: len(interval)])
-    tail_index = np.append(head[1:], len(interval))[: len(head)] - 1
-    head_interval = interval[head]
+    head_rows = np.flatnonzero(np.append(True, interval[1:] != interval[:-1])[: len(interval)])
+    tail_index = np.append(head_rows[1:], len(interval))[: len(head_rows)] - 1
+    head_interval = interval[head_rows]
     is_wrapping = (
-        (tail_index > head)
-        & (start[head] == steps.low[head_interval])
+        (tail_index > head_rows)
+        & (start[head_rows] == steps.low[head_interval])
         & (end[tail_index] == (steps.low + steps.window)[head_interval])
     )
-    merged_into, merged_from = head[is_wrapping], tail_index[is_wrapping]
+    merged_into, merged_from = head_rows[is_wrapping], tail_index[is_wrapping]
     parts.append(_single_runs(start[merged_into], end[merged_into]))
     end[merged_from] += end[merged_into] - start[merged_into]
     is_kept = np.ones(len(start), np.bool_)
@@ -189,9 +189,9 @@ def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
     period = steps.window // np.maximum(runs, 1)
     one_group = (period * runs == steps.window) & (period <= MAX_RUN_ENTRIES)
     is_same_interval = interval[1:] == interval[:-1]
-    differs = (end - start)[1:] != (end - start)[:-1]
-    differs |= start[1:] - start[:-1] != period[interval[1:]]
-    one_group[interval[1:][is_same_interval & differs]] = False
+    is_different = (end - start)[1:] != (end - start)[:-1]
+    is_different |= start[1:] - start[:-1] != period[interval[1:]]
+    one_group[interval[1:][is_same_interval & is_different]] = False
     is_one_group = one_group[interval]
     opens = is_one_group & np.append(True, ~is_same_interval)[: len(start)]
     parts.append(_repeat_runs(start[opens], end[opens], period[interval[opens]], steps.high[interval[opens]]))
@@ -216,20 +216,20 @@ def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _PartC
     last = start + (full - 1) * period
     has_full = full > 0
     # A group of one run has no period: that is how the proposal writes it.
-    body = (start[has_full], last[has_full], size[has_full], np.where(full > 1, period, 0)[has_full])
-    cut = high - last > period
-    tail = _single_runs((last + period)[cut], high[cut])
-    first, last, size, period = (np.concatenate(column) for column in zip(body, tail, strict=True))
+    full_runs = (start[has_full], last[has_full], size[has_full], np.where(full > 1, period, 0)[has_full])
+    is_cut = high - last > period
+    cut_runs = _single_runs((last + period)[is_cut], high[is_cut])
+    first, last, size, period = (np.concatenate(column) for column in zip(full_runs, cut_runs, strict=True))
     return first, last, size, period
 
 
 def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _PartColumns:
     """Return every repetition of every run within its interval, which ends at ``high``."""
-    times = (high - 1 - start) // window + 1
-    if float(times.sum(dtype=np.float64)) > MOST_RUNS:
-        raise CoverageLimitError(f"a result of more than {MOST_RUNS} runs that fold into no fewer groups")
-    row = np.repeat(np.arange(len(times)), times)
-    rank = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
+    repeats = (high - 1 - start) // window + 1
+    if float(repeats.sum(dtype=np.float64)) > MAX_RUNS:
+        raise CoverageLimitError(f"a result of more than {MAX_RUNS} runs that fold into no fewer groups")
+    row = np.repeat(np.arange(len(repeats)), repeats)
+    rank = np.arange(len(row)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
     shift = rank * window[row]
     return _single_runs(start[row] + shift, np.minimum(end[row] + shift, high[row]))
 
@@ -237,25 +237,25 @@ def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _PartC
 _HIGH_HALF = 32
 
 
-def difference(a: Groups, b: Groups) -> Groups:
-    """Return the entries of ``a`` that are not in ``b``.
+def difference(groups: Groups, b: Groups) -> Groups:
+    """Return the entries of ``groups`` that are not in ``b``.
 
     >>> difference(np.array([(0, 9, 2, 3)], GROUP), np.array([(3, 3, 4, 0)], GROUP)).tolist()
     [(0, 0, 2, 0), (7, 7, 1, 0), (9, 9, 2, 0)]
     """
-    if not len(a) or not len(b):
-        return a  # 1 us, not 400: of a bookie that is down, each replica lacks all that it should hold
-    steps = sweep([GroupBatch.one(a), GroupBatch.one(b)], [1, 2])
+    if not len(groups) or not len(b):
+        return groups  # 1 us, not 400: of a bookie that is down, each replica lacks all that it should hold
+    steps = sweep([GroupBatch.one(groups), GroupBatch.one(b)], [1, 2])
     return unroll(steps, steps.value == 1).groups()
 
 
-def intersection(a: Groups, b: Groups) -> Groups:
+def intersection(groups: Groups, b: Groups) -> Groups:
     """Return the entries that are in both sets.
 
     >>> intersection(np.array([(0, 9, 2, 3)], GROUP), np.array([(3, 3, 4, 0)], GROUP)).tolist()
     [(3, 3, 2, 0), (6, 6, 1, 0)]
     """
-    return at_least([a, b], 2)
+    return at_least([groups, b], 2)
 
 
 def union(sets: Sequence[Groups]) -> Groups:
@@ -267,14 +267,14 @@ def union(sets: Sequence[Groups]) -> Groups:
     return at_least(sets, 1)
 
 
-def at_least(sets: Sequence[Groups], k: int) -> Groups:
-    """Return the entries that are in ``k`` or more of the sets; ``k`` is at least 1.
+def at_least(sets: Sequence[Groups], least: int) -> Groups:
+    """Return the entries that are in ``least`` or more of the sets; ``least`` is at least 1.
 
     >>> at_least([np.array([(first, first, 3, 0)], GROUP) for first in range(3)], 3).tolist()
     [(2, 2, 1, 0)]
     """
     steps = sweep([GroupBatch.one(groups) for groups in sets], [1] * len(sets))
-    return unroll(steps, steps.value >= k).groups()
+    return unroll(steps, steps.value >= least).groups()
 
 
 def clip(groups: Groups, first: int, last: int) -> Groups:
@@ -288,14 +288,14 @@ def clip(groups: Groups, first: int, last: int) -> Groups:
     return unroll(steps, steps.value == 2).groups()
 
 
-def worst(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, int]:
+def worst_copy_counts(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, int]:
     """Return the largest number of missing copies of one entry, and of missing or unknown copies.
 
     Each set in ``missing`` has the entries that one bookie lacks. Each set in ``unknown`` has the entries
     that one unread bookie may lack. The two maxima need not be of the same entry.
 
     >>> a, b, c = (np.array([(first, first + 9, 1, 3)], GROUP) for first in (0, 3, 1))
-    >>> worst([a, b], [c])
+    >>> worst_copy_counts([a, b], [c])
     (2, 2)
     """
     sets = [GroupBatch.one(groups) for groups in (*missing, *unknown)]
@@ -376,8 +376,8 @@ def even_sample(groups: Groups, most: int) -> list[int]:
     # Python's numbers: a rank times a count may be beyond 64 bits.
     ranks = np.array([rank * (total - 1) // max(count - 1, 1) for rank in range(count)], np.int64)
     group = np.searchsorted(ends, ranks, side="right")
-    within = ranks - (ends - entries)[group]
-    sample_entries = first[group] + within // size[group] * period[group] + within % size[group]
+    group_rank = ranks - (ends - entries)[group]
+    sample_entries = first[group] + group_rank // size[group] * period[group] + group_rank % size[group]
     return [int(entry) for entry in sample_entries]
 
 

@@ -132,20 +132,22 @@ def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatc
     [4]
     """
     bounds = np.asarray(bounds, np.int64)
-    low, high = int(bounds[0]), int(bounds[-1])
-    is_held = np.zeros(high - low + 2, np.bool_)
-    np.not_equal(slots[low:high], 0, out=is_held[1:-1])
-    bounds = bounds - low
+    first_bound, last_bound = int(bounds[0]), int(bounds[-1])
+    is_held = np.zeros(last_bound - first_bound + 2, np.bool_)
+    np.not_equal(slots[first_bound:last_bound], 0, out=is_held[1:-1])
+    bounds = bounds - first_bound
     heads = set_heads(bounds)
-    cut_heads = heads[is_held[heads] & is_held[heads + 1]]
-    edges = np.flatnonzero(is_held[1:] != is_held[:-1])
-    if len(cut_heads):
+    heads_inside_runs = heads[is_held[heads] & is_held[heads + 1]]
+    run_edges = np.flatnonzero(is_held[1:] != is_held[:-1])
+    if len(heads_inside_runs):
         # A run that goes on over the edge of a ledger ends there, and another starts.
-        edges = np.sort(np.concatenate((edges, cut_heads, cut_heads)), kind="stable")
-    start, end = np.ascontiguousarray(edges[0::2]), edges[1::2]
+        run_edges = np.sort(np.concatenate((run_edges, heads_inside_runs, heads_inside_runs)), kind="stable")
+    start, end = np.ascontiguousarray(run_edges[0::2]), run_edges[1::2]
     batch = _fold_maximal_runs(start, end - start, np.searchsorted(start, bounds))
-    origin = np.repeat(bounds[:-1], np.diff(batch.offsets))
-    return GroupBatch(batch.first - origin, batch.last - origin, batch.size, batch.period, batch.offsets)
+    id_origins = np.repeat(bounds[:-1], np.diff(batch.offsets))
+    return GroupBatch(
+        batch.first - id_origins, batch.last - id_origins, batch.size, batch.period, batch.offsets
+    )
 
 
 def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:

@@ -57,8 +57,8 @@ class GroupBatch:
         >>> GroupBatch.of([[(4, 4, 1, 0)]]).first.tolist()
         [4]
         """
-        flat = np.array([group for groups in sets for group in groups], np.int64).reshape(-1, 4)
-        first, last, size, period = np.ascontiguousarray(flat.T)
+        group_rows = np.array([group for groups in sets for group in groups], np.int64).reshape(-1, 4)
+        first, last, size, period = np.ascontiguousarray(group_rows.T)
         return cls(
             first, last, size, period, offsets_of(np.array([len(groups) for groups in sets], np.int64))
         )
@@ -75,8 +75,8 @@ class GroupBatch:
         """
         byte_offsets = np.asarray(byte_offsets, np.int64)
         # A slice of an Arrow column keeps the buffer and the offsets of the whole.
-        origin = int(byte_offsets[0])
-        offsets, remainder = np.divmod(byte_offsets - origin, GROUP.itemsize)
+        first_offset = int(byte_offsets[0])
+        offsets, remainder = np.divmod(byte_offsets - first_offset, GROUP.itemsize)
         if remainder.any():
             offset = int(byte_offsets[remainder.argmax()])
             raise DecodeError("groups", offset, f"a set that ends inside a group of {GROUP.itemsize} bytes")
@@ -84,7 +84,7 @@ class GroupBatch:
             raise DecodeError(
                 "groups", len(data), f"{int(byte_offsets[-1])} bytes declared, {len(data)} present"
             )
-        groups = np.frombuffer(data, GROUP, count=int(offsets[-1]), offset=origin)
+        groups = np.frombuffer(data, GROUP, count=int(offsets[-1]), offset=first_offset)
         first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
         return cls(first, last, size, period, offsets)
 
@@ -147,9 +147,11 @@ class GroupBatch:
         """
         owner = np.repeat(np.asarray(set_of, np.int64), np.diff(self.offsets))
         offsets = offsets_of(np.bincount(owner, minlength=n_sets))
-        behind = (owner[1:] < owner[:-1]) | ((owner[1:] == owner[:-1]) & (self.first[1:] < self.first[:-1]))
+        is_out_of_order = (owner[1:] < owner[:-1]) | (
+            (owner[1:] == owner[:-1]) & (self.first[1:] < self.first[:-1])
+        )
         # Segments come by their first entry, so most batches are in order, and sorting is what costs.
-        if not behind.any():
+        if not is_out_of_order.any():
             return GroupBatch(self.first, self.last, self.size, self.period, offsets)
         order = np.lexsort((self.first, owner))
         return GroupBatch(self.first[order], self.last[order], self.size[order], self.period[order], offsets)

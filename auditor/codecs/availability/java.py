@@ -24,7 +24,7 @@ import numpy as np
 from auditor.codecs.availability.groups import GROUP, HEADER
 from auditor.errors import CoverageLimitError, DecodeError
 
-_WHAT = "availability"
+_FORMAT_NAME = "availability"
 _MAX_LONG = 2**63 - 1
 Group = tuple[int, int, int, int]
 
@@ -71,18 +71,18 @@ class JavaAvailability:
         0
         """
         if len(data) < HEADER.size:
-            raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER.size} header bytes")
+            raise DecodeError(_FORMAT_NAME, len(data), f"{len(data)} of {HEADER.size} header bytes")
         version, count = HEADER.unpack_from(data)
         if version > 0:
-            raise DecodeError(_WHAT, 0, f"version {version} is newer than 0")
+            raise DecodeError(_FORMAT_NAME, 0, f"version {version} is newer than 0")
         count = max(count, 0)
         if HEADER.size + count * GROUP.itemsize > len(data):
-            raise DecodeError(_WHAT, len(data), f"{count} groups declared, the data ends before them")
+            raise DecodeError(_FORMAT_NAME, len(data), f"{count} groups declared, the data ends before them")
         declared_groups: list[Group] = np.frombuffer(data, GROUP, count, HEADER.size).tolist()
         for group_number, (first, last, _, period) in enumerate(declared_groups):
             if first != last and not period:
                 offset = HEADER.size + group_number * GROUP.itemsize
-                raise DecodeError(_WHAT, offset, "a group that repeats with a period of 0")
+                raise DecodeError(_FORMAT_NAME, offset, "a group that repeats with a period of 0")
         # The class keeps a TreeMap by first entry: sorted, and of equal keys the last one stays.
         return cls(tuple(sorted({group[0]: group for group in declared_groups}.values())))
 

@@ -91,8 +91,8 @@ def _split_groups(batch: GroupBatch, touches_previous: NDArray[np.bool_]) -> Gro
     has_tail = has_several_runs & np.append(touches_previous[1:], False)
     # A group of two runs that both touch something is all head and tail.
     is_bodiless = has_head & has_tail & (batch.last - batch.first == batch.period)
-    parts = 1 + has_head + has_tail - is_bodiless
-    row, rank, offsets = _repeat_rows(parts, batch.offsets)
+    part_counts = 1 + has_head + has_tail - is_bodiless
+    row, rank, offsets = _repeat_rows(part_counts, batch.offsets)
     first, last, size, period = (
         column[row] for column in (batch.first, batch.last, batch.size, batch.period)
     )
@@ -100,7 +100,7 @@ def _split_groups(batch: GroupBatch, touches_previous: NDArray[np.bool_]) -> Gro
     part_rows = np.flatnonzero((has_head | has_tail)[row])
     row, rank = row[part_rows], rank[part_rows]
     is_head = has_head[row] & (rank == 0)
-    is_tail = has_tail[row] & (rank == parts[row] - 1)
+    is_tail = has_tail[row] & (rank == part_counts[row] - 1)
     first[part_rows] += np.where(
         is_tail, last[part_rows] - first[part_rows], np.where(has_head[row] & ~is_head, period[part_rows], 0)
     )
@@ -126,31 +126,31 @@ def _join_chains(batch: GroupBatch) -> GroupBatch:
 
 def _cut_long_runs(batch: GroupBatch) -> GroupBatch:
     """Cut each run that is longer than `MAX_RUN_ENTRIES` into pieces of this size and a rest."""
-    parts = (batch.size - 1) // MAX_RUN_ENTRIES + 1
-    is_long = parts > 1
+    part_counts = (batch.size - 1) // MAX_RUN_ENTRIES + 1
+    is_long = part_counts > 1
     # Added up as floats: the sum of int64 could wrap around to a small number.
-    if float(parts[is_long].sum(dtype=np.float64)) > MAX_PIECES:
+    if float(part_counts[is_long].sum(dtype=np.float64)) > MAX_PIECES:
         longest_run = int(batch.size.max())
         raise CoverageLimitError(
             f"a run of {longest_run} entries, more than {MAX_PIECES} pieces of {MAX_RUN_ENTRIES}"
         )
-    row, rank, offsets = _repeat_rows(parts, batch.offsets)
-    cut = is_long[row]
+    row, rank, offsets = _repeat_rows(part_counts, batch.offsets)
+    is_cut = is_long[row]
     first = batch.first[row] + rank * MAX_RUN_ENTRIES
     return GroupBatch(
         first,
-        np.where(cut, first, batch.last[row]),
+        np.where(is_cut, first, batch.last[row]),
         np.minimum(batch.size[row] - rank * MAX_RUN_ENTRIES, MAX_RUN_ENTRIES),
         batch.period[row],
         offsets,
     )
 
 
-def _repeat_rows(parts: Longs, offsets: Longs) -> tuple[Longs, Longs, Longs]:
+def _repeat_rows(part_counts: Longs, offsets: Longs) -> tuple[Longs, Longs, Longs]:
     """Repeat row i ``parts[i]`` times. Return the source row and part number of each, and the new offsets."""
-    ends = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum(parts, out=ends[1:])
-    row = np.repeat(np.arange(len(parts)), parts)
+    ends = np.zeros(len(part_counts) + 1, np.int64)
+    np.cumsum(part_counts, out=ends[1:])
+    row = np.repeat(np.arange(len(part_counts)), part_counts)
     return row, np.arange(len(row)) - ends[row], ends[offsets]
 
 

@@ -60,12 +60,12 @@ def stripe(
     head_size = np.where(is_whole, span + 1, np.minimum(open_run_size, span + 1))
 
     is_nonempty, is_partial = span >= 0, (span >= 0) & ~is_whole
-    head, body, tail = (
+    head_runs, full_runs, tail_runs = (
         is_nonempty & (is_whole | (open_run_size > 0)),
         is_partial & (full_ends >= 0),
         is_partial & has_tail,
     )
-    positions = np.flatnonzero(np.stack((head, body, tail), axis=1))
+    positions = np.flatnonzero(np.stack((head_runs, full_runs, tail_runs), axis=1))
     zeros = np.zeros_like(start)
     body_end = phase + np.maximum(full_ends, 0) * ensemble
     return GroupBatch(
@@ -73,13 +73,13 @@ def stripe(
         _select_runs(positions, start, start + body_end, start + tail_start),
         _select_runs(positions, head_size, quorum, span - tail_start + 1),
         _select_runs(positions, zeros, np.where(full_ends > 0, ensemble, 0), zeros),
-        offsets_of(head.astype(np.int64) + body + tail),
+        offsets_of(head_runs.astype(np.int64) + full_runs + tail_runs),
     )
 
 
-def _select_runs(positions: Longs, head: Longs, body: Longs, tail: Longs) -> Longs:
+def _select_runs(positions: Longs, head_runs: Longs, full_runs: Longs, tail_runs: Longs) -> Longs:
     """Return head, body and tail of each row, in that order, at ``positions``."""
-    return np.stack((head, body, tail), axis=1).ravel()[positions]
+    return np.stack((head_runs, full_runs, tail_runs), axis=1).ravel()[positions]
 
 
 Ints = NDArray[np.int64]
@@ -126,24 +126,24 @@ def fold_seats(seats: Seats) -> ExpectedReplicas:
     return ExpectedReplicas(keys // span, keys % span, groups)
 
 
-def worst_of_whole(
+def most_missing_copies(
     first: NDArray[np.int64],
     last: NDArray[np.int64],
     ensemble_size: NDArray[np.int64],
     write_quorum: NDArray[np.int64],
     is_missing: NDArray[np.bool_],
-    doubtful: NDArray[np.bool_],
+    is_doubtful: NDArray[np.bool_],
 ) -> tuple[Longs, Longs]:
     """Return for each segment the most missing copies of one entry, and the most missing or doubtful copies.
 
-    Here a member of the ensemble lacks all of a segment (``is_missing``), or may lack it (``doubtful``).
+    Here a member of the ensemble lacks all of a segment (``is_missing``), or may lack it (``is_doubtful``).
     There is one row per segment with entries ``first`` to ``last``, inclusive; an empty segment gives 0.
-    ``is_missing`` and ``doubtful`` have the shape (n, widest ensemble), by ensemble index. Columns beyond a
+    ``is_missing`` and ``is_doubtful`` are (n, widest ensemble), by ensemble index. Columns beyond a
     row's ensemble are unused.
 
     >>> gone = np.array([[True, True, False]])
     >>> one = np.array([1])
-    >>> [worst.tolist() for worst in worst_of_whole(0 * one, 9 * one, 3 * one, 2 * one, gone, ~gone)]
+    >>> [worst.tolist() for worst in most_missing_copies(0 * one, 9 * one, 3 * one, 2 * one, gone, ~gone)]
     [[2], [2]]
     """
     first, last, ensemble, quorum = (
@@ -153,11 +153,11 @@ def worst_of_whole(
     present = (entry_residue < ensemble) & ((entry_residue - first) % ensemble <= last - first)
     return (
         _max_copies(is_missing, ensemble, quorum, present),
-        _max_copies(is_missing | doubtful, ensemble, quorum, present),
+        _max_copies(is_missing | is_doubtful, ensemble, quorum, present),
     )
 
 
-def short_of_whole(
+def entries_short_of_copies(
     first: NDArray[np.int64],
     last: NDArray[np.int64],
     ensemble_size: NDArray[np.int64],
@@ -167,12 +167,12 @@ def short_of_whole(
 ) -> tuple[GroupBatch, NDArray[np.bool_]]:
     """Return, for each segment, the entries with ``min_missing`` or more missing copies, not yet folded.
 
-    There is one set per row. Arguments are as in `worst_of_whole`; ``min_missing`` is 1 or more. The second
+    There is one set per row. Arguments as in `most_missing_copies`; ``min_missing`` is 1 or more. The second
     result shows for each row whether the set is valid. A set is not valid if the entries have several runs
     within one round of the ensemble.
 
     >>> one, gone = np.array([1]), np.array([[True, True, False]])
-    >>> sets, exact = short_of_whole(0 * one, 9 * one, 3 * one, 2 * one, gone, 2 * one)
+    >>> sets, exact = entries_short_of_copies(0 * one, 9 * one, 3 * one, 2 * one, gone, 2 * one)
     >>> sets.groups().tolist(), exact.tolist()
     ([(0, 9, 1, 3)], [True])
     """
@@ -181,29 +181,31 @@ def short_of_whole(
     is_short = (_count_copies(is_missing, ensemble, quorum) >= min_missing[:, None]) & (
         entry_residue < ensemble
     )
-    opens = is_short & ~np.take_along_axis(is_short, (entry_residue - 1) % ensemble, axis=1)
+    is_run_start = is_short & ~np.take_along_axis(is_short, (entry_residue - 1) % ensemble, axis=1)
     length = is_short.sum(axis=1)
     # One run of residues is what a member of a write quorum of its length would hold.
-    newest = (opens.argmax(axis=1) + length - 1) % ensemble_size
+    newest = (is_run_start.argmax(axis=1) + length - 1) % ensemble_size
     end = np.where(length > 0, last, first - 1)
     sets = stripe(first, end, newest, ensemble_size, np.maximum(length, 1))
-    return sets, opens.sum(axis=1) <= 1
+    return sets, is_run_start.sum(axis=1) <= 1
 
 
-def _max_copies(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs, present: NDArray[np.bool_]) -> Longs:
-    worst: Longs = np.where(present, _count_copies(lost, ensemble, quorum), 0).max(axis=1, initial=0)
-    return worst
+def _max_copies(
+    is_lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs, present: NDArray[np.bool_]
+) -> Longs:
+    max_copies: Longs = np.where(present, _count_copies(is_lost, ensemble, quorum), 0).max(axis=1, initial=0)
+    return max_copies
 
 
-def _count_copies(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs) -> Longs:
-    """Count the lost copies in the write set of each residue, with the columns of `worst_of_whole`.
+def _count_copies(is_lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs) -> Longs:
+    """Count the lost copies in the write set of each residue, with the columns of `most_missing_copies`.
 
     Each count is the difference of two running sums along two copies of the ensemble.
     """
-    rows, width = lost.shape
-    lost_twice = np.take_along_axis(lost, np.arange(2 * width) % ensemble, axis=1)
+    rows, width = is_lost.shape
+    is_lost_twice = np.take_along_axis(is_lost, np.arange(2 * width) % ensemble, axis=1)
     running_sums = np.zeros((rows, 2 * width + 1), np.int64)
-    np.cumsum(lost_twice, axis=1, out=running_sums[:, 1:])
+    np.cumsum(is_lost_twice, axis=1, out=running_sums[:, 1:])
     copies: Longs = (
         np.take_along_axis(running_sums, np.arange(width) + quorum, axis=1) - running_sums[:, :width]
     )

@@ -26,7 +26,7 @@ from auditor.codecs.availability.groups import GROUP, HEADER, GroupBatch, Groups
 from auditor.codecs.availability.java import JavaAvailability
 from auditor.errors import CoverageLimitError, DecodeError
 
-_WHAT = "availability"
+_FORMAT_NAME = "availability"
 _MAX_LONG = 2**63 - 1
 
 VERSION = 0
@@ -56,14 +56,14 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
     if mode == "java":
         return JavaAvailability.parse(data)
     if len(data) < HEADER.size:
-        raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER.size} header bytes")
+        raise DecodeError(_FORMAT_NAME, len(data), f"{len(data)} of {HEADER.size} header bytes")
     version, count = HEADER.unpack_from(data)
     if version != VERSION:
-        raise DecodeError(_WHAT, 0, f"version {version}, not {VERSION}")
+        raise DecodeError(_FORMAT_NAME, 0, f"version {version}, not {VERSION}")
     group_count, remainder = divmod(len(data) - HEADER.size, GROUP.itemsize)
     if remainder or group_count != count:
         raise DecodeError(
-            _WHAT, 4, f"{count} groups declared, {group_count} groups and {remainder} bytes present"
+            _FORMAT_NAME, 4, f"{count} groups declared, {group_count} groups and {remainder} bytes present"
         )
     groups = np.frombuffer(data, GROUP, offset=HEADER.size)
     first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
@@ -88,7 +88,7 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
         # Of several faults the offset is the first bad group's, whatever that one fails on.
         row = int(is_broken.argmax())
         reason = next(reason for reason, rows in faults.items() if rows[row])
-        raise DecodeError(_WHAT, HEADER.size + row * GROUP.itemsize, f"a group that {reason}")
+        raise DecodeError(_FORMAT_NAME, HEADER.size + row * GROUP.itemsize, f"a group that {reason}")
     return groups
 
 
@@ -98,8 +98,8 @@ def groups_of_entries(entries: ArrayLike) -> Groups:
     >>> groups_of_entries(np.array([5, 1, 2, 4, 2])).tolist()
     [(1, 4, 2, 3)]
     """
-    distinct = np.unique(np.asarray(entries, np.int64))
-    return fold_entries(distinct, np.array([0, len(distinct)])).groups()
+    distinct_entries = np.unique(np.asarray(entries, np.int64))
+    return fold_entries(distinct_entries, np.array([0, len(distinct_entries)])).groups()
 
 
 def encode(groups: Groups) -> bytes:
@@ -201,10 +201,12 @@ def _starts(batch: GroupBatch) -> tuple[Longs, Longs]:
     count = (batch.last - batch.first) // np.maximum(batch.period, 1) + 1
     _check_count(float(count.sum(dtype=np.float64)), "runs")
     row = np.repeat(np.arange(len(count)), count)
-    rank = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    return batch.first[row] + rank * batch.period[row], row
+    rank_in_group = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    return batch.first[row] + rank_in_group * batch.period[row], row
 
 
-def _check_count(count: float, what: str) -> None:
+def _check_count(count: float, counted_noun: str) -> None:
     if count > MAX_EXPANDED_RUNS:
-        raise CoverageLimitError(f"{count:.0f} {what} to write out one by one, more than {MAX_EXPANDED_RUNS}")
+        raise CoverageLimitError(
+            f"{count:.0f} {counted_noun} to write out one by one, more than {MAX_EXPANDED_RUNS}"
+        )

@@ -14,7 +14,7 @@ records. The bookie deletes the log once no ledger that the scan found needs the
     size beyond the file   the log ends there                 fails; but if the read buffer extends to the
                                                               end of the record, the record counts in full
     size too large         fails for lack of Java memory      fails likewise
-                           (`MAY_FAIL_BYTES`)
+                           (`MAX_SAFE_LEDGER_BYTES`)
     ledger id below 0      skips the record                   skips the record
 
 If a scan fails, collector and compaction leave the log alone.
@@ -35,7 +35,7 @@ from auditor.codecs.bookie.length_prefixed import BLOCK_BYTES, LENGTH, Longs, Re
 DIRECT_BUFFER_BYTES = 8 << 20
 """Number of bytes that the direct logger reads at once (dbStorage_directIOEntryLoggerReadBufferSizeMB)."""
 
-MAY_FAIL_BYTES = 64 << 20
+MAX_SAFE_LEDGER_BYTES = 64 << 20
 """Record size, in bytes, above which a scan may fail because Java lacks free direct memory."""
 
 _LEDGER_BYTES = 8
@@ -45,7 +45,7 @@ class ScannedLog(NamedTuple):
     """The records that a collector's scan counts, in the order of the log: arrays of one length.
 
     ``offsets`` are the starts of records. ``sizes`` are whole records, with the four bytes of the size
-    itself. ``may_fail`` is True if a record has more than `MAY_FAIL_BYTES`. The scan of a real server may
+    itself. ``may_fail`` is True if one has more than `MAX_SAFE_LEDGER_BYTES`. The scan of a real server may
     then fail.
     """
 
@@ -94,7 +94,7 @@ def scan_log(
     max_size = int(sizes.max(initial=0))
     if records.cut_at is not None:
         max_size = max(max_size, int.from_bytes(read_at(records.cut_at, LENGTH.size), signed=True))
-    return ScannedLog(offsets, ledgers, sizes, max_size > MAY_FAIL_BYTES)
+    return ScannedLog(offsets, ledgers, sizes, max_size > MAX_SAFE_LEDGER_BYTES)
 
 
 def _scan_direct(read_at: ReadAt, size: int, buffer_bytes: int) -> ScannedLog | None:
@@ -104,7 +104,7 @@ def _scan_direct(read_at: ReadAt, size: int, buffer_bytes: int) -> ScannedLog | 
         return None
     counted_rows = rows[rows[:, 1] >= 0]
     offsets, ledgers, sizes = (np.ascontiguousarray(column) for column in counted_rows.T)
-    return ScannedLog(offsets, ledgers, sizes, int(rows[:, 2].max(initial=0)) > MAY_FAIL_BYTES)
+    return ScannedLog(offsets, ledgers, sizes, int(rows[:, 2].max(initial=0)) > MAX_SAFE_LEDGER_BYTES)
 
 
 def _direct_records(read_at: ReadAt, size: int, buffer_bytes: int) -> Iterator[tuple[int, int, int]]:

@@ -21,7 +21,7 @@ from auditor.codecs.protobuf.pb.cookie_pb2 import CookieFormat
 from auditor.errors import DecodeError
 from auditor.model.cookie import Cookie
 
-WHAT = "cookie"
+FORMAT_NAME = "cookie"
 MAX_COOKIE_BYTES = proto_text.MAX_TEXT_BYTES
 
 _LINES_LAYOUT = 3
@@ -40,18 +40,18 @@ def decode(data: bytes) -> Cookie:
     ('/l',)
     """
     if len(data) > MAX_COOKIE_BYTES:
-        raise DecodeError(WHAT, MAX_COOKIE_BYTES, f"text of more than {MAX_COOKIE_BYTES} bytes")
+        raise DecodeError(FORMAT_NAME, MAX_COOKIE_BYTES, f"text of more than {MAX_COOKIE_BYTES} bytes")
     first = _LINE.match(data)
     assert first is not None  # matches nothing at all, if need be
     number = first[1].strip(_JAVA_WHITESPACE)
     layout = int(number) if _NUMBER.fullmatch(number) else None
     if layout is None or not -(2**31) <= layout < 2**31:
-        raise DecodeError(WHAT, 0, "no layout number")
+        raise DecodeError(FORMAT_NAME, 0, "no layout number")
     if layout < _LINES_LAYOUT:
-        raise DecodeError(WHAT, 0, f"layout {layout} does not contain the bookie's id and directories")
+        raise DecodeError(FORMAT_NAME, 0, f"layout {layout} does not contain the bookie's id and directories")
     if layout == _LINES_LAYOUT:
         return _lines(data, first.end())
-    message = proto_text.parse(CookieFormat, data, WHAT, first.end())
+    message = proto_text.parse(CookieFormat, data, FORMAT_NAME, first.end())
     return Cookie(
         layout=layout,
         bookie_id=message.bookieHost,
@@ -89,7 +89,7 @@ def _lines(data: bytes, start: int) -> Cookie:
     for missing_field in ("bookie id", "journal directory", "list of ledger directories"):
         line = _LINE.match(data, start)
         if line is None or line.start() == len(data):
-            raise DecodeError(WHAT, len(data), f"the text ends before the {missing_field}")
+            raise DecodeError(FORMAT_NAME, len(data), f"the text ends before the {missing_field}")
         lines.append(line[1].decode("utf-8", "replace"))
         start = line.end()
     bookie_id, journal_dirs, ledger_dirs = lines

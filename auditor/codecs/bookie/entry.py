@@ -39,7 +39,7 @@ import google_crc32c
 from auditor.errors import DecodeError
 from auditor.model.ledger_id import LedgerId
 
-WHAT = "entry"
+FORMAT_NAME = "entry"
 
 _V1_HEADER = struct.Struct(">qqqq")
 _V2_HEADER = struct.Struct(">Bqqqqq")
@@ -76,7 +76,7 @@ def decode_header(data: bytes) -> EntryHeader:
     (1, LedgerId(id=7, scope=0), 1)
     """
     if not data:
-        raise DecodeError(WHAT, 0, "no byte")
+        raise DecodeError(FORMAT_NAME, 0, "no byte")
     if data[0] < _V2_FLAG:
         ledger_id, entry_id, last_add_confirmed, length = _V1_HEADER.unpack(
             _require_bytes(data, _V1_HEADER.size)
@@ -89,9 +89,9 @@ def decode_header(data: bytes) -> EntryHeader:
     )
     version, digest = flags >> 4 & 0b111, flags & 0b1111
     if version not in (0, _VERSION_2):
-        raise DecodeError(WHAT, 0, f"version {version} of the header")
+        raise DecodeError(FORMAT_NAME, 0, f"version {version} of the header")
     if digest not in DIGESTS:
-        raise DecodeError(WHAT, 0, f"digest type {digest}")
+        raise DecodeError(FORMAT_NAME, 0, f"digest type {digest}")
     ledger = LedgerId(ledger_id, scope=scope)
     return EntryHeader(
         _VERSION_2, ledger, entry_id, last_add_confirmed, length, DIGESTS[digest], _V2_HEADER.size
@@ -100,7 +100,7 @@ def decode_header(data: bytes) -> EntryHeader:
 
 def _require_bytes(data: bytes, size: int) -> bytes:
     if len(data) < size:
-        raise DecodeError(WHAT, len(data), f"a header of {size} bytes ends after {len(data)}")
+        raise DecodeError(FORMAT_NAME, len(data), f"a header of {size} bytes ends after {len(data)}")
     return data[:size]
 
 

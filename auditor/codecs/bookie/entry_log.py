@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 from auditor.errors import DecodeError
 
 HEADER_BYTES = 1024
-NUMBERS_BYTES = 20
+HEADER_NUMBERS_BYTES = 20
 """Length of the numbers in the header, in bytes. The rest is zeros, or leftover server memory (#4607)."""
 DIRECT_HEADER_BYTES = 4096
 """Number of bytes before the first entry of a log of the direct logger (dbStorage_directIOEntryLogger)."""
@@ -57,12 +57,12 @@ MAX_MAP_BYTES = 256 << 20
 LEDGER = np.dtype([("ledger_id", ">i8"), ("bytes", ">i8")])
 """A ledger in a ledgers map, and its number of bytes."""
 
-_WHAT = "entry log"
-_HEADER = struct.Struct(">4siqi")
-_RECORD = struct.Struct(">iqqi")
-_SIZE = struct.Struct(">i")
-_MAP_ID = (-1, -2)
-_FILLER = struct.pack(">iq", DIRECT_HEADER_BYTES - HEADER_BYTES - 4, -1)
+_FORMAT_NAME = "entry log"
+_HEADER_STRUCT = struct.Struct(">4siqi")
+_RECORD_STRUCT = struct.Struct(">iqqi")
+_SIZE_STRUCT = struct.Struct(">i")
+_MAP_RECORD_IDS = (-1, -2)
+_DIRECT_FILLER_HEAD = struct.pack(">iq", DIRECT_HEADER_BYTES - HEADER_BYTES - 4, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +81,16 @@ class EntryLogHeader:
     @property
     def longest_map(self) -> int:
         """Return the largest possible size of the map, in bytes: that of a map with one ledger per record."""
-        return (_RECORD.size + LEDGER.itemsize) * self.map_ledgers
+        return (_RECORD_STRUCT.size + LEDGER.itemsize) * self.map_ledgers
 
 
-def as_it_stands(data: bytes) -> EntryLogHeader:
+def decode_unchecked_header(data: bytes) -> EntryLogHeader:
     """Read the header, but do not check its numbers. Raises `DecodeError` if ``data`` is no entry log."""
     if len(data) < HEADER_BYTES:
-        raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER_BYTES} header bytes")
-    magic, *numbers = _HEADER.unpack_from(data)
+        raise DecodeError(_FORMAT_NAME, len(data), f"{len(data)} of {HEADER_BYTES} header bytes")
+    magic, *numbers = _HEADER_STRUCT.unpack_from(data)
     if magic != MAGIC:
-        raise DecodeError(_WHAT, 0, f"starts with {magic.hex()}, not {MAGIC.decode()}")
+        raise DecodeError(_FORMAT_NAME, 0, f"starts with {magic.hex()}, not {MAGIC.decode()}")
     return EntryLogHeader(*numbers)
 
 
@@ -98,12 +98,12 @@ def check_header(header: EntryLogHeader) -> None:
     """Raise `DecodeError` if no server can have written the numbers in the header."""
     version, offset, ledgers = header.version, header.map_offset, header.map_ledgers
     if not 0 <= version <= NEWEST_VERSION:
-        raise DecodeError(_WHAT, 4, f"version {version} is not one of 0 to {NEWEST_VERSION}")
+        raise DecodeError(_FORMAT_NAME, 4, f"version {version} is not one of 0 to {NEWEST_VERSION}")
     # 0 is how the header stays until the log is closed; anything else in the header's own bytes is damage.
     if offset != 0 and offset < HEADER_BYTES:
-        raise DecodeError(_WHAT, 8, f"a ledgers map at byte {offset}, inside the header")
+        raise DecodeError(_FORMAT_NAME, 8, f"a ledgers map at byte {offset}, inside the header")
     if ledgers < 0:
-        raise DecodeError(_WHAT, 16, f"a ledgers map of {ledgers} ledgers")
+        raise DecodeError(_FORMAT_NAME, 16, f"a ledgers map of {ledgers} ledgers")
 
 
 def is_direct(data: bytes) -> bool:
@@ -112,7 +112,7 @@ def is_direct(data: bytes) -> bool:
     >>> is_direct(bytes(4096))
     False
     """
-    return len(data) >= DIRECT_HEADER_BYTES and data.startswith(_FILLER, HEADER_BYTES)
+    return len(data) >= DIRECT_HEADER_BYTES and data.startswith(_DIRECT_FILLER_HEAD, HEADER_BYTES)
 
 
 def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
@@ -128,51 +128,53 @@ def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
     """
     records: list[NDArray[np.void]] = []
     offset, total = 0, 0
-    while offset + _SIZE.size <= len(data) and _SIZE.unpack_from(data, offset)[0] > 0:
+    while offset + _SIZE_STRUCT.size <= len(data) and _SIZE_STRUCT.unpack_from(data, offset)[0] > 0:
         ledgers = _record(data, offset, header.map_offset)
         records.append(ledgers)
         total += len(ledgers)
-        offset += _RECORD.size + ledgers.nbytes
+        offset += _RECORD_STRUCT.size + ledgers.nbytes
         # More ledgers than declared are an error: stop here and leave the rest of a damaged file unread.
         if total > header.map_ledgers:
             break
     if total != header.map_ledgers:
         raise DecodeError(
-            _WHAT, header.map_offset + offset, f"{header.map_ledgers} ledgers declared, {total} in the map"
+            _FORMAT_NAME,
+            header.map_offset + offset,
+            f"{header.map_ledgers} ledgers declared, {total} in the map",
         )
     whole = np.concatenate(records) if records else np.empty(0, LEDGER)
     if len(np.unique(whole["ledger_id"])) != total:
-        raise DecodeError(_WHAT, header.map_offset, "a ledger that is twice in the map")
+        raise DecodeError(_FORMAT_NAME, header.map_offset, "a ledger that is twice in the map")
     return whole
 
 
 def _record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
     """Return the ledgers of the map's record at ``offset``. Offsets in errors count from ``start``."""
-    if len(data) - offset < _RECORD.size:
-        raise DecodeError(_WHAT, start + len(data), "the file ends inside a record of the ledgers map")
-    size, ledger, entry, count = _RECORD.unpack_from(data, offset)
-    if (ledger, entry) != _MAP_ID:
+    if len(data) - offset < _RECORD_STRUCT.size:
+        raise DecodeError(_FORMAT_NAME, start + len(data), "the file ends inside a record of the ledgers map")
+    size, ledger, entry, count = _RECORD_STRUCT.unpack_from(data, offset)
+    if (ledger, entry) != _MAP_RECORD_IDS:
         raise DecodeError(
-            _WHAT, start + offset + 4, f"entry {entry} of ledger {ledger} instead of a ledgers map"
+            _FORMAT_NAME, start + offset + 4, f"entry {entry} of ledger {ledger} instead of a ledgers map"
         )
-    if count < 0 or size != _RECORD.size - _SIZE.size + LEDGER.itemsize * count:
-        raise DecodeError(_WHAT, start + offset, f"{size} bytes for a ledgers map of {count} ledgers")
-    if len(data) - offset < _SIZE.size + size:
-        raise DecodeError(_WHAT, start + len(data), "the file ends inside a record of the ledgers map")
-    ledgers: NDArray[np.void] = np.frombuffer(data, LEDGER, count, offset + _RECORD.size)
+    if count < 0 or size != _RECORD_STRUCT.size - _SIZE_STRUCT.size + LEDGER.itemsize * count:
+        raise DecodeError(_FORMAT_NAME, start + offset, f"{size} bytes for a ledgers map of {count} ledgers")
+    if len(data) - offset < _SIZE_STRUCT.size + size:
+        raise DecodeError(_FORMAT_NAME, start + len(data), "the file ends inside a record of the ledgers map")
+    ledgers: NDArray[np.void] = np.frombuffer(data, LEDGER, count, offset + _RECORD_STRUCT.size)
     if (negative_rows := np.flatnonzero((ledgers["bytes"] < 0) | (ledgers["ledger_id"] < 0))).size:
-        fault_offset = start + offset + _RECORD.size + LEDGER.itemsize * int(negative_rows[0])
+        fault_offset = start + offset + _RECORD_STRUCT.size + LEDGER.itemsize * int(negative_rows[0])
         ledger, size = ledgers[negative_rows[0]].tolist()
         if ledger < 0:
-            raise DecodeError(_WHAT, fault_offset, f"a ledger {ledger} in the map")
-        raise DecodeError(_WHAT, fault_offset + 8, f"{size} bytes of a ledger")
+            raise DecodeError(_FORMAT_NAME, fault_offset, f"a ledger {ledger} in the map")
+        raise DecodeError(_FORMAT_NAME, fault_offset + 8, f"{size} bytes of a ledger")
     return ledgers
 
 
 METADATA_KEY_BYTES = 8
 
-_METADATA_WHAT = "entry log metadata"
-_METADATA_HEAD = struct.Struct(">hqqqq")
+_METADATA_FORMAT_NAME = "entry log metadata"
+_METADATA_STRUCT = struct.Struct(">hqqqq")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,18 +194,24 @@ def decode_metadata(data: bytes) -> EntryLogMetadata:
     >>> value.log_id, value.total, value.remaining, value.ledgers.tolist()
     (31, 66, 22, [(9, 22)])
     """
-    if len(data) < _METADATA_HEAD.size:
+    if len(data) < _METADATA_STRUCT.size:
         raise DecodeError(
-            _METADATA_WHAT, len(data), f"{len(data)} of {_METADATA_HEAD.size} bytes before the ledgers"
+            _METADATA_FORMAT_NAME,
+            len(data),
+            f"{len(data)} of {_METADATA_STRUCT.size} bytes before the ledgers",
         )
-    version, log_id, total, remaining, count = _METADATA_HEAD.unpack_from(data)
+    version, log_id, total, remaining, count = _METADATA_STRUCT.unpack_from(data)
     if version != 0:
-        raise DecodeError(_METADATA_WHAT, 0, f"version {version} is not 0")
+        raise DecodeError(_METADATA_FORMAT_NAME, 0, f"version {version} is not 0")
     if total < 0 or not 0 <= remaining <= total:
-        raise DecodeError(_METADATA_WHAT, 10 if total < 0 else 18, f"{remaining} of {total} bytes remain")
-    if count < 0 or len(data) - _METADATA_HEAD.size != count * LEDGER.itemsize:
-        ledger_bytes = len(data) - _METADATA_HEAD.size
         raise DecodeError(
-            _METADATA_WHAT, 26, f"{ledger_bytes} bytes for {count} ledgers of {LEDGER.itemsize} bytes"
+            _METADATA_FORMAT_NAME, 10 if total < 0 else 18, f"{remaining} of {total} bytes remain"
         )
-    return EntryLogMetadata(log_id, total, remaining, np.frombuffer(data, LEDGER, count, _METADATA_HEAD.size))
+    if count < 0 or len(data) - _METADATA_STRUCT.size != count * LEDGER.itemsize:
+        ledger_bytes = len(data) - _METADATA_STRUCT.size
+        raise DecodeError(
+            _METADATA_FORMAT_NAME, 26, f"{ledger_bytes} bytes for {count} ledgers of {LEDGER.itemsize} bytes"
+        )
+    return EntryLogMetadata(
+        log_id, total, remaining, np.frombuffer(data, LEDGER, count, _METADATA_STRUCT.size)
+    )

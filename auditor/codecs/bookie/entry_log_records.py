@@ -47,13 +47,13 @@ from auditor.codecs.bookie.length_prefixed import (
     HEAD,
     LENGTH,
     RECORD_IDS,
-    V2_BEFORE,
     V2_HEAD,
     V2_HEADER,
+    V2_PREFIX_BYTES,
     LengthPrefixed,
     Longs,
     ReadAt,
-    alike,
+    count_equal_lengths,
     has_v2_flags,
     heads_at,
     next_block,
@@ -63,7 +63,7 @@ from auditor.errors import DecodeError
 NO_ENTRY = -1
 """Ledger id of records that are not entries."""
 
-_WHAT = "entry log"
+_FORMAT_NAME = "entry log"
 _EQUAL_LENGTHS = 8  # records of one length after which it is worth to look for more of them at once
 # The next place where four bytes are a size above 0: neither negative nor four zeros.
 _NEXT_SIZE = re.compile(rb"(?!\x00{4})[\x00-\x7f]", re.DOTALL)
@@ -111,82 +111,91 @@ class EntryLogRecords(LengthPrefixed):
         entries.
         """
         self.end = start
-        for block, base, starts in self._records(start):
-            yield from self._entries_of(block, base, starts)
+        for block, block_offset, record_starts in self._records(start):
+            yield from self._entries_of(block, block_offset, record_starts)
 
     def as_collected(self, start: int) -> Iterator[tuple[Longs, Longs, Longs]]:
         """Yield starts, ledgers and sizes of all whole records from byte ``start`` on.
 
         Include records that no server can have written, because a collector's scan does not recognise them.
         """
-        for block, base, starts in self._records(start):
-            heads = heads_at(block, starts, HEAD)
+        for block, block_offset, record_starts in self._records(start):
+            heads = heads_at(block, record_starts, HEAD)
             ledgers, sizes = (heads[name].astype(np.int64) for name in ("ledger_id", "length"))
             # It reads twelve bytes of each, and ends where they are not there.
-            is_readable = (ledgers >= 0) & (base + starts + LENGTH.size + 8 <= self.size)
-            yield base + starts[is_readable], ledgers[is_readable], sizes[is_readable] + LENGTH.size
+            is_readable = (ledgers >= 0) & (block_offset + record_starts + LENGTH.size + 8 <= self.size)
+            yield (
+                block_offset + record_starts[is_readable],
+                ledgers[is_readable],
+                sizes[is_readable] + LENGTH.size,
+            )
 
     def _records(self, start: int) -> Iterator[tuple[bytes, int, Longs]]:
         """Yield blocks of the file, each with its offset and the starts of the whole records in it."""
         offset, block_size = start, next_block(0)
         while offset < self.size and not self.cut:
             block = self._block(offset, block_size)
-            starts, stop = self._walk(block, offset)
-            if len(starts):
-                yield block, offset, starts
+            record_starts, stop = self._walk(block, offset)
+            if len(record_starts):
+                yield block, offset, record_starts
             block_size = next_block(stop - len(block))
             offset += stop
 
-    def _walk(self, block: bytes, base: int) -> tuple[Longs, int]:
+    def _walk(self, block: bytes, block_offset: int) -> tuple[Longs, int]:
         """Return the starts of whole records in a block, and the position in the block of the next record."""
         pieces: list[Longs] = []
         starts: list[int] = []
         add, unpack = starts.append, LENGTH.unpack_from
-        place, last, bytes_left = 0, len(block) - V2_BEFORE, self.size - base
+        search_offset, last, bytes_left = 0, len(block) - V2_PREFIX_BYTES, self.size - block_offset
         previous_length = equal_count = 0
-        while place <= last:
-            (length,) = unpack(block, place)
+        while search_offset <= last:
+            (length,) = unpack(block, search_offset)
             if length == previous_length and equal_count == _EQUAL_LENGTHS:
                 # Writers often write entries of one length: such a run needs no steps.
-                run_length = min(alike(block, place, length), (last - place) // (4 + length) + 1)
+                run_length = min(
+                    count_equal_lengths(block, search_offset, length),
+                    (last - search_offset) // (4 + length) + 1,
+                )
                 pieces += [
                     np.array(starts, np.int64),
-                    np.arange(place, place + run_length * (4 + length), 4 + length),
+                    np.arange(search_offset, search_offset + run_length * (4 + length), 4 + length),
                 ]
                 starts.clear()
-                place += run_length * (4 + length)
+                search_offset += run_length * (4 + length)
                 equal_count = 0
             elif length > 0:
-                add(place)
-                place += 4 + length
+                add(search_offset)
+                search_offset += 4 + length
                 equal_count = equal_count + 1 if length == previous_length else 0
                 previous_length = length
             else:
-                next_size = _NEXT_SIZE.search(block, place)
-                place = min(next_size.start() if next_size else len(block), last + 1)
+                next_size = _NEXT_SIZE.search(block, search_offset)
+                search_offset = min(next_size.start() if next_size else len(block), last + 1)
         record_starts = np.concatenate([*pieces, np.array(starts, np.int64)])
         if (
-            place > bytes_left
+            search_offset > bytes_left
             and len(record_starts)
             and _record_end(block, int(record_starts[-1])) > bytes_left
         ):
-            place = int(record_starts[-1])
+            search_offset = int(record_starts[-1])
             record_starts = record_starts[:-1]
-            self.cut, self.cut_at = True, base + place
-        return record_starts, place
+            self.cut, self.cut_at = True, block_offset + search_offset
+        return record_starts, search_offset
 
-    def _entries_of(self, block: bytes, base: int, starts: Longs) -> Iterator[LogEntries]:
+    def _entries_of(self, block: bytes, block_offset: int, record_starts: Longs) -> Iterator[LogEntries]:
         """Yield the entries that start in a block. Count the bytes of records that are not entries."""
-        heads = heads_at(block, starts, HEAD)
+        heads = heads_at(block, record_starts, HEAD)
         sizes, ledgers, entries = (
             heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
         )
-        records = LogEntries(base + starts, sizes, np.zeros(len(sizes), np.int64), ledgers, entries)
+        records = LogEntries(
+            block_offset + record_starts, sizes, np.zeros(len(sizes), np.int64), ledgers, entries
+        )
         if ledgers.min() >= 0 and entries.min() >= 0 and sizes.min() >= RECORD_IDS:
             self._count(records)
             yield records
             return
-        is_other, fault = _classify_records(records, block, starts)
+        is_other, fault = _classify_records(records, block, record_starts)
         sound_count = len(sizes) if fault is None else fault[0]
         records = LogEntries(*(column[:sound_count] for column in records))
         if sound_count:
@@ -195,7 +204,7 @@ class EntryLogRecords(LengthPrefixed):
             self.other_bytes += int(records.sizes.sum() - records.sizes[entry_rows].sum())
             yield LogEntries(*(column[entry_rows] for column in records))
         if fault is not None:
-            raise DecodeError(_WHAT, base + int(starts[sound_count]), fault[1])
+            raise DecodeError(_FORMAT_NAME, block_offset + int(record_starts[sound_count]), fault[1])
 
     def _count(self, records: LogEntries) -> None:
         """Count the padding between records, and add the four bytes of each size to ``records.sizes``."""
@@ -210,22 +219,22 @@ _Fault = tuple[int, str]
 
 
 def _classify_records(
-    records: LogEntries, block: bytes, starts: Longs
+    records: LogEntries, block: bytes, record_starts: Longs
 ) -> tuple[NDArray[np.bool_], _Fault | None]:
     """Return which records are not entries, and the first impossible record. Set the ids of BP-35 entries."""
     _, sizes, scopes, ledgers, entries = records
     is_other = ledgers == NO_ENTRY
     is_v2 = ledgers < NO_ENTRY
-    v2_heads = heads_at(block, starts, V2_HEAD)
+    v2_heads = heads_at(block, record_starts, V2_HEAD)
     flags = v2_heads["flags"]
     for column, name in ((scopes, "scope"), (ledgers, "ledger"), (entries, "entry")):
         column[is_v2] = v2_heads[name][is_v2]
     has_known_flags = has_v2_flags(flags)
     is_short = sizes < np.where(is_v2, V2_HEADER, np.where(is_other, 8, RECORD_IDS))
-    faulty_rows = np.flatnonzero(is_short | is_v2 & ~has_known_flags | ~is_v2 & ~is_other & (entries < 0))
-    if not faulty_rows.size:
+    fault_rows = np.flatnonzero(is_short | is_v2 & ~has_known_flags | ~is_v2 & ~is_other & (entries < 0))
+    if not fault_rows.size:
         return is_other, None
-    first = int(faulty_rows[0])
+    first = int(fault_rows[0])
     if is_short[first]:
         return is_other, (first, f"a record of {sizes[first]} bytes, shorter than its header")
     if is_v2[first]:
@@ -238,7 +247,7 @@ def _record_end(block: bytes, start: int) -> int:
     return start + LENGTH.size + int(LENGTH.unpack_from(block, start)[0])
 
 
-LARGER_BUFFER = 4096
+LARGER_BUFFER_BYTES = 4096
 """Size of the read buffer of entry logs in Pulsar, in bytes (readBufferSizeBytes). The default is 512."""
 
 _MAP_HEADER_BYTES = 20  # of a map's record: ledger, entry, number of ledgers
@@ -246,13 +255,13 @@ _MAP_IDS = (-1).to_bytes(8, signed=True) + (-2).to_bytes(8, signed=True)
 _MAX_DIRECT_RECORD_BYTES = 24 + LEDGER.itemsize * 10_000
 _MAX_INT = 2**31 - 1
 
-Sums = dict[int, int]
+BytesByLedger = dict[int, int]
 """Bytes by ledger."""
 
 
 def extract_ledgers(
-    read_at: ReadAt, size: int, header: EntryLogHeader, direct: bool, buffer_bytes: int = LARGER_BUFFER
-) -> Sums | None:
+    read_at: ReadAt, size: int, header: EntryLogHeader, direct: bool, buffer_bytes: int = LARGER_BUFFER_BYTES
+) -> BytesByLedger | None:
     """Return the bytes by ledger that a collector finds in a log with this ``header``, damaged or not.
 
     Returns None if the collector reads all entries, or leaves the log alone after an error.
@@ -264,13 +273,13 @@ def extract_ledgers(
         return _sum_map(read_at, size, header.map_offset, direct) if is_valid_offset else None
     if header.map_offset < 0:
         return _ledgers_of_misread(read_at, size, -header.map_offset, buffer_bytes)
-    sums = _sum_map(read_at, size, header.map_offset, direct)
-    return sums if sums and len(sums) == header.map_ledgers else None
+    bytes_by_ledger = _sum_map(read_at, size, header.map_offset, direct)
+    return bytes_by_ledger if bytes_by_ledger and len(bytes_by_ledger) == header.map_ledgers else None
 
 
-def _sum_map(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | None:
+def _sum_map(read_at: ReadAt, size: int, offset: int, direct: bool) -> BytesByLedger | None:
     """Return the bytes by ledger in the records of a map. None if the server refuses one of them."""
-    sums: Sums = {}
+    bytes_by_ledger: BytesByLedger = {}
     # What the direct logger reads from before a file's end goes on in zeros, where its buffer was new.
     readable_end = size + _MAX_DIRECT_RECORD_BYTES if direct else size
 
@@ -293,34 +302,36 @@ def _sum_map(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | No
         for ledger, ledger_bytes in np.frombuffer(
             part(offset + _MAP_HEADER_BYTES, record_bytes - _MAP_HEADER_BYTES), LEDGER
         ).tolist():
-            sums[ledger] = sums.get(ledger, 0) + ledger_bytes
-            if ledger < 0 or not 0 <= sums[ledger] < 2**63:
+            bytes_by_ledger[ledger] = bytes_by_ledger.get(ledger, 0) + ledger_bytes
+            if ledger < 0 or not 0 <= bytes_by_ledger[ledger] < 2**63:
                 return None
         offset += length
-    return sums
+    return bytes_by_ledger
 
 
-def _ledgers_of_misread(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums | None:
+def _ledgers_of_misread(
+    read_at: ReadAt, size: int, buffer_shift: int, buffer_bytes: int
+) -> BytesByLedger | None:
     """Return the bytes by ledger of a scan with a wrong buffer. None if the scan does not use the buffer.
 
     The buffer has the start of the file. The scan mistakes the buffer for the bytes from ``-shift`` on.
     """
     buffer = read_at(0, buffer_bytes)
-    buffer_end = len(buffer) - shift  # where it reads on, from where it is
+    buffer_end = len(buffer) - buffer_shift  # where it reads on, from where it is
     if buffer_end <= HEADER_BYTES:
         return None
-    sums: Sums = {}
+    bytes_by_ledger: BytesByLedger = {}
     offset = HEADER_BYTES
     for ledger, length in _misread_records(read_at, buffer, buffer_end):
         offset += LENGTH.size + length if length > 0 else 1
         if ledger >= 0 and length > 0:
             if offset > size:
-                return sums
-            sums[ledger] = sums.get(ledger, 0) + LENGTH.size + length
+                return bytes_by_ledger
+            bytes_by_ledger[ledger] = bytes_by_ledger.get(ledger, 0) + LENGTH.size + length
     for _, ledgers, sizes in EntryLogRecords(read_at, size).as_collected(offset):
         for ledger, length in zip(ledgers.tolist(), sizes.tolist(), strict=True):
-            sums[ledger] = sums.get(ledger, 0) + length
-    return sums
+            bytes_by_ledger[ledger] = bytes_by_ledger.get(ledger, 0) + length
+    return bytes_by_ledger
 
 
 def _misread_records(read_at: ReadAt, buffer: bytes, buffer_end: int) -> Iterator[tuple[int, int]]:
@@ -328,9 +339,9 @@ def _misread_records(read_at: ReadAt, buffer: bytes, buffer_end: int) -> Iterato
 
     A length of 0 or below stands for one byte that the scan skips.
     """
-    offset, shift = HEADER_BYTES, len(buffer) - buffer_end
+    offset, buffer_shift = HEADER_BYTES, len(buffer) - buffer_end
     while offset < buffer_end:
-        head = buffer[offset + shift : offset + shift + 12]
+        head = buffer[offset + buffer_shift : offset + buffer_shift + 12]
         crosses_buffer = len(head) < 12
         head += read_at(buffer_end, 12 - len(head))
         if len(head) < 12:

@@ -29,7 +29,7 @@ NO_PLUGIN = "AuthDisabledPlugin"
 MAX_HANDSHAKE_BYTES = 1 << 20
 """Largest handshake message in bytes. A Kerberos token with a large authorisation part has about 64 KiB."""
 
-_WHAT = "bookie's handshake"
+_FORMAT_NAME = "bookie's handshake"
 _AUTH_HEADER_V2 = struct.Struct(">BBH")
 _AUTH_OPERATION_V2 = 3  # BookieProtocol.AUTH
 _HEADER_TAG = b"\x0a"  # field 1, the header: a message of version 2 begins with a 0, 1 or 2
@@ -88,13 +88,13 @@ def handshake_answer(message: bytes) -> HandshakeAnswer:
     too; its ``operation`` shows which request it answers.
     """
     if len(message) > MAX_HANDSHAKE_BYTES:
-        raise DecodeError(_WHAT, 0, f"{len(message)} bytes, more than {MAX_HANDSHAKE_BYTES}")
+        raise DecodeError(_FORMAT_NAME, 0, f"{len(message)} bytes, more than {MAX_HANDSHAKE_BYTES}")
     if message[:1] != _HEADER_TAG:
         return _read_answer_v2(message)
-    response = proto_wire.parse(pb.HandshakeResponse, message, _WHAT, most=MAX_HANDSHAKE_BYTES)
+    response = proto_wire.parse(pb.HandshakeResponse, message, _FORMAT_NAME, max_bytes=MAX_HANDSHAKE_BYTES)
     header = response.header
     if header.version != VERSION:
-        raise DecodeError(_WHAT, 0, f"version {header.version}, not {VERSION}")
+        raise DecodeError(_FORMAT_NAME, 0, f"version {header.version}, not {VERSION}")
     if not response.HasField("authResponse"):
         return HandshakeAnswer(header.operation, response.status, header.txnId)
     auth_message = response.authResponse
@@ -119,14 +119,16 @@ def is_late_start_tls(head: bytes) -> bool:
 
 def _read_answer_v2(message: bytes) -> HandshakeAnswer:
     if len(message) < _AUTH_HEADER_V2.size:
-        raise DecodeError(_WHAT, len(message), f"{len(message)} bytes, not {_AUTH_HEADER_V2.size} or more")
+        raise DecodeError(
+            _FORMAT_NAME, len(message), f"{len(message)} bytes, not {_AUTH_HEADER_V2.size} or more"
+        )
     version, operation, _ = _AUTH_HEADER_V2.unpack_from(message)
     if (version, operation) != (VERSION_2, _AUTH_OPERATION_V2):
         raise DecodeError(
-            _WHAT, 0, f"version {version}, operation {operation}: not an answer to this request"
+            _FORMAT_NAME, 0, f"version {version}, operation {operation}: not an answer to this request"
         )
     auth_message = proto_wire.parse(
-        pb.AuthMessage, message, _WHAT, _AUTH_HEADER_V2.size, most=MAX_HANDSHAKE_BYTES
+        pb.AuthMessage, message, _FORMAT_NAME, _AUTH_HEADER_V2.size, max_bytes=MAX_HANDSHAKE_BYTES
     )
     # Version 2 has no status here: a bookie that refuses ends the connection.
     return HandshakeAnswer(AUTH, int(Status.EOK), None, auth_message.authPluginName, auth_message.payload)

@@ -30,7 +30,7 @@ NEWEST_VERSION = 1
 LAC_BYTES = 16
 """Smallest size of an explicit LAC, in bytes: ledger id and LAC, without the digest."""
 
-_WHAT = "index file"
+_FORMAT_NAME = "index file"
 _MAGIC = int.from_bytes(MAGIC, "big")
 _HEADER_START = struct.Struct(">4sii")
 _INT = struct.Struct(">i")
@@ -60,14 +60,18 @@ def check_headers(
     >>> {row: str(error) for row, error in damaged.items()}
     {0: 'index file: starts with 00000000, not BKLE (at byte 0)'}
     """
-    magic, version, key = octets[starts[:, None] + np.arange(12)].view(">i4").T.astype(np.int64)
+    magic_number, version, key_length = octets[starts[:, None] + np.arange(12)].view(">i4").T.astype(np.int64)
     has_lac = version >= 1
-    key_fits = (key >= 0) & (key <= HEADER_BYTES - np.where(has_lac, 20, 16))
+    key_fits = (key_length >= 0) & (key_length <= HEADER_BYTES - np.where(has_lac, 20, 16))
     # 0, where the magic is, stands for no LAC: every row can then be read at some place of its own header.
-    lac_at = np.where(key_fits & has_lac, 16 + key, 0)
-    lac = octets[(starts + lac_at)[:, None] + np.arange(4)].view(">i4").ravel()
-    has_bad_lac = (lac_at > 0) & (lac != 0) & ((lac < LAC_BYTES) | (lac > HEADER_BYTES - 20 - key))
-    is_damaged = (magic != _MAGIC) | (version > NEWEST_VERSION) | ~key_fits | has_bad_lac
+    lac_at = np.where(key_fits & has_lac, 16 + key_length, 0)
+    lac_length = octets[(starts + lac_at)[:, None] + np.arange(4)].view(">i4").ravel()
+    has_bad_lac = (
+        (lac_at > 0)
+        & (lac_length != 0)
+        & ((lac_length < LAC_BYTES) | (lac_length > HEADER_BYTES - 20 - key_length))
+    )
+    is_damaged = (magic_number != _MAGIC) | (version > NEWEST_VERSION) | ~key_fits | has_bad_lac
     damaged_rows = np.flatnonzero(is_damaged | (lengths < HEADER_BYTES)).tolist()
     return {
         row: _header_error(
@@ -86,11 +90,11 @@ def decode_header(data: bytes) -> IndexHeader:
     header = np.frombuffer(data[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0"), np.uint8)
     for error in check_headers(header, np.array([0]), np.array([len(data)])).values():
         raise error
-    _, version, key = _HEADER_START.unpack_from(data)
-    [state] = _INT.unpack_from(data, 12 + key)
-    has_lac = version >= 1 and _INT.unpack_from(data, 16 + key)[0] > 0
-    explicit_lac = _LAC.unpack_from(data, 20 + key)[1] if has_lac else None
-    return IndexHeader(version, bool(state & 1), explicit_lac, key > 0)
+    _, version, key_length = _HEADER_START.unpack_from(data)
+    [state] = _INT.unpack_from(data, 12 + key_length)
+    has_lac = version >= 1 and _INT.unpack_from(data, 16 + key_length)[0] > 0
+    explicit_lac = _LAC.unpack_from(data, 20 + key_length)[1] if has_lac else None
+    return IndexHeader(version, bool(state & 1), explicit_lac, key_length > 0)
 
 
 def header_key(data: bytes) -> bytes:
@@ -106,13 +110,15 @@ def header_key(data: bytes) -> bytes:
 def _header_error(header: bytes, length: int, lac_at: int) -> DecodeError:
     """Return the error for the first wrong field of a header that is known to be damaged."""
     if length < HEADER_BYTES:
-        return DecodeError(_WHAT, length, f"{length} of {HEADER_BYTES} header bytes")
-    magic, version, key = _HEADER_START.unpack_from(header)
-    if magic != MAGIC:
-        return DecodeError(_WHAT, 0, f"starts with {magic.hex()}, not {MAGIC.decode()}")
+        return DecodeError(_FORMAT_NAME, length, f"{length} of {HEADER_BYTES} header bytes")
+    magic_number, version, key_length = _HEADER_START.unpack_from(header)
+    if magic_number != MAGIC:
+        return DecodeError(_FORMAT_NAME, 0, f"starts with {magic_number.hex()}, not {MAGIC.decode()}")
     if version > NEWEST_VERSION:
-        return DecodeError(_WHAT, 4, f"version {version} is newer than {NEWEST_VERSION}")
+        return DecodeError(_FORMAT_NAME, 4, f"version {version} is newer than {NEWEST_VERSION}")
     if not lac_at:
-        return DecodeError(_WHAT, 8, f"a master key of {key} bytes in a header of {HEADER_BYTES}")
-    [lac] = _INT.unpack_from(header, lac_at)
-    return DecodeError(_WHAT, lac_at, f"an explicit LAC of {lac} bytes")
+        return DecodeError(
+            _FORMAT_NAME, 8, f"a master key of {key_length} bytes in a header of {HEADER_BYTES}"
+        )
+    [lac_length] = _INT.unpack_from(header, lac_at)
+    return DecodeError(_FORMAT_NAME, lac_at, f"an explicit LAC of {lac_length} bytes")

@@ -26,9 +26,9 @@ from auditor.codecs.bookie.length_prefixed import (
     HEAD,
     LENGTH,
     RECORD_IDS,
-    V2_BEFORE,
     V2_HEAD,
     V2_HEADER,
+    V2_PREFIX_BYTES,
     LengthPrefixed,
     Longs,
     ReadAt,
@@ -46,7 +46,7 @@ MASTER_KEY, FENCE, EXPLICIT_LAC = -0x1000, -0x2000, -0x8000
 
 HEADER = struct.Struct(">4si")
 
-_WHAT = "journal"
+_FORMAT_NAME = "journal"
 _ALIGNED_HEADER = 512
 _PADDING = -256
 _FIRST_ALIGNED = 5
@@ -96,7 +96,7 @@ class Journal(LengthPrefixed):
             return cls(read_at, size, 1, 0)
         _, version = HEADER.unpack(data)
         if not 2 <= version <= NEWEST_VERSION:
-            raise DecodeError(_WHAT, 4, f"version {version} is not one of 1 to {NEWEST_VERSION}")
+            raise DecodeError(_FORMAT_NAME, 4, f"version {version} is not one of 1 to {NEWEST_VERSION}")
         return cls(read_at, size, version, _ALIGNED_HEADER if version >= _FIRST_ALIGNED else HEADER.size)
 
     def records(self, start: int = 0) -> Iterator[Records]:
@@ -114,29 +114,29 @@ class Journal(LengthPrefixed):
             if fault is not None:
                 yield Records(*(column[: fault.record] for column in records))
                 self.replay_error = fault.replay_error
-                raise DecodeError(_WHAT, int(records.offsets[fault.record]), fault.reason)
+                raise DecodeError(_FORMAT_NAME, int(records.offsets[fault.record]), fault.reason)
             if starts:
                 yield records
             if damage is not None:
                 self.replay_error = damage.replay_error
-                raise DecodeError(_WHAT, offset + stop, damage.reason)
+                raise DecodeError(_FORMAT_NAME, offset + stop, damage.reason)
             block_size = next_block(stop - len(block))
             offset += stop
 
-    def _walk(self, block: bytes, base: int) -> tuple[list[int], int, _Fault | None]:
+    def _walk(self, block: bytes, block_offset: int) -> tuple[list[int], int, _Fault | None]:
         """Return the starts of records in a block, the position of the next, and a fault or None."""
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
         add, unpack = starts.append, LENGTH.unpack_from
-        position, last = 0, len(block) - V2_BEFORE
+        position, last = 0, len(block) - V2_PREFIX_BYTES
         while position <= last:
             (length,) = unpack(block, position)
             if length > 0:
                 add(position)
                 position += 4 + length
             # A block has zeros behind the end of the file: a length that is cut there reads as another.
-            elif length == 0 or base + position + 4 > self.size:
-                self.end, self.cut = base + position, 0 < self.size - base - position < 4
+            elif length == 0 or block_offset + position + 4 > self.size:
+                self.end, self.cut = block_offset + position, 0 < self.size - block_offset - position < 4
                 break
             elif length != _PADDING or self.version < _FIRST_ALIGNED:
                 fault = _Fault(len(starts), f"a record of {length} bytes", ReplayError.INVALID_RECORD)
@@ -146,24 +146,26 @@ class Journal(LengthPrefixed):
                 if length < 0:
                     reason = f"padding of {length} bytes"
                     return starts, position, _Fault(len(starts), reason, ReplayError.INVALID_PADDING)
-                if base + position + 8 + length > self.size:
-                    self.end, self.cut = base + position, True
+                if block_offset + position + 8 + length > self.size:
+                    self.end, self.cut = block_offset + position, True
                     break
                 position += 8 + length
         # The last record reaches beyond the file: it was not written to its end, and a restart drops it too.
-        if base + position > self.size and starts:
-            self.end, self.cut = base + starts.pop(), True
+        if block_offset + position > self.size and starts:
+            self.end, self.cut = block_offset + starts.pop(), True
         return starts, position, None
 
 
-def _block_records(block: bytes, base: int, starts: list[int], version: int) -> tuple[Records, _Fault | None]:
+def _block_records(
+    block: bytes, block_offset: int, starts: list[int], version: int
+) -> tuple[Records, _Fault | None]:
     """Return the records that start in a block, and the first impossible record (None if there is none)."""
     positions = np.array(starts, np.int64)
-    heads = heads_at(block, positions, HEAD)
+    record_heads = heads_at(block, positions, HEAD)
     lengths, ledger_ids, entry_ids = (
-        heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
+        record_heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
     )
-    records = Records(base + positions, ledger_ids, entry_ids, np.zeros(len(positions), np.int64))
+    records = Records(block_offset + positions, ledger_ids, entry_ids, np.zeros(len(positions), np.int64))
     v2_rows = np.flatnonzero(ledger_ids < 0)
     v2_heads = heads_at(block, positions[v2_rows], V2_HEAD)
     columns = ((records.scope_ids, "scope"), (ledger_ids, "ledger"), (entry_ids, "entry"))

@@ -29,7 +29,7 @@ NEEDS_INTEGRITY_CHECK = 1
 
 KEY_BYTES = (8, 16)
 
-WHAT = "ledger data"
+FORMAT_NAME = "ledger data"
 
 _REQUIRED_FIELDS = np.array([0x08, 1, 0x10, 0, 0x1A], np.uint8)
 """First bytes of a value that has only the required fields. Byte 3 says whether the ledger is fenced."""
@@ -53,7 +53,7 @@ def decode(data: bytes) -> LedgerData:
     >>> decode(bytes.fromhex("080110001a00")).limbo
     False
     """
-    message = proto_wire.parse(Wire, data, WHAT)
+    message = proto_wire.parse(Wire, data, FORMAT_NAME)
     return LedgerData(
         message.exists,
         message.fenced,
@@ -69,7 +69,7 @@ def stored_key(data: bytes) -> bytes:
     >>> stored_key(bytes.fromhex("080110001a02abcd")).hex()
     'abcd'
     """
-    return bytes(proto_wire.parse(Wire, data, WHAT).masterKey)
+    return bytes(proto_wire.parse(Wire, data, FORMAT_NAME).masterKey)
 
 
 def flags(data: bytes) -> int:

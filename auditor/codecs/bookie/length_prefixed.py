@@ -27,7 +27,7 @@ RECORD_IDS = 16
 
 V2_HEADER = 41
 """Length of the header of a BP-35 entry, in bytes (`auditor.codecs.bookie.entry`)."""
-V2_BEFORE = LENGTH.size + 25
+V2_PREFIX_BYTES = LENGTH.size + 25
 """Number of bytes from a record's start to the end of its ids, if it is a BP-35 entry."""
 
 BLOCK_BYTES = 1 << 20
@@ -69,7 +69,7 @@ class LengthPrefixed:
         block = self.read_at(offset, block_size) if block_size else b""
         if len(block) < block_size:
             self.size = offset + len(block)
-        return block if offset + len(block) < self.size else block + bytes(V2_BEFORE)
+        return block if offset + len(block) < self.size else block + bytes(V2_PREFIX_BYTES)
 
 
 def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np.void]:
@@ -93,10 +93,10 @@ def has_v2_flags(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return np.isin(flags >> 4 & 7, (0, 2)) & np.isin(flags & 15, list(DIGESTS))
 
 
-def alike(block: bytes, start: int, length: int) -> int:
+def count_equal_lengths(block: bytes, start: int, length: int) -> int:
     """Return how many consecutive records from ``start`` on have the length ``length``.
 
-    >>> alike(bytes.fromhex("00000001aa 00000001bb 00000002"), 0, 1)
+    >>> count_equal_lengths(bytes.fromhex("00000001aa 00000001bb 00000002"), 0, 1)
     2
     """
     step = LENGTH.size + length

@@ -66,7 +66,7 @@ of 4.17.2 answer "no such ledger" for -2, and the request creates nothing.
 """
 OPERATION = int(pb.GET_LIST_OF_ENTRIES_OF_LEDGER)
 
-_WHAT = "bookie's answer"
+_FORMAT_NAME = "bookie's answer"
 _BODY = 108  # the field of the operation's own part
 
 
@@ -123,13 +123,13 @@ ILLEGAL_OP = "ILLEGAL_OP"
 """BP-35's name for the failure of a request of version 2 with a scope other than 0."""
 
 
-def unaskable(scope_id: int) -> str | None:
+def unaskable_scope_reason(scope_id: int) -> str | None:
     """Return why no request can be sent for a ledger of this scope. None for scope 0.
 
     By BP-35, version 2 of the protocol fails every other scope at once, with ILLEGAL_OP. Version 3 has no
     field number for the scope yet, so that a bookie would take the ledger for one of scope 0.
 
-    >>> unaskable(7)[:52]
+    >>> unaskable_scope_reason(7)[:52]
     'ILLEGAL_OP: scope 7: protocol version 2 has no scope'
     """
     if not scope_id:
@@ -140,7 +140,7 @@ def unaskable(scope_id: int) -> str | None:
     )
 
 
-def frame_length(prefix: bytes) -> int:
+def frame_length(length_prefix: bytes) -> int:
     """Return how many bytes of message follow the first four bytes of a frame.
 
     >>> frame_length(bytes.fromhex("0000009d"))
@@ -148,13 +148,15 @@ def frame_length(prefix: bytes) -> int:
 
     Raises `DecodeError` at byte 0 for a length of 0, or of more than `MAX_FRAME_BYTES`.
     """
-    if len(prefix) != LENGTH.size:
+    if len(length_prefix) != LENGTH.size:
         raise DecodeError(
-            _WHAT, len(prefix), f"only {len(prefix)} of the {LENGTH.size} bytes of its length prefix"
+            _FORMAT_NAME,
+            len(length_prefix),
+            f"only {len(length_prefix)} of the {LENGTH.size} bytes of its length prefix",
         )
-    (length,) = LENGTH.unpack(prefix)
+    (length,) = LENGTH.unpack(length_prefix)
     if not 0 < length <= MAX_FRAME_BYTES:
-        raise DecodeError(_WHAT, 0, f"a frame of {length} bytes, not 1 to {MAX_FRAME_BYTES}")
+        raise DecodeError(_FORMAT_NAME, 0, f"a frame of {length} bytes, not 1 to {MAX_FRAME_BYTES}")
     return int(length)
 
 
@@ -167,21 +169,21 @@ def answer(message: bytes) -> BookieAnswer:
     Raises `DecodeError` if the message is not an answer to a list request, if its parts disagree, or if it
     has a listing without status EOK, or EOK without a listing.
     """
-    response = proto_wire.parse(pb.ListResponse, message, _WHAT, most=MAX_FRAME_BYTES)
+    response = proto_wire.parse(pb.ListResponse, message, _FORMAT_NAME, max_bytes=MAX_FRAME_BYTES)
     header = _checked_header(response.header, OPERATION)
     if not response.HasField("getListOfEntriesOfLedgerResponse"):
         if response.status == Status.EOK:
-            raise DecodeError(_WHAT, len(message), "status 0 (EOK) without a listing")
+            raise DecodeError(_FORMAT_NAME, len(message), "status 0 (EOK) without a listing")
         return BookieAnswer(header.txnId, response.status)
     body = response.getListOfEntriesOfLedgerResponse
     offset = proto_wire.begins(message, _BODY)
     if body.status != response.status:
-        raise DecodeError(_WHAT, offset, f"status {response.status} outside and {body.status} inside")
-    listed = body.HasField("availabilityOfEntriesOfLedger")
-    if listed != (response.status == Status.EOK):
-        presence = "with" if listed else "without"
-        raise DecodeError(_WHAT, offset, f"status {response.status} {presence} a listing")
-    if not listed:
+        raise DecodeError(_FORMAT_NAME, offset, f"status {response.status} outside and {body.status} inside")
+    has_listing = body.HasField("availabilityOfEntriesOfLedger")
+    if has_listing != (response.status == Status.EOK):
+        presence_word = "with" if has_listing else "without"
+        raise DecodeError(_FORMAT_NAME, offset, f"status {response.status} {presence_word} a listing")
+    if not has_listing:
         return BookieAnswer(header.txnId, response.status, body.ledgerId)
     value = body.availabilityOfEntriesOfLedger
     return BookieAnswer(
@@ -191,10 +193,10 @@ def answer(message: bytes) -> BookieAnswer:
 
 def _checked_header(header: pb.ResponseHeader, operation: int) -> pb.ResponseHeader:
     if header.version != VERSION:
-        raise DecodeError(_WHAT, 0, f"version {header.version}, not {VERSION}")
+        raise DecodeError(_FORMAT_NAME, 0, f"version {header.version}, not {VERSION}")
     if header.operation != operation:
         raise DecodeError(
-            _WHAT, 0, f"operation {header.operation}, not {operation}: not an answer to this request"
+            _FORMAT_NAME, 0, f"operation {header.operation}, not {operation}: not an answer to this request"
         )
     return header
 
@@ -285,48 +287,52 @@ def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
     other ids than the answer, or if it has an entry without status EOK, or EOK without an entry.
     """
     if not 0 < length <= MAX_FRAME_BYTES or len(head) < min(length, HEAD_BYTES):
-        raise DecodeError(_WHAT, len(head), f"{len(head)} of {length} bytes")
+        raise DecodeError(_FORMAT_NAME, len(head), f"{len(head)} of {length} bytes")
     return _answer_2(head, length) if version == VERSION_2 else _answer_3(head, length)
 
 
 def _answer_3(head: bytes, length: int) -> ReadAnswer:
     # HEAD_BYTES may cut the entry off, and protobuf refuses what is cut: only what is before it is parsed.
-    part = proto_wire.first_bytes(head, _RESPONSE, _WHAT, 0, length)
+    part = proto_wire.first_bytes(head, _RESPONSE, _FORMAT_NAME, 0, length)
     outer_end = length if part is None else part[0]
-    response = proto_wire.parse(pb.EntryResponse, head, _WHAT, 0, outer_end)
+    response = proto_wire.parse(pb.EntryResponse, head, _FORMAT_NAME, 0, outer_end)
     header = _checked_header(response.header, _READ_OPERATION)
     if part is None:
         if response.status == Status.EOK:
-            raise DecodeError(_WHAT, length, "status 0 (EOK) without an entry")
+            raise DecodeError(_FORMAT_NAME, length, "status 0 (EOK) without an entry")
         return ReadAnswer(response.status, None, None, header.txnId)
     field_tag, start, end = part
-    entry = proto_wire.first_bytes(head, _READ_BODY, _WHAT, start, end)
-    inner = proto_wire.parse(pb.ReadResponse, head, _WHAT, start, end if entry is None else entry[0])
-    if inner.status != response.status:
-        raise DecodeError(_WHAT, field_tag, f"status {response.status} outside and {inner.status} inside")
-    unasked = entry is not None and response.status == Status.EUNKNOWNLEDGERSTATE
-    if not unasked and (entry is not None) != (response.status == Status.EOK):
-        presence = "without" if entry is None else "with"
-        raise DecodeError(_WHAT, field_tag, f"status {response.status} {presence} an entry")
+    entry = proto_wire.first_bytes(head, _READ_BODY, _FORMAT_NAME, start, end)
+    inner_response = proto_wire.parse(
+        pb.ReadResponse, head, _FORMAT_NAME, start, end if entry is None else entry[0]
+    )
+    if inner_response.status != response.status:
+        raise DecodeError(
+            _FORMAT_NAME, field_tag, f"status {response.status} outside and {inner_response.status} inside"
+        )
+    is_unasked = entry is not None and response.status == Status.EUNKNOWNLEDGERSTATE
+    if not is_unasked and (entry is not None) != (response.status == Status.EOK):
+        presence_word = "without" if entry is None else "with"
+        raise DecodeError(_FORMAT_NAME, field_tag, f"status {response.status} {presence_word} an entry")
     if entry is not None:
-        _same_ids(head, entry[1], entry[2], inner.ledgerId, inner.entryId)
-    return ReadAnswer(inner.status, inner.ledgerId, inner.entryId, header.txnId)
+        _same_ids(head, entry[1], entry[2], inner_response.ledgerId, inner_response.entryId)
+    return ReadAnswer(inner_response.status, inner_response.ledgerId, inner_response.entryId, header.txnId)
 
 
 def _answer_2(head: bytes, length: int) -> ReadAnswer:
     if length < _RESPONSE_2.size:
-        raise DecodeError(_WHAT, length, f"{length} bytes, not {_RESPONSE_2.size} or more")
+        raise DecodeError(_FORMAT_NAME, length, f"{length} bytes, not {_RESPONSE_2.size} or more")
     version, operation, code, ledger_id, entry_id = _RESPONSE_2.unpack_from(head)
     if version > VERSION_2:
-        raise DecodeError(_WHAT, 0, f"version {version}, not {VERSION_2}")
+        raise DecodeError(_FORMAT_NAME, 0, f"version {version}, not {VERSION_2}")
     if operation != _OPERATION_2:
         raise DecodeError(
-            _WHAT, 1, f"operation {operation}, not {_OPERATION_2}: not an answer to this request"
+            _FORMAT_NAME, 1, f"operation {operation}, not {_OPERATION_2}: not an answer to this request"
         )
     status = int(_STATUS_2.get(code, code))
     if (length > _RESPONSE_2.size) != (status == Status.EOK):
-        presence = "with" if length > _RESPONSE_2.size else "without"
-        raise DecodeError(_WHAT, 4, f"status {code} {presence} an entry")
+        presence_word = "with" if length > _RESPONSE_2.size else "without"
+        raise DecodeError(_FORMAT_NAME, 4, f"status {code} {presence_word} an entry")
     if status == Status.EOK:
         _same_ids(head, _RESPONSE_2.size, length, ledger_id, entry_id)
     return ReadAnswer(status, ledger_id, entry_id)
@@ -335,11 +341,13 @@ def _answer_2(head: bytes, length: int) -> ReadAnswer:
 def _same_ids(head: bytes, start: int, end: int, ledger_id: int, entry_id: int) -> None:
     """Raise `DecodeError` if the ids at the start of the entry differ from those of the answer."""
     if end - start < _IDS.size:
-        raise DecodeError(_WHAT, start, f"an entry of {end - start} bytes: it begins with {_IDS.size} of ids")
+        raise DecodeError(
+            _FORMAT_NAME, start, f"an entry of {end - start} bytes: it begins with {_IDS.size} of ids"
+        )
     if start + _IDS.size > len(head):
-        raise DecodeError(_WHAT, start, f"an entry that begins after the first {HEAD_BYTES} bytes")
+        raise DecodeError(_FORMAT_NAME, start, f"an entry that begins after the first {HEAD_BYTES} bytes")
     ids = _IDS.unpack_from(head, start)
     if ids != (ledger_id, entry_id):
         raise DecodeError(
-            _WHAT, start, f"entry {ids[1]} of ledger {ids[0]}, announced as {entry_id} of {ledger_id}"
+            _FORMAT_NAME, start, f"entry {ids[1]} of ledger {ids[0]}, announced as {entry_id} of {ledger_id}"
         )

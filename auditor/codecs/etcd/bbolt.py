@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from auditor.errors import DecodeError
 
-WHAT = "bbolt database"
+FORMAT_NAME = "bbolt database"
 BRANCH, LEAF, META = 1, 2, 4
 PAGE_HEADER = struct.Struct("<QHHI")
 META_FIELDS = struct.Struct("<IIIIQQQQQQ")
@@ -93,14 +93,14 @@ def fnv_1a(data: bytes) -> int:
 
 def read_meta(data: memoryview) -> Meta:
     """Return the newer of the valid meta pages. Raises `DecodeError` if neither is valid."""
-    first = _meta(data, 0, 0)
+    first_meta = _meta(data, 0, 0)
     # Where the first is broken, nothing says how long a page is.
-    sizes = (first.page_size,) if first else PAGE_SIZES
-    second = next(filter(None, (_meta(data, size, 1) for size in sizes)), None)
-    valid = sorted(filter(None, (first, second)), key=lambda meta: meta.transaction)
-    if not valid:
-        raise DecodeError(WHAT, 0, "neither of the first two pages is a valid meta page")
-    return valid[-1]._replace(both_valid=len(valid) == 2)
+    sizes = (first_meta.page_size,) if first_meta else PAGE_SIZES
+    second_meta = next(filter(None, (_meta(data, size, 1) for size in sizes)), None)
+    valid_metas = sorted(filter(None, (first_meta, second_meta)), key=lambda meta: meta.transaction)
+    if not valid_metas:
+        raise DecodeError(FORMAT_NAME, 0, "neither of the first two pages is a valid meta page")
+    return valid_metas[-1]._replace(both_valid=len(valid_metas) == 2)
 
 
 def bucket(data: memoryview, meta: Meta, name: bytes) -> PageSpan | None:
@@ -132,20 +132,22 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
     offset = number * meta.page_size
     if not 2 <= number < meta.pages:
         raise DecodeError(
-            WHAT, min(offset, len(data)), f"no page has number {number}; there are {meta.pages}"
+            FORMAT_NAME, min(offset, len(data)), f"no page has number {number}; there are {meta.pages}"
         )
     if offset + meta.page_size > len(data):
-        raise DecodeError(WHAT, len(data), f"the file ends before the end of page {number}")
+        raise DecodeError(FORMAT_NAME, len(data), f"the file ends before the end of page {number}")
     page_number, kind, count, overflow = PAGE_HEADER.unpack_from(data, offset)
     end = offset + (1 + overflow) * meta.page_size
     if page_number != number:
-        raise DecodeError(WHAT, offset, f"page {number} has number {page_number} in its header")
+        raise DecodeError(FORMAT_NAME, offset, f"page {number} has number {page_number} in its header")
     if kind not in (BRANCH, LEAF):
-        raise DecodeError(WHAT, offset + 8, f"page {number} is of kind {kind}, neither branch nor leaf")
+        raise DecodeError(
+            FORMAT_NAME, offset + 8, f"page {number} is of kind {kind}, neither branch nor leaf"
+        )
     if number + overflow >= meta.pages or end > len(data):
-        raise DecodeError(WHAT, offset + 12, f"page {number} is continued beyond the end of the file")
+        raise DecodeError(FORMAT_NAME, offset + 12, f"page {number} is continued beyond the end of the file")
     if PAGE_HEADER.size + 16 * count > end - offset:
-        raise DecodeError(WHAT, offset + 10, f"page {number} has no room for {count} elements")
+        raise DecodeError(FORMAT_NAME, offset + 10, f"page {number} has no room for {count} elements")
     return PageSpan(offset, end)
 
 
@@ -171,11 +173,13 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
                 raise child
             span = page_span(data, meta, child)
             if is_visited[child]:
-                raise DecodeError(WHAT, span.at, f"page {child} has two references")
+                raise DecodeError(FORMAT_NAME, span.at, f"page {child} has two references")
             is_visited[child] = True
             if PAGE_HEADER.unpack_from(data, span.at)[1] == BRANCH:
                 if len(path) == MAX_DEPTH:
-                    raise DecodeError(WHAT, span.at, f"more than {MAX_DEPTH} branch pages above one another")
+                    raise DecodeError(
+                        FORMAT_NAME, span.at, f"more than {MAX_DEPTH} branch pages above one another"
+                    )
                 path.append(iter(_children(data, span)))
             else:
                 yield span
@@ -185,11 +189,11 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
 
 def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64]) -> Elements:
     """Read the elements of many leaves, which `leaves` returned, at once."""
-    heads = _windows(data, offsets, _HEADER)
-    counts = heads["count"].astype(np.int64)
-    is_valid_leaf = (heads["kind"] == LEAF) & (PAGE_HEADER.size + 16 * counts <= end - offsets)
+    page_heads = _windows(data, offsets, _HEADER)
+    counts = page_heads["count"].astype(np.int64)
+    is_valid_leaf = (page_heads["kind"] == LEAF) & (PAGE_HEADER.size + 16 * counts <= end - offsets)
     damaged = {
-        int(leaf): DecodeError(WHAT, int(offsets[leaf]), "no leaf page, or no room for its elements")
+        int(leaf): DecodeError(FORMAT_NAME, int(offsets[leaf]), "no leaf page, or no room for its elements")
         for leaf in np.flatnonzero(~is_valid_leaf)
     }
     counts[~is_valid_leaf] = 0
@@ -210,7 +214,7 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
     )
     for row in faulty_rows.tolist():
         reason = "an element's key and value do not begin where the element before it ends"
-        damaged.setdefault(int(leaf[row]), DecodeError(WHAT, int(element_offsets[row]), reason))
+        damaged.setdefault(int(leaf[row]), DecodeError(FORMAT_NAME, int(element_offsets[row]), reason))
     # One element in the wrong place puts its whole leaf in doubt.
     is_sound = np.ones(len(leaf), bool)
     if faulty_rows.size:
@@ -258,30 +262,32 @@ def _meta(data: memoryview, offset: int, number: int) -> Meta | None:
 
 def _bucket_root(data: memoryview, meta: Meta, span: PageSpan) -> PageSpan:
     if span.end - span.at < BUCKET_HEADER.size:
-        raise DecodeError(WHAT, span.at, "a bucket is shorter than its header")
+        raise DecodeError(FORMAT_NAME, span.at, "a bucket is shorter than its header")
     root, _ = BUCKET_HEADER.unpack_from(data, span.at)
     if root:
         return page_span(data, meta, root)
     # Page 0 is a meta page and no root: so bbolt says that a small bucket has its one leaf in its own value.
     inline_page = PageSpan(span.at + BUCKET_HEADER.size, span.end)
     if inline_page.end - inline_page.at < PAGE_HEADER.size:
-        raise DecodeError(WHAT, inline_page.at, "a bucket within a value is shorter than a page's header")
+        raise DecodeError(
+            FORMAT_NAME, inline_page.at, "a bucket within a value is shorter than a page's header"
+        )
     if PAGE_HEADER.unpack_from(data, inline_page.at)[1] != LEAF:
-        raise DecodeError(WHAT, inline_page.at + 8, "a bucket within a value is no leaf")
+        raise DecodeError(FORMAT_NAME, inline_page.at + 8, "a bucket within a value is no leaf")
     return inline_page
 
 
 def _children(data: memoryview, branch: PageSpan) -> list[int | DecodeError]:
     count = PAGE_HEADER.unpack_from(data, branch.at)[2]
-    first = branch.at + PAGE_HEADER.size
-    branch_elements = np.frombuffer(data, _BRANCH, count, first)
-    key_starts = first + 16 * np.arange(count) + branch_elements["position"]
+    first_meta = branch.at + PAGE_HEADER.size
+    branch_elements = np.frombuffer(data, _BRANCH, count, first_meta)
+    key_starts = first_meta + 16 * np.arange(count) + branch_elements["position"]
     ends = key_starts + branch_elements["key"]
-    expected = np.concatenate([[first + 16 * count], ends[:-1]])
-    faulty_rows = np.flatnonzero((key_starts != expected) | (ends > branch.end))
+    expected_key_starts = np.concatenate([[first_meta + 16 * count], ends[:-1]])
+    faulty_rows = np.flatnonzero((key_starts != expected_key_starts) | (ends > branch.end))
     if count == 0 or faulty_rows.size:
-        offset = first + 16 * int(faulty_rows[0]) if count else branch.at + 10
-        return [DecodeError(WHAT, offset, "a branch page whose keys do not follow one another")]
+        offset = first_meta + 16 * int(faulty_rows[0]) if count else branch.at + 10
+        return [DecodeError(FORMAT_NAME, offset, "a branch page whose keys do not follow one another")]
     pages: list[int | DecodeError] = branch_elements["page"].tolist()
     return pages
 

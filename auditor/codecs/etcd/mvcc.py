@@ -22,9 +22,9 @@ from auditor.codecs.protobuf import wire as proto_wire
 from auditor.codecs.protobuf.pb.etcd_key_value_pb2 import EtcdKeyValue
 from auditor.errors import DecodeError
 
-WHAT = "etcd key"
+FORMAT_NAME = "etcd key"
 KEY_BUCKET, META_BUCKET = b"key", b"meta"
-COMPACTED = (b"finishedCompactRev", b"scheduledCompactRev")
+COMPACT_REVISION_KEYS = (b"finishedCompactRev", b"scheduledCompactRev")
 """Keys of the bucket "meta" whose values are revisions. Changes before these revisions may be absent."""
 
 REVISION_BYTES = 17
@@ -60,9 +60,9 @@ def decode_key_value(data: bytes) -> KeyValue:
     >>> decode_key_value(bytes.fromhex("0a022f61 1002 1803 2001 2a0178"))
     KeyValue(key=b'/a', value=b'x', create_revision=2, mod_revision=3, version=1, lease=0)
     """
-    message = proto_wire.parse(EtcdKeyValue, data, WHAT)
+    message = proto_wire.parse(EtcdKeyValue, data, FORMAT_NAME)
     if not message.key:
-        raise DecodeError(WHAT, 0, "a change without a key")
+        raise DecodeError(FORMAT_NAME, 0, "a change without a key")
     return KeyValue(
         message.key,
         message.value,
@@ -80,10 +80,10 @@ def decode_revision(data: bytes) -> tuple[int, int]:
     (7, 1)
     """
     if len(data) != REVISION_BYTES or data[_SEPARATOR_AT] != _SEPARATOR:
-        raise DecodeError(WHAT, 0, "no revision")
+        raise DecodeError(FORMAT_NAME, 0, "no revision")
     main, sub = int.from_bytes(data[:8], "big"), int.from_bytes(data[9:], "big")
     if max(main, sub) > _MAX_REVISION:
-        raise DecodeError(WHAT, 0, "a negative revision")
+        raise DecodeError(FORMAT_NAME, 0, "a negative revision")
     return main, sub
 
 

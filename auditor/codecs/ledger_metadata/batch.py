@@ -48,13 +48,13 @@ The limit exists because all pairs of members, and of items, are compared.
 
 def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
     """Return which of the ledgers are sound, and the columns of the sound ones."""
-    number, present = read.ledgers.numbers, read.ledgers.present
+    number, is_present = read.ledgers.numbers, read.ledgers.present
     write_quorum = number[LedgerField.QUORUM]
     # Where no ack quorum is written it is the write quorum, as the server reads it.
-    ack_quorum = np.where(present[LedgerField.ACK], number[LedgerField.ACK], write_quorum)
+    ack_quorum = np.where(is_present[LedgerField.ACK], number[LedgerField.ACK], write_quorum)
     state, digest = (
         number[LedgerField.STATE],
-        np.where(present[LedgerField.DIGEST], number[LedgerField.DIGEST], 1),
+        np.where(is_present[LedgerField.DIGEST], number[LedgerField.DIGEST], 1),
     )
     is_sound = ~read.ledgers.odd
     for required in (
@@ -64,7 +64,7 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
         LedgerField.STATE,
         LedgerField.SEGMENT,
     ):
-        is_sound &= present[required]
+        is_sound &= is_present[required]
     is_sound &= (ack_quorum > 0) & (ack_quorum <= write_quorum)
     is_sound &= (write_quorum <= number[LedgerField.ENSEMBLE]) & (number[LedgerField.ENSEMBLE] <= _MAX_ITEMS)
     is_sound &= (state >= 1) & (state < len(STATE_NAMES)) & (digest >= 1) & (digest < len(DIGEST_NAMES))
@@ -95,10 +95,10 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
         state=state[rows],
         length=np.where(is_closed, number[LedgerField.LENGTH][rows], 0),
         last_entry_id=np.where(is_closed, number[LedgerField.LAST][rows], NO_ENTRY),
-        digest_type=np.where(present[LedgerField.PASSWORD], digest, 0)[rows],
+        digest_type=np.where(is_present[LedgerField.PASSWORD], digest, 0)[rows],
         ctime=number[LedgerField.CTIME][rows],
-        has_ctime=present[LedgerField.CTIME][rows],
-        has_password=present[LedgerField.PASSWORD][rows],
+        has_ctime=is_present[LedgerField.CTIME][rows],
+        has_password=is_present[LedgerField.PASSWORD][rows],
         segment_counts=np.bincount(owners, minlength=len(is_sound))[rows],
         segment_firsts=first[sound_segments],
         member_counts=number[LedgerField.ENSEMBLE][owners[sound_segments]],
@@ -157,9 +157,11 @@ def _find_repeats(owners: Longs, codes: Longs, count: int) -> Bools:
     """
     has_repeat = np.zeros(count, np.bool_)
     max_items = int(np.bincount(owners, minlength=1).max())
-    for distance in range(1, min(max_items, _MAX_ITEMS)):
-        is_repeat = (owners[distance:] == owners[:-distance]) & (codes[distance:] == codes[:-distance])
-        has_repeat[owners[distance:][is_repeat]] = True
+    for repeat_distance in range(1, min(max_items, _MAX_ITEMS)):
+        is_repeat = (owners[repeat_distance:] == owners[:-repeat_distance]) & (
+            codes[repeat_distance:] == codes[:-repeat_distance]
+        )
+        has_repeat[owners[repeat_distance:][is_repeat]] = True
     return has_repeat
 
 
@@ -309,8 +311,8 @@ class _Rows:
     def columns(self) -> LedgerColumns:
         columns = np.array(self.scalars, np.int64).reshape(-1, len(SCALARS)).T
         scalars: dict[str, Any] = dict(zip(SCALARS, columns, strict=True))
-        for flag in ("has_ctime", "has_password"):
-            scalars[flag] = scalars[flag].astype(np.bool_)
+        for flag_column in ("has_ctime", "has_password"):
+            scalars[flag_column] = scalars[flag_column].astype(np.bool_)
         members, bookies = _number_words([member for ensemble in self.ensembles for member in ensemble])
         keys, key_names = _number_words([key for key, _ in self.custom])
         return LedgerColumns(

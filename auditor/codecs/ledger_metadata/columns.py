@@ -147,9 +147,9 @@ def _concatenate(columns: Sequence[LedgerColumns], name: str) -> Any:
 
 def _renumber(columns: Sequence[LedgerColumns], name: str, names: str) -> Longs:
     """Convert indexes into each part's own list of names to indexes into the concatenation of all lists."""
-    starts = np.cumsum([0, *(len(getattr(part_columns, names)) for part_columns in columns[:-1])])
+    row_starts = np.cumsum([0, *(len(getattr(part_columns, names)) for part_columns in columns[:-1])])
     return np.concatenate(
-        [getattr(part_columns, name) + start for part_columns, start in zip(columns, starts, strict=True)]
+        [getattr(part_columns, name) + start for part_columns, start in zip(columns, row_starts, strict=True)]
     )
 
 

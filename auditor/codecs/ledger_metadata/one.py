@@ -26,7 +26,7 @@ from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.errors import DecodeError, RuleError
 from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
 
-WHAT = "ledger metadata"
+FORMAT_NAME = "ledger metadata"
 MAGIC = b"BookieMetadataFormatVersion\t"
 
 _VERSION = re.compile(rb"([^\n]{0,9})\n")
@@ -47,7 +47,7 @@ def decode(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
     metadata = parse(data, store_ctime)
     for rule in broken_rules(metadata):
         if rule.refused:
-            raise RuleError(WHAT, rule.rule, rule.reason, metadata)
+            raise RuleError(FORMAT_NAME, rule.rule, rule.reason, metadata)
     return metadata
 
 
@@ -58,7 +58,7 @@ def parse(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
         return ledger_metadata_text.parse_v1(data, start)
     if version == 2:
         return ledger_metadata_text.parse_v2(data, start, store_ctime)
-    message = proto_wire.parse(LedgerMetadataFormat, data, WHAT, *message_span(data, start))
+    message = proto_wire.parse(LedgerMetadataFormat, data, FORMAT_NAME, *message_span(data, start))
     return interpret(3, message, store_ctime)
 
 
@@ -69,10 +69,10 @@ def message_span(data: bytes, start: int) -> tuple[int, int]:
     """
     size = proto_wire.varint(data, start, len(data))
     if size is None:
-        raise DecodeError(WHAT, start, "the message's length is cut or too long")
+        raise DecodeError(FORMAT_NAME, start, "the message's length is cut or too long")
     length, begin = size
     if begin + length > len(data):
-        raise DecodeError(WHAT, len(data), f"{length} bytes declared, {len(data) - begin} present")
+        raise DecodeError(FORMAT_NAME, len(data), f"{length} bytes declared, {len(data) - begin} present")
     return begin, begin + length
 
 
@@ -83,14 +83,14 @@ def read_version(data: bytes) -> tuple[int, int]:
     (3, 30)
     """
     if not data.startswith(MAGIC):
-        is_same = takewhile(lambda pair: pair[0] == pair[1], zip(data, MAGIC, strict=False))
-        raise DecodeError(WHAT, len(list(is_same)), "the header is not that of ledger metadata")
+        equal_bytes = takewhile(lambda pair: pair[0] == pair[1], zip(data, MAGIC, strict=False))
+        raise DecodeError(FORMAT_NAME, len(list(equal_bytes)), "the header is not that of ledger metadata")
     match = _VERSION.match(data, len(MAGIC))
     if match is None or not _NUMBER.fullmatch(match[1]):
-        raise DecodeError(WHAT, len(MAGIC), "no version number")
+        raise DecodeError(FORMAT_NAME, len(MAGIC), "no version number")
     version = int(match[1])
     if not 1 <= version <= 3:
-        raise DecodeError(WHAT, len(MAGIC), f"version {version} is not one of 1, 2 and 3")
+        raise DecodeError(FORMAT_NAME, len(MAGIC), f"version {version} is not one of 1, 2 and 3")
     return version, match.end()
 
 
@@ -120,7 +120,7 @@ def without_password(data: bytes) -> bytes:
 
 
 def _interpret_text(data: bytes, start: int) -> bytes:
-    message = proto_text.parse(LedgerMetadataFormat, data, WHAT, start)
+    message = proto_text.parse(LedgerMetadataFormat, data, FORMAT_NAME, start)
     if not message.HasField("password"):
         return data[start:]
     message.password = b""
@@ -130,7 +130,7 @@ def _interpret_text(data: bytes, start: int) -> bytes:
 def _interpret_message(data: bytes, start: int) -> bytes:
     """Return the length and the message. Drop the bytes after the message, which no reader uses."""
     begin, end = message_span(data, start)
-    message = proto_wire.parse(LedgerMetadataFormat, data, WHAT, begin, end)
+    message = proto_wire.parse(LedgerMetadataFormat, data, FORMAT_NAME, begin, end)
     if not message.HasField("password"):
         return data[start:end]
     message.password = b""

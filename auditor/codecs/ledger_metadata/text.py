@@ -22,7 +22,7 @@ from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.errors import DecodeError
 from auditor.model.ledger_metadata import NO_ENTRY, LedgerMetadata, LedgerState, Segment
 
-WHAT = "ledger metadata"
+FORMAT_NAME = "ledger metadata"
 MAX_TEXT_BYTES = proto_text.MAX_TEXT_BYTES
 
 _IN_RECOVERY = -102  # stands where the last entry would, with the word CLOSED
@@ -58,7 +58,7 @@ def parse_v1(data: bytes, start: int) -> LedgerMetadata:
     <LedgerState.CLOSED: 'CLOSED'>
     """
     if len(data) - start > MAX_TEXT_BYTES:
-        raise DecodeError(WHAT, start + MAX_TEXT_BYTES, f"text of more than {MAX_TEXT_BYTES} bytes")
+        raise DecodeError(FORMAT_NAME, start + MAX_TEXT_BYTES, f"text of more than {MAX_TEXT_BYTES} bytes")
     lines = _LINE.finditer(data, start)
     quorum, ensemble_size, length = (
         _integer(*_line(next(lines), field_name), value_bits, field_name)
@@ -72,7 +72,7 @@ def parse_v1(data: bytes, start: int) -> LedgerMetadata:
         line, offset = _line(match, "segment")
         first, *members = line.rstrip("\t").split("\t")
         if not members:
-            raise DecodeError(WHAT, offset, "a line without a tab")
+            raise DecodeError(FORMAT_NAME, offset, "a line without a tab")
         if members[0] == _CLOSED:
             last_entry_id = _integer(first, offset, 63, "last entry")
             state = LedgerState.IN_RECOVERY if last_entry_id == _IN_RECOVERY else LedgerState.CLOSED
@@ -93,7 +93,7 @@ def parse_v1(data: bytes, start: int) -> LedgerMetadata:
 
 def parse_v2(data: bytes, start: int, store_ctime: int | None) -> LedgerMetadata:
     """Read format 2 from byte ``start`` on, without a check of the rules. Raises `DecodeError`."""
-    return interpret(2, proto_text.parse(LedgerMetadataFormat, data, WHAT, start), store_ctime)
+    return interpret(2, proto_text.parse(LedgerMetadataFormat, data, FORMAT_NAME, start), store_ctime)
 
 
 def read_as_written(data: bytes, start: int) -> LedgerMetadataFormat | None:
@@ -132,7 +132,7 @@ def read_as_written(data: bytes, start: int) -> LedgerMetadataFormat | None:
 
 def _line(match: re.Match[bytes], field_name: str) -> tuple[str, int]:
     if match.start() == match.end():
-        raise DecodeError(WHAT, match.start(), f"the text ends before the {field_name}")
+        raise DecodeError(FORMAT_NAME, match.start(), f"the text ends before the {field_name}")
     return match[1].decode("utf-8", "replace"), match.start()
 
 
@@ -140,5 +140,5 @@ def _integer(text: str, offset: int, value_bits: int, field_name: str) -> int:
     match = _INTEGER.fullmatch(text)
     value = int(match[1] + match[2]) if match else None
     if value is None or not -(1 << value_bits) <= value < 1 << value_bits:
-        raise DecodeError(WHAT, offset, f"the {field_name} is not a {value_bits + 1}-bit integer")
+        raise DecodeError(FORMAT_NAME, offset, f"the {field_name} is not a {value_bits + 1}-bit integer")
     return value

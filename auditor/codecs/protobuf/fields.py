@@ -76,12 +76,12 @@ def read_fields(
     rows = np.flatnonzero(starts < ends)
     offsets, end = starts[rows], ends[rows]
     while len(rows) >= max(is_few, 1):
-        is_valid, after = field_columns.step(rows, offsets, end)
-        has_next_byte = is_valid & (after < end)
+        is_valid, next_offsets = field_columns.step(rows, offsets, end)
+        has_next_byte = is_valid & (next_offsets < end)
         if has_next_byte.all():
-            offsets = after
+            offsets = next_offsets
             continue
-        rows, offsets, end = rows[has_next_byte], after[has_next_byte], end[has_next_byte]
+        rows, offsets, end = rows[has_next_byte], next_offsets[has_next_byte], end[has_next_byte]
     if len(rows):
         walks = [
             _walk(data[start:stop].tobytes())
@@ -113,19 +113,23 @@ class _FieldColumns:
         Return whether the field is valid, and where it ends.
         """
         tag = self._data.take(offsets)
-        value, after, is_valid = varints(self._data, offsets + 1)
+        value, next_offsets, is_valid = varints(self._data, offsets + 1)
         wire_type = tag & 7
         blob = wire_type == 2
         # A length beyond the message would leave what follows without sense, and could pass any integer.
         length = np.where(blob, value, 0)
         is_valid &= (
-            (tag >= 8) & (tag < 0x80) & (blob | (wire_type == 0)) & (length >= 0) & (length <= end - after)
+            (tag >= 8)
+            & (tag < 0x80)
+            & (blob | (wire_type == 0))
+            & (length >= 0)
+            & (length <= end - next_offsets)
         )
-        start, after = after, after + length
+        start, next_offsets = next_offsets, next_offsets + length
         # The server writes fields in one order, so at most steps all messages have the same: no masks then.
         is_uniform = bool(is_valid.all()) and bool((tag == tag[0]).all())
-        kinds = tag[:1] if is_uniform else np.flatnonzero(np.bincount(tag[is_valid], minlength=1))
-        for kind in kinds.tolist():
+        tags = tag[:1] if is_uniform else np.flatnonzero(np.bincount(tag[is_valid], minlength=1))
+        for kind in tags.tolist():
             number, is_blob = kind >> 3, kind & 7 == 2
             if number not in self._present:
                 continue
@@ -137,13 +141,13 @@ class _FieldColumns:
                 continue
             self._present[number][rows[field_rows]] = True
             if is_blob:
-                self._pieces[number].append((rows[field_rows], start[field_rows], after[field_rows]))
+                self._pieces[number].append((rows[field_rows], start[field_rows], next_offsets[field_rows]))
             else:
                 # Of a message that is here more than once, the later field is assigned later.
                 self._numbers[number][rows[field_rows]] = value[field_rows]
         if not is_valid.all():
             self._odd[rows[~is_valid]] = True
-        return is_valid, after
+        return is_valid, next_offsets
 
     def fields(self) -> Fields:
         blobs = {number: _in_order(pieces) for number, pieces in self._pieces.items()}
@@ -180,7 +184,7 @@ def _in_order(pieces: list[tuple[Longs, Longs, Longs]]) -> Blobs:
         return Blobs(no_offsets, no_offsets, no_offsets)
     if len(pieces) == 1:
         return Blobs(*pieces[0])
-    owners, starts, ends = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    owners, starts, ends = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
     order = np.argsort(starts, kind="stable")
     return Blobs(owners[order], starts[order], ends[order])
 
@@ -193,15 +197,15 @@ def varints(data: NDArray[np.uint8], offsets: Longs) -> tuple[Longs, Longs, NDAr
     """
     byte = data.take(offsets, mode="clip")
     value = (byte & 0x7F).astype(np.uint64)
-    after, is_valid = offsets + 1, np.ones(len(offsets), np.bool_)
+    next_offsets, is_valid = offsets + 1, np.ones(len(offsets), np.bool_)
     long_rows = np.flatnonzero(byte >= 0x80)
     for read in range(1, _MAX_VARINT):
         if not len(long_rows):
             break
         byte = data.take(offsets[long_rows] + read, mode="clip")
         value[long_rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * read)
-        after[long_rows] += 1
+        next_offsets[long_rows] += 1
         if read == _MAX_VARINT - 1:
             is_valid[long_rows[byte > 1]] = False
         long_rows = long_rows[byte >= 0x80]
-    return value.view(np.int64), after, is_valid
+    return value.view(np.int64), next_offsets, is_valid

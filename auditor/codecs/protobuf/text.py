@@ -45,7 +45,7 @@ _PLAIN = {b"a": 7, b"b": 8, b"f": 12, b"n": 10, b"r": 13, b"t": 9, b"v": 11}
 _CLOSING = {b"{": b"}", b"<": b">"}
 
 
-def parse(kind: type[M], data: bytes, what: str, start: int = 0) -> M:
+def parse(kind: type[M], data: bytes, format_name: str, start: int = 0) -> M:
     """Read a message of type ``kind`` from the text that begins at byte ``start``.
 
     Raises `DecodeError` at the first byte that breaks the format, or at the end if a required field is
@@ -56,10 +56,10 @@ def parse(kind: type[M], data: bytes, what: str, start: int = 0) -> M:
     'host-a'
     """
     if len(data) - start > MAX_TEXT_BYTES:
-        raise DecodeError(what, start + MAX_TEXT_BYTES, f"text of more than {MAX_TEXT_BYTES} bytes")
+        raise DecodeError(format_name, start + MAX_TEXT_BYTES, f"text of more than {MAX_TEXT_BYTES} bytes")
     message = kind()
-    _Parser(data, what, start).message(message, closing=b"")
-    require(message, what, len(data))
+    _Parser(data, format_name, start).message(message, closing=b"")
+    require(message, format_name, len(data))
     return message
 
 
@@ -90,17 +90,17 @@ def _characters(text: bytes) -> bytes:
 
 
 def _unescape(escape: re.Match[bytes], offset: int) -> bytes:
-    octal, byte, short, long, plain = escape.groups()
-    if plain is not None:
-        return bytes([_PLAIN.get(plain, plain[0])])
+    octal, byte, short_hex, long_hex, plain_character = escape.groups()
+    if plain_character is not None:
+        return bytes([_PLAIN.get(plain_character, plain_character[0])])
     if octal is not None:
         return bytes([int(octal, 8) & 0xFF])
     if byte is not None:
         return bytes([int(byte, 16)])
-    point = int(short or long, 16)
-    if point > 0x10FFFF or 0xD800 <= point < 0xE000:
+    code_point = int(short_hex or long_hex, 16)
+    if code_point > 0x10FFFF or 0xD800 <= code_point < 0xE000:
         raise ValueError(offset)
-    return chr(point).encode()
+    return chr(code_point).encode()
 
 
 class _Parser:
@@ -109,9 +109,9 @@ class _Parser:
     The schema limits the depth of nested messages, so that no text can make the parser recurse deeper.
     """
 
-    def __init__(self, data: bytes, what: str, start: int) -> None:
+    def __init__(self, data: bytes, format_name: str, start: int) -> None:
         self.data = data
-        self.what = what
+        self.format_name = format_name
         self.offset = start
         self.token = b""
         self.advance(start)
@@ -135,7 +135,7 @@ class _Parser:
         return True
 
     def fail(self, reason: str, offset: int | None = None) -> NoReturn:
-        raise DecodeError(self.what, self.offset if offset is None else offset, reason)
+        raise DecodeError(self.format_name, self.offset if offset is None else offset, reason)
 
     def message(self, message: Message, closing: bytes) -> None:
         fields = message.DESCRIPTOR.fields_by_name

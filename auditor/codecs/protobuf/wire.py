@@ -28,13 +28,13 @@ _MAX_TAG_BITS = 32
 def parse(
     kind: type[M],
     data: bytes,
-    what: str,
+    format_name: str,
     start: int = 0,
     end: int | None = None,
     *,
-    most: int = MAX_MESSAGE_BYTES,
+    max_bytes: int = MAX_MESSAGE_BYTES,
 ) -> M:
-    """Read a message of type ``kind`` from ``data[start:end]``, which has at most ``most`` bytes.
+    """Read a message of type ``kind`` from ``data[start:end]``, which has at most ``max_bytes`` bytes.
 
     Raises `DecodeError` at the first field that breaks the format, or at the end if a required field is
     absent. Offsets count from the beginning of ``data``.
@@ -44,27 +44,29 @@ def parse(
     1600000000000
     """
     end = len(data) if end is None else end
-    if end - start > most:
-        raise DecodeError(what, start + most, f"a message of more than {most} bytes")
-    described = cast(Descriptor, kind.DESCRIPTOR)
+    if end - start > max_bytes:
+        raise DecodeError(format_name, start + max_bytes, f"a message of more than {max_bytes} bytes")
+    field_descriptions = cast(Descriptor, kind.DESCRIPTOR)
     try:
         message = kind.FromString(data[start:end])
     except WireError:
-        raise DecodeError(what, *(_first_fault(data, start, end, described) or (start, _NO_FIELD))) from None
+        raise DecodeError(
+            format_name, *(_first_fault(data, start, end, field_descriptions) or (start, _NO_FIELD))
+        ) from None
     # Python's library takes a map's text that is no UTF-8, and fails later, when its items are asked for.
-    fault = _first_fault(data, start, end, described) if _has_maps(described) else None
+    fault = _first_fault(data, start, end, field_descriptions) if _has_maps(field_descriptions) else None
     if fault is not None:
-        raise DecodeError(what, *fault)
-    require(message, what, end)
+        raise DecodeError(format_name, *fault)
+    require(message, format_name, end)
     return message
 
 
-def require(message: Message, what: str, offset: int) -> None:
+def require(message: Message, format_name: str, offset: int) -> None:
     """Raise `DecodeError` at ``offset`` if a message lacks required fields. The library raises no error."""
     if not message.IsInitialized():
         # The stubs leave the method out.
         missing: list[str] = cast(Any, message).FindInitializationErrors()
-        raise DecodeError(what, offset, f"required fields are missing: {', '.join(missing[:3])}")
+        raise DecodeError(format_name, offset, f"required fields are missing: {', '.join(missing[:3])}")
 
 
 def begins(data: bytes, *fields: int) -> int:
@@ -81,18 +83,20 @@ def begins(data: bytes, *fields: int) -> int:
         offset, span = start, (start, end)
         while offset < end:
             tag = varint(data, offset, end)
-            after = tag and _end_of_value(data, tag[1], end, tag[0] & 7)
-            if tag is None or after is None:
+            value_end = tag and _end_of_value(data, tag[1], end, tag[0] & 7)
+            if tag is None or value_end is None:
                 break
             if tag[0] == number << 3 | _BYTES:
                 length = varint(data, tag[1], end)
-                span = (length[1] if length else after, after)
-            offset = after
+                span = (length[1] if length else value_end, value_end)
+            offset = value_end
         start, end = span
     return start
 
 
-def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tuple[int, int, int] | None:
+def first_bytes(
+    data: bytes, number: int, format_name: str, start: int, end: int
+) -> tuple[int, int, int] | None:
     """Return the offsets of the tag, the value, and the end of the first bytes field with this number.
 
     The message is ``data[start:end]``. ``data`` may have only its beginning, but must have everything before
@@ -107,18 +111,18 @@ def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tu
     while offset < min(end, len(data)):
         tag = varint(data, offset, len(data))
         if tag is None or not 8 <= tag[0] < 1 << _MAX_TAG_BITS:
-            raise DecodeError(what, offset, _NO_FIELD)
+            raise DecodeError(format_name, offset, _NO_FIELD)
         if tag[0] == number << 3 | _BYTES:
             length = varint(data, tag[1], len(data))
             if length is None or length[1] + length[0] > end:
-                raise DecodeError(what, offset, "a field that is cut, or longer than its message")
+                raise DecodeError(format_name, offset, "a field that is cut, or longer than its message")
             return offset, length[1], length[1] + length[0]
-        after = _end_of_value(data, tag[1], min(end, len(data)), tag[0] & 7)
-        if after is None:
-            raise DecodeError(what, offset, _NO_FIELD)
-        offset = after
+        value_end = _end_of_value(data, tag[1], min(end, len(data)), tag[0] & 7)
+        if value_end is None:
+            raise DecodeError(format_name, offset, _NO_FIELD)
+        offset = value_end
     if offset < end:
-        raise DecodeError(what, offset, f"cut: {end - offset} more bytes were announced")
+        raise DecodeError(format_name, offset, f"cut: {end - offset} more bytes were announced")
     return None
 
 
@@ -152,15 +156,15 @@ def _first_fault(data: bytes, offset: int, end: int, kind: Descriptor) -> tuple[
 
     Java's library accepts texts that are not UTF-8, except in a map.
     """
-    in_map = bool(kind.GetOptions().map_entry)
+    is_map_entry = bool(kind.GetOptions().map_entry)
     groups: list[int] = []
     while offset < end:
         tag = varint(data, offset, end)
         if tag is None or not 8 <= tag[0] < 1 << _MAX_TAG_BITS:
             return offset, _NO_FIELD
         number, wire = tag[0] >> 3, tag[0] & 7
-        after = _end_of_value(data, tag[1], end, wire)
-        if after is None or (wire == _END_GROUP and (not groups or groups.pop() != number)):
+        value_end = _end_of_value(data, tag[1], end, wire)
+        if value_end is None or (wire == _END_GROUP and (not groups or groups.pop() != number)):
             return offset, _NO_FIELD
         if wire == _GROUP:
             groups.append(number)
@@ -168,21 +172,23 @@ def _first_fault(data: bytes, offset: int, end: int, kind: Descriptor) -> tuple[
         length = varint(data, tag[1], end) if wire == _BYTES else None
         if field is not None and length is not None:
             if field.type == FieldDescriptor.TYPE_MESSAGE:
-                inside = _first_fault(data, length[1], after, cast(Descriptor, field.message_type))
-                if inside is not None:
-                    return inside
+                inner_fault = _first_fault(data, length[1], value_end, cast(Descriptor, field.message_type))
+                if inner_fault is not None:
+                    return inner_fault
             elif (
-                in_map and field.type == FieldDescriptor.TYPE_STRING and not is_text(data[length[1] : after])
+                is_map_entry
+                and field.type == FieldDescriptor.TYPE_STRING
+                and not is_text(data[length[1] : value_end])
             ):
                 return offset, "a text in a map is not UTF-8"
-        offset = after
+        offset = value_end
     return (end, _NO_FIELD) if groups else None
 
 
 @cache
 def _has_maps(kind: Descriptor) -> bool:
-    entries = (field.message_type for field in kind.fields)
-    return any(entry is not None and entry.GetOptions().map_entry for entry in entries)
+    entry_types = (field.message_type for field in kind.fields)
+    return any(entry_type is not None and entry_type.GetOptions().map_entry for entry_type in entry_types)
 
 
 def is_text(value: bytes) -> bool:
@@ -199,15 +205,15 @@ def is_text(value: bytes) -> bool:
 
 
 def _end_of_value(data: bytes, offset: int, end: int, wire: int) -> int | None:
-    after: int | None = offset
+    value_end: int | None = offset
     if wire == _VARINT:
         number = varint(data, offset, end)
-        after = number and number[1]
+        value_end = number and number[1]
     elif wire == _BYTES:
         length = varint(data, offset, end)
-        after = length and length[0] + length[1]
+        value_end = length and length[0] + length[1]
     elif wire in (_FIXED64, _FIXED32):
-        after = offset + (8 if wire == _FIXED64 else 4)
+        value_end = offset + (8 if wire == _FIXED64 else 4)
     elif wire not in (_GROUP, _END_GROUP):
         return None
-    return after if after is not None and after <= end else None
+    return value_end if value_end is not None and value_end <= end else None

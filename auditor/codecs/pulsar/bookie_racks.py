@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from auditor.codecs.pulsar.json_value import offset_of, read_json
 from auditor.errors import DecodeError
 
-WHAT = "Pulsar bookie racks"
+FORMAT_NAME = "Pulsar bookie racks"
 
 
 class RackEntry(NamedTuple):
@@ -34,14 +34,14 @@ def decode(data: bytes) -> list[RackEntry]:
     Raises:
         DecodeError: The value is invalid. In valid JSON, the offset is that of the invalid field's name.
     """
-    value = read_json(data, WHAT)
+    value = read_json(data, FORMAT_NAME)
     entries = []
     for group, bookies in _require_object(value, "the value", data, None).items():
         for bookie, bookie_info in _require_object(bookies, f"group {group!r}", data, group).items():
             rack = _require_object(bookie_info, f"bookie {bookie!r}", data, bookie).get("rack")
             if isinstance(rack, dict | list):
                 raise DecodeError(
-                    WHAT, offset_of(data, bookie), f"the rack of bookie {bookie!r} is not a text"
+                    FORMAT_NAME, offset_of(data, bookie), f"the rack of bookie {bookie!r} is not a text"
                 )
             entries.append(RackEntry(group, bookie, rack if rack is None else _require_text(rack)))
     return entries
@@ -62,7 +62,7 @@ def _require_object(value: Any, name: str, data: bytes, key: str | None) -> dict
     if value is None and key is not None:
         return {}
     if not isinstance(value, dict):
-        raise DecodeError(WHAT, offset_of(data, key), f"{name} is not an object")
+        raise DecodeError(FORMAT_NAME, offset_of(data, key), f"{name} is not an object")
     return value
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from auditor.errors import DecodeError
 
 
-def read_json(data: bytes, what: str) -> Any:
-    """Read one JSON value; ``what`` names it in errors.
+def read_json(data: bytes, format_name: str) -> Any:
+    """Read one JSON value; ``format_name`` names it in errors.
 
     >>> read_json(b'{"a": [1]}', "racks")
     {'a': [1]}
@@ -21,11 +21,11 @@ def read_json(data: bytes, what: str) -> Any:
         text = data.decode()
         return json.loads(text)
     except UnicodeDecodeError as error:
-        raise DecodeError(what, error.start, "is not text in UTF-8") from None
+        raise DecodeError(format_name, error.start, "is not text in UTF-8") from None
     except json.JSONDecodeError as error:
-        raise DecodeError(what, len(text[: error.pos].encode()), f"is not JSON: {error.msg}") from None
+        raise DecodeError(format_name, len(text[: error.pos].encode()), f"is not JSON: {error.msg}") from None
     except (RecursionError, ValueError) as error:  # deeply nested; a number of thousands of digits
-        raise DecodeError(what, 0, f"is not JSON: {error}") from None
+        raise DecodeError(format_name, 0, f"is not JSON: {error}") from None
 
 
 def offset_of(data: bytes, name: str | None) -> int:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from auditor.errors import DecodeError
 
-WHAT = "DistributedLog segment"
+FORMAT_NAME = "DistributedLog segment"
 ALLOCATION = "DistributedLog allocation"
 
 _NUMBER = re.compile(rb"-?[0-9]{1,19}")
@@ -48,17 +48,17 @@ def decode(data: bytes) -> LogSegment:
     """
     fields = data.split(b";")
     if len(fields) < _FIELDS:
-        raise DecodeError(WHAT, len(data), f"{_FIELDS} fields or more expected, {len(fields)} present")
+        raise DecodeError(FORMAT_NAME, len(data), f"{_FIELDS} fields or more expected, {len(fields)} present")
     numbers, offset = [], 0
     for part in fields[:_FIELDS]:
         if not _NUMBER.fullmatch(part):
-            raise DecodeError(WHAT, offset, "a field is not a number")
+            raise DecodeError(FORMAT_NAME, offset, "a field is not a number")
         numbers.append(int(part))
         offset += len(part) + 1
     head, ledger_id, first = numbers
     version = head & 0xFF
     if version not in _VERSIONS:
-        raise DecodeError(WHAT, 0, f"version {version} is not one of 1 to 5")
+        raise DecodeError(FORMAT_NAME, 0, f"version {version} is not one of 1 to 5")
     return LogSegment(version, ledger_id, first, head >> 32 & 0xFFFFFFFF)
 
 

@@ -26,7 +26,7 @@ from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import (
 from auditor.codecs.pulsar.managed_ledger import UNCOMPRESSED, Position, parse, text
 from auditor.errors import DecodeError
 
-WHAT = "Pulsar cursor"
+FORMAT_NAME = "Pulsar cursor"
 POSITION = "Pulsar cursor position"
 
 COMPACTED_LEDGER = "CompactedTopicLedger"
@@ -85,7 +85,7 @@ def decode(data: bytes) -> ManagedCursor:
     """
     if not data:
         return ManagedCursor(None)
-    message, compression = parse(PulsarManagedCursorInfo, data, WHAT)
+    message, compression = parse(PulsarManagedCursorInfo, data, FORMAT_NAME)
     position = message.HasField("markDeleteLedgerId")
     return ManagedCursor(
         None if message.cursorsLedgerId == _NO_LEDGER else message.cursorsLedgerId,
@@ -129,5 +129,5 @@ def _buckets(message: PulsarManagedCursorInfo) -> Iterable[tuple[str, int]]:
         if not name.startswith(BUCKET):
             continue
         if not _ID.fullmatch(value):
-            raise DecodeError(WHAT, 0, f"{name} is {value[:40]!r}, which is not the id of a ledger")
+            raise DecodeError(FORMAT_NAME, 0, f"{name} is {value[:40]!r}, which is not the id of a ledger")
         yield name, int(value)

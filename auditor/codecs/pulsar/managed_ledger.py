@@ -50,8 +50,8 @@ class UnpackedMessage(NamedTuple):
     begins: int
 
 
-def unpack(data: bytes, what: str) -> UnpackedMessage:
-    r"""Extract the message from a value; ``what`` names the value in errors.
+def unpack(data: bytes, format_name: str) -> UnpackedMessage:
+    r"""Extract the message from a value; ``format_name`` names the value in errors.
 
     >>> unpack(b"\x08\x01", "cursor").compression
     'none'
@@ -65,40 +65,42 @@ def unpack(data: bytes, what: str) -> UnpackedMessage:
     if not data.startswith(MAGIC):
         return UnpackedMessage(data, UNCOMPRESSED, 0)
     if len(data) < _HEAD:
-        raise DecodeError(what, len(data), "the head of a compressed value is cut")
+        raise DecodeError(format_name, len(data), "the head of a compressed value is cut")
     begins = _HEAD + int.from_bytes(data[len(MAGIC) : _HEAD], "big", signed=True)
     if not _HEAD <= begins <= len(data):
         raise DecodeError(
-            what, len(MAGIC), f"{begins - _HEAD} bytes of metadata, {len(data) - _HEAD} present"
+            format_name, len(MAGIC), f"{begins - _HEAD} bytes of metadata, {len(data) - _HEAD} present"
         )
-    metadata = proto_wire.parse(PulsarCompressedMetadata, data, what, _HEAD, begins)
+    metadata = proto_wire.parse(PulsarCompressedMetadata, data, format_name, _HEAD, begins)
     compression = COMPRESSIONS.get(metadata.compressionType)
     size = metadata.uncompressedSize
     if compression is None:
-        raise DecodeError(what, _HEAD, f"compression {metadata.compressionType} is unknown")
+        raise DecodeError(format_name, _HEAD, f"compression {metadata.compressionType} is unknown")
     if not 0 <= size <= proto_wire.MAX_MESSAGE_BYTES:
-        raise DecodeError(what, _HEAD, f"an uncompressed size of {size} bytes")
-    return UnpackedMessage(_unpack(data[begins:], compression, size, what, begins), compression, begins)
+        raise DecodeError(format_name, _HEAD, f"an uncompressed size of {size} bytes")
+    return UnpackedMessage(
+        _unpack(data[begins:], compression, size, format_name, begins), compression, begins
+    )
 
 
-def parse(kind: type[proto_wire.M], data: bytes, what: str) -> tuple[proto_wire.M, str]:
+def parse(kind: type[proto_wire.M], data: bytes, format_name: str) -> tuple[proto_wire.M, str]:
     """Return the message of type ``kind`` in a value, and its compression.
 
     Raises:
         DecodeError: The value is damaged. The offset is that of the damage, or that of a compressed message
             with damage inside.
     """
-    message, compression, begins = unpack(data, what)
+    message, compression, begins = unpack(data, format_name)
     try:
-        return proto_wire.parse(kind, message, what), compression
+        return proto_wire.parse(kind, message, format_name), compression
     except DecodeError as damage:
         if not begins:
             raise
         reason = f"{damage.reason}, at byte {damage.offset} of the {compression} output"
-        raise DecodeError(what, begins, reason) from damage
+        raise DecodeError(format_name, begins, reason) from damage
 
 
-def _unpack(packed: bytes, compression: str, size: int, what: str, begins: int) -> bytes:
+def _unpack(packed: bytes, compression: str, size: int, format_name: str, begins: int) -> bytes:
     if compression == "NONE":
         return packed
     try:
@@ -108,23 +110,25 @@ def _unpack(packed: bytes, compression: str, size: int, what: str, begins: int) 
         else:
             message = _pack(packed, compression, size + 1)
     except (cramjam.DecompressionError, zlib.error, ValueError, OSError) as error:
-        raise DecodeError(what, begins, f"{compression} cannot be unpacked: {error}") from error
+        raise DecodeError(format_name, begins, f"{compression} cannot be unpacked: {error}") from error
     if len(message) != size:
-        raise DecodeError(what, begins, f"{compression} unpacks to {len(message)} bytes, {size} declared")
+        raise DecodeError(
+            format_name, begins, f"{compression} unpacks to {len(message)} bytes, {size} declared"
+        )
     return message
 
 
 def _pack(packed: bytes, compression: str, max_bytes: int) -> bytes:
-    into: dict[str, Callable[[bytes, bytearray], int]] = {
+    unpackers: dict[str, Callable[[bytes, bytearray], int]] = {
         "LZ4": cramjam.lz4.decompress_block_into,
         "ZSTD": cramjam.zstd.decompress_into,
         "SNAPPY": cramjam.snappy.decompress_raw_into,
     }
     buffer_bytes = bytearray(max_bytes)
-    return bytes(buffer_bytes[: int(into[compression](packed, buffer_bytes))])
+    return bytes(buffer_bytes[: int(unpackers[compression](packed, buffer_bytes))])
 
 
-WHAT = "Pulsar managed ledger"
+FORMAT_NAME = "Pulsar managed ledger"
 
 SHADOW_SOURCE = "PULSAR.SHADOW_SOURCE"
 """Property of a shadow topic. Its value is the topic whose ledgers the shadow topic borrows."""
@@ -195,11 +199,11 @@ def decode(data: bytes) -> ManagedLedger:
     >>> decode(bytes.fromhex("0a0408031000")).ledgers
     (ListedLedger(ledger_id=3, entries=0, size=None, timestamp=None, offload=None),)
     """
-    message, compression = parse(PulsarManagedLedgerInfo, data, WHAT)
-    ended = message.terminatedPosition if message.HasField("terminatedPosition") else None
+    message, compression = parse(PulsarManagedLedgerInfo, data, FORMAT_NAME)
+    end_position = message.terminatedPosition if message.HasField("terminatedPosition") else None
     return ManagedLedger(
         tuple(_ledger(info) for info in message.ledgerInfo),
-        Position(ended.ledgerId, ended.entryId) if ended is not None else None,
+        Position(end_position.ledgerId, end_position.entryId) if end_position is not None else None,
         {text(ledger_property.key): text(ledger_property.value) for ledger_property in message.properties},
         compression,
     )
@@ -236,11 +240,11 @@ def _offload(context: PulsarOffloadContext) -> Offload:
         if driver
         else []
     )
-    begun = context.uidMsb or context.uidLsb
+    has_offload = context.uidMsb or context.uidLsb
     # Two signed longs, as Java's UUID has them, are one number of 128 bits.
     uid = UUID(int=(context.uidMsb % 2**64) << 64 | context.uidLsb % 2**64)
     return Offload(
-        str(uid) if begun else None,
+        str(uid) if has_offload else None,
         context.complete,
         context.bookkeeperDeleted,
         context.timestamp or None,

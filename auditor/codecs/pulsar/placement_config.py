@@ -24,7 +24,7 @@ from auditor.codecs.pulsar.json_value import offset_of, read_json
 from auditor.errors import DecodeError
 from auditor.model.placement import IsolationGroups
 
-WHAT = "Pulsar placement config"
+FORMAT_NAME = "Pulsar placement config"
 KEY = "EnsemblePlacementPolicyConfig"
 """Key of the placement policy in a ledger's custom metadata."""
 
@@ -48,14 +48,16 @@ def decode(data: bytes) -> PlacementConfig:
     Raises:
         DecodeError: The value is invalid. In valid JSON, the offset is that of the invalid field's name.
     """
-    value = read_json(data, WHAT)
+    value = read_json(data, FORMAT_NAME)
     if not isinstance(value, dict):
-        raise DecodeError(WHAT, 0, "the value is not an object")
+        raise DecodeError(FORMAT_NAME, 0, "the value is not an object")
     policy, properties = value.get("policyClass"), value.get("properties", {})
     if not isinstance(policy, str):
-        raise DecodeError(WHAT, offset_of(data, "policyClass"), "policyClass is not the name of a class")
+        raise DecodeError(
+            FORMAT_NAME, offset_of(data, "policyClass"), "policyClass is not the name of a class"
+        )
     if not isinstance(properties, dict):
-        raise DecodeError(WHAT, offset_of(data, "properties"), "properties are not an object")
+        raise DecodeError(FORMAT_NAME, offset_of(data, "properties"), "properties are not an object")
     primary, secondary = (
         _groups(data, name, properties.get(name)) for name in (_PRIMARY_KEY, _SECONDARY_KEY)
     )
@@ -74,6 +76,8 @@ def _groups(data: bytes, name: str, value: Any) -> tuple[str, ...]:
         case int():
             text = json.dumps(value)
         case _:
-            raise DecodeError(WHAT, offset_of(data, name), f"{name} is neither a text nor a list of texts")
+            raise DecodeError(
+                FORMAT_NAME, offset_of(data, name), f"{name} is neither a text nor a list of texts"
+            )
     text = text.rstrip(",")
     return tuple(text.split(",")) if text else ()

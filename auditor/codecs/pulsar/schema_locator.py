@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from auditor.codecs.protobuf import wire as proto_wire
 from auditor.codecs.protobuf.pb.pulsar_schema_storage_pb2 import PulsarSchemaIndexEntry, PulsarSchemaLocator
 
-WHAT = "Pulsar schema locator"
+FORMAT_NAME = "Pulsar schema locator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def decode(data: bytes) -> SchemaLocator:
     >>> decode(bytes.fromhex("0a0a080012040804" "10001a00" "120a08001204080410001a00")).versions
     (SchemaVersion(version=0, ledger_id=4, entry_id=0, hash=''),)
     """
-    message = proto_wire.parse(PulsarSchemaLocator, data, WHAT)
+    message = proto_wire.parse(PulsarSchemaLocator, data, FORMAT_NAME)
     return SchemaLocator(_version(message.info), tuple(map(_version, message.index)))
 
 

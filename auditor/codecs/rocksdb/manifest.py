@@ -57,8 +57,8 @@ _HEADER = struct.Struct("<IHB")
 _RECORD_LOG_NUMBER = struct.Struct("<I")
 _LONG_HEADER_BYTES = _HEADER.size + _RECORD_LOG_NUMBER.size
 _BATCH = struct.Struct("<QI")
-_ZERO, _FULL, _FIRST, _MIDDLE, _LAST = range(5)
-_RECYCLED = {5: _FULL, 6: _FIRST, 7: _MIDDLE, 8: _LAST}
+_ZERO_RECORD, _FULL_RECORD, _FIRST_FRAGMENT, _MIDDLE_FRAGMENT, _LAST_FRAGMENT = range(5)
+_RECYCLED = {5: _FULL_RECORD, 6: _FIRST_FRAGMENT, 7: _MIDDLE_FRAGMENT, 8: _LAST_FRAGMENT}
 _COMPRESSION = 9
 _TIMESTAMPS = (10, 11)
 _WITH_LOG_NUMBER = (*_RECYCLED, 11, 131)
@@ -79,7 +79,7 @@ class RecordSpan(NamedTuple):
     end: int
 
 
-def records(data: bytes, what: str, log_number: int | None = None) -> Iterator[Record]:
+def records(data: bytes, format_name: str, log_number: int | None = None) -> Iterator[Record]:
     """Yield the records of a log file, in order.
 
     ``log_number`` is the number of a write-ahead log, whose file may have been used before. None for a
@@ -91,32 +91,32 @@ def records(data: bytes, what: str, log_number: int | None = None) -> Iterator[R
     >>> [record.payload.hex() for record in records(bytes.fromhex("1db82faa0400018840010a"), "MANIFEST")]
     ['8840010a']
     """
-    begun: int | None = None
+    record_start: int | None = None
     fragments: list[bytes] = []
-    for offset, kind, payload in _physical_records(data, what, log_number):
-        if kind in (_FULL, _FIRST):
+    for offset, kind, payload in _physical_records(data, format_name, log_number):
+        if kind in (_FULL_RECORD, _FIRST_FRAGMENT):
             # Old writers left an empty first fragment at the end of a block.
-            if begun is not None and any(fragments):
-                raise DecodeError(what, begun, "a record without an end")
-            begun, fragments = offset, [payload]
-        elif kind in (_MIDDLE, _LAST):
-            if begun is None:
-                raise DecodeError(what, offset, "a fragment without a beginning")
+            if record_start is not None and any(fragments):
+                raise DecodeError(format_name, record_start, "a record without an end")
+            record_start, fragments = offset, [payload]
+        elif kind in (_MIDDLE_FRAGMENT, _LAST_FRAGMENT):
+            if record_start is None:
+                raise DecodeError(format_name, offset, "a fragment without a beginning")
             fragments.append(payload)
         elif kind == _COMPRESSION:
             if any(payload):
-                raise DecodeError(what, offset, "the log is compressed, which is not supported")
+                raise DecodeError(format_name, offset, "the log is compressed, which is not supported")
         elif kind not in _TIMESTAMPS and not kind & _PASSED_RECORDS:
-            raise DecodeError(what, offset, f"a record of unknown type {kind}")
-        if kind in (_FULL, _LAST):
-            assert begun is not None
-            yield Record(begun, fragments[0] if kind == _FULL else b"".join(fragments))
-            begun = None
-    if begun is not None and any(fragments):
-        raise DecodeError(what, begun, "cut: a record without an end")
+            raise DecodeError(format_name, offset, f"a record of unknown type {kind}")
+        if kind in (_FULL_RECORD, _LAST_FRAGMENT):
+            assert record_start is not None
+            yield Record(record_start, fragments[0] if kind == _FULL_RECORD else b"".join(fragments))
+            record_start = None
+    if record_start is not None and any(fragments):
+        raise DecodeError(format_name, record_start, "cut: a record without an end")
 
 
-def batches(data: bytes, what: str, log_number: int) -> RecordSpan | None:
+def batches(data: bytes, format_name: str, log_number: int) -> RecordSpan | None:
     """Check a write-ahead log to its end. Return the sequence numbers of its writes. None without any write.
 
     Raises:
@@ -126,54 +126,56 @@ def batches(data: bytes, what: str, log_number: int) -> RecordSpan | None:
     True
     """
     first = end = None
-    for offset, payload in records(data, what, log_number):
+    for offset, payload in records(data, format_name, log_number):
         if len(payload) < _BATCH.size:
-            raise DecodeError(what, offset, f"a write batch of {len(payload)} bytes")
+            raise DecodeError(format_name, offset, f"a write batch of {len(payload)} bytes")
         sequence, count = _BATCH.unpack_from(payload)
         if end is not None and sequence != end:
-            raise DecodeError(what, offset, f"writes are missing: {end} is followed by {sequence}")
+            raise DecodeError(format_name, offset, f"writes are missing: {end} is followed by {sequence}")
         first = sequence if first is None else first
         end = sequence + count
     return None if first is None or end is None else RecordSpan(first, end)
 
 
-def _physical_records(data: bytes, what: str, log_number: int | None) -> Iterator[tuple[int, int, bytes]]:
+def _physical_records(
+    data: bytes, format_name: str, log_number: int | None
+) -> Iterator[tuple[int, int, bytes]]:
     """Yield offset, type and payload of each physical record of this log.
 
     Types with a log number are converted to the same types without one.
     """
-    offset, numbered = 0, False
+    offset, has_log_number = 0, False
     while offset < len(data):
         remaining_bytes = BLOCK_BYTES - offset % BLOCK_BYTES
         # Too little room for a header: the writer filled it with zeros and went to the next block.
         if remaining_bytes < _HEADER.size or (
-            numbered
+            has_log_number
             and remaining_bytes < _LONG_HEADER_BYTES
             and not any(data[offset : offset + remaining_bytes])
         ):
             offset += remaining_bytes
             continue
         try:
-            kind, payload, after = _physical_record(
-                data, offset, min(offset + remaining_bytes, len(data)), what
+            kind, payload, next_offset = _physical_record(
+                data, offset, min(offset + remaining_bytes, len(data)), format_name
             )
         except DecodeError:
             is_first_fragment = _is_of_type(data, offset, log_number)
             if (
-                numbered
+                has_log_number
                 and not is_first_fragment
-                and not _has_more(data, offset + remaining_bytes, what, log_number)
+                and not _has_more(data, offset + remaining_bytes, format_name, log_number)
             ):
                 return
             raise
-        numbered = kind in _WITH_LOG_NUMBER
-        if numbered:
+        has_log_number = kind in _WITH_LOG_NUMBER
+        if has_log_number:
             if not _is_of_type(data, offset, log_number):
                 return
             payload = payload[_RECORD_LOG_NUMBER.size :]
             kind = _RECYCLED.get(kind, kind)
         yield offset, kind, payload
-        offset = after
+        offset = next_offset
 
 
 def _is_of_type(data: bytes, offset: int, log_number: int | None) -> bool:
@@ -187,7 +189,7 @@ def _is_of_type(data: bytes, offset: int, log_number: int | None) -> bool:
     )
 
 
-def _has_more(data: bytes, block: int, what: str, log_number: int | None) -> bool:
+def _has_more(data: bytes, block: int, format_name: str, log_number: int | None) -> bool:
     """Return whether the block at offset ``block``, or a later block, begins with a record of this log.
 
     If so, the bytes before that block are damaged.
@@ -195,39 +197,47 @@ def _has_more(data: bytes, block: int, what: str, log_number: int | None) -> boo
     for offset in range(block, len(data), BLOCK_BYTES):
         if _is_of_type(data, offset, log_number):
             with suppress(DecodeError):
-                _physical_record(data, offset, min(offset + BLOCK_BYTES, len(data)), what)
+                _physical_record(data, offset, min(offset + BLOCK_BYTES, len(data)), format_name)
                 return True
     return False
 
 
-def _physical_record(data: bytes, offset: int, block_end: int, what: str) -> tuple[int, bytes, int]:
+def _physical_record(data: bytes, offset: int, block_end: int, format_name: str) -> tuple[int, bytes, int]:
     """Return type, payload (with the log number, if any) and end of the physical record at ``offset``."""
     if block_end - offset < _HEADER.size:
-        raise DecodeError(what, offset, "cut inside a record's header")
+        raise DecodeError(format_name, offset, "cut inside a record's header")
     masked_crc, length, kind = _HEADER.unpack_from(data, offset)
-    if kind == _ZERO and length == 0:
-        raise DecodeError(what, offset, "zeros where a record should be")
+    if kind == _ZERO_RECORD and length == 0:
+        raise DecodeError(format_name, offset, "zeros where a record should be")
     if kind in _WITH_LOG_NUMBER:
         length += _RECORD_LOG_NUMBER.size
-    after = offset + _HEADER.size + length
-    if after > block_end:
-        raise DecodeError(what, offset, f"cut: a record of {length} bytes, {block_end - offset} left")
-    checked_bytes = data[offset + _HEADER.size - 1 : after]
+    next_offset = offset + _HEADER.size + length
+    if next_offset > block_end:
+        raise DecodeError(format_name, offset, f"cut: a record of {length} bytes, {block_end - offset} left")
+    checked_bytes = data[offset + _HEADER.size - 1 : next_offset]
     crc: int = google_crc32c.value(checked_bytes)
     if ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF != masked_crc:
-        raise DecodeError(what, offset, "the checksum does not match")
-    return kind, checked_bytes[1:], after
+        raise DecodeError(format_name, offset, "the checksum does not match")
+    return kind, checked_bytes[1:], next_offset
 
 
 COMPARATOR = b"leveldb.BytewiseComparator"
 
 _VARINT = (3, 203, 300)
-_COMPARATOR, _LOG_NUMBER, _LAST_SEQUENCE, _CURSOR, _DELETED, _PREVIOUS, _LEAST_LOG = 1, 2, 4, 5, 6, 9, 10
-_NEW, _NEW_2, _NEW_3, _NEW_4 = 7, 100, 102, 103
+_COMPARATOR, _LOG_NUMBER, _LAST_SEQUENCE, _COMPACTION_CURSOR, _DELETED_FILE, _PREVIOUS, _LEAST_LOG = (
+    1,
+    2,
+    4,
+    5,
+    6,
+    9,
+    10,
+)
+_NEW_FILE, _NEW_FILE_2, _NEW_FILE_3, _NEW_FILE_4 = 7, 100, 102, 103
 _FAMILY, _FAMILY_NAME, _FAMILY_DROP = 200, 201, 202
 _LOG_ADDED_OLD, _LOG_DELETED_OLD, _LOG_ADDED, _LOG_DELETED = 8196, 8197, 8199, 8200
 _MAY_BE_PASSED = 1 << 13
-_END, _MUST_BE_KNOWN, _PATH = 1, 1 << 6, 65
+_END_TAG, _MUST_BE_KNOWN, _PATH_TAG = 1, 1 << 6, 65
 _SYNCED_BYTES = 2
 
 
@@ -255,7 +265,7 @@ class Manifest:
     logs: dict[int, int] = field(default_factory=dict)
 
 
-def decode(data: bytes, what: str = "MANIFEST") -> Manifest:
+def decode(data: bytes, format_name: str = "MANIFEST") -> Manifest:
     """Read a MANIFEST.
 
     Raises:
@@ -266,16 +276,16 @@ def decode(data: bytes, what: str = "MANIFEST") -> Manifest:
     0
     """
     manifest = Manifest()
-    for record in records(data, what):
-        _Edit(record, what).apply(manifest)
+    for record in records(data, format_name):
+        _Edit(record, format_name).apply(manifest)
     return manifest
 
 
 class _Edit:
     """One edit. It is read to its end before it is applied, because the column family may come last."""
 
-    def __init__(self, record: Record, what: str) -> None:
-        self._data, self._offset, self._what = record.payload, record.offset, what
+    def __init__(self, record: Record, format_name: str) -> None:
+        self._data, self._offset, self._what = record.payload, record.offset, format_name
         self._position = 0
         self._family = 0
         self._numbers: dict[int, int] = {}
@@ -310,20 +320,20 @@ class _Edit:
             if (name := self._string()) != COMPARATOR:
                 raise self._error(f"unknown comparator (order of keys) {name[:80]!r}")
         # Where the next compaction of a level begins: no file depends on it.
-        elif tag == _CURSOR:
+        elif tag == _COMPACTION_CURSOR:
             self._varint()
             self._string()
-        elif tag == _DELETED:
+        elif tag == _DELETED_FILE:
             self._varint()
             self._deleted.append(self._varint())
-        elif tag in (_NEW, _NEW_2, _NEW_3, _NEW_4):
+        elif tag in (_NEW_FILE, _NEW_FILE_2, _NEW_FILE_3, _NEW_FILE_4):
             self._new_file(tag)
         elif tag == _FAMILY:
             self._family = self._varint()
         elif tag == _FAMILY_NAME:
             self._string()
         elif tag in (_LOG_ADDED, _LOG_ADDED_OLD):
-            self._log_added(prefixed=tag == _LOG_ADDED)
+            self._log_added(has_length_prefix=tag == _LOG_ADDED)
         elif tag in (_LOG_DELETED, _LOG_DELETED_OLD):
             if tag == _LOG_DELETED:
                 self._varint()
@@ -337,27 +347,27 @@ class _Edit:
         # The level. Which files there are is asked here, not where in the tree they are.
         self._varint()
         number = self._varint()
-        if tag == _NEW_3:
+        if tag == _NEW_FILE_3:
             self._varint()
         size = self._varint()
         self._string()
         self._string()
-        if tag != _NEW:
+        if tag != _NEW_FILE:
             self._varint()
             self._varint()
-        if tag == _NEW_4:
-            while (custom := self._varint()) != _END:
+        if tag == _NEW_FILE_4:
+            while (custom_tag := self._varint()) != _END_TAG:
                 # Of the fields that must be known, a path can be passed over: a bookie has only one.
-                if custom & _MUST_BE_KNOWN and custom != _PATH:
-                    raise self._error(f"unknown field {custom} of a new file")
+                if custom_tag & _MUST_BE_KNOWN and custom_tag != _PATH_TAG:
+                    raise self._error(f"unknown field {custom_tag} of a new file")
                 self._string()
         self._added.append(TableFile(number, size, self._offset))
 
-    def _log_added(self, prefixed: bool) -> None:
-        if prefixed:
+    def _log_added(self, has_length_prefix: bool) -> None:
+        if has_length_prefix:
             self._varint()
         number = self._varint()
-        while (tag := self._varint()) != _END:
+        while (tag := self._varint()) != _END_TAG:
             if tag != _SYNCED_BYTES:
                 raise self._error(f"unknown field {tag} of a log file")
             self._logs[number] = self._varint()

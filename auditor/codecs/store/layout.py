@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from auditor.errors import DecodeError, RuleError
 from auditor.model.ledger_id import LayoutKind
 
-WHAT = "layout"
+FORMAT_NAME = "layout"
 
 _NUMBER = re.compile(rb"[+-]?0{0,20}[0-9]{1,10}")
 _PACKAGE = "org.apache.bookkeeper.meta."
@@ -48,11 +48,13 @@ class Layout:
         """
         kind = _TYPES.get(self.manager) if self.format_version == 1 else _kind_of(self.manager)
         if kind is None:
-            raise RuleError(WHAT, "layout-unknown", f"no known ledger manager: {self.manager[:120]!r}", self)
+            raise RuleError(
+                FORMAT_NAME, "layout-unknown", f"no known ledger manager: {self.manager[:120]!r}", self
+            )
         expected_version = 0 if kind is LayoutKind.ETCD else 1
         if self.manager_version != expected_version:
             reason = f"version {self.manager_version} of the {kind} ledger manager, not {expected_version}"
-            raise RuleError(WHAT, "layout-unknown", reason, self)
+            raise RuleError(FORMAT_NAME, "layout-unknown", reason, self)
         return kind
 
 
@@ -65,13 +67,13 @@ def decode(data: bytes) -> Layout:
     first_line, newline, manager_lines = data.partition(b"\n")
     format_version = _number(first_line, 0, "format version")
     if format_version not in (1, 2):
-        raise DecodeError(WHAT, 0, f"format version {format_version} is neither 1 nor 2")
+        raise DecodeError(FORMAT_NAME, 0, f"format version {format_version} is neither 1 nor 2")
     second_line, offset = manager_lines.partition(b"\n")[0], len(first_line) + len(newline)
     if not second_line:
-        raise DecodeError(WHAT, offset, "no ledger manager")
+        raise DecodeError(FORMAT_NAME, offset, "no ledger manager")
     parts = second_line.split(b":")
     if len(parts) != 2 or not parts[1]:
-        raise DecodeError(WHAT, offset, "the ledger manager is not a name and version")
+        raise DecodeError(FORMAT_NAME, offset, "the ledger manager is not a name and version")
     manager_version = _number(parts[1], offset + len(parts[0]) + 1, "version of the ledger manager")
     return Layout(format_version, parts[0].decode("utf-8", "replace"), manager_version)
 
@@ -89,8 +91,8 @@ def _kind_of(manager: str) -> LayoutKind | None:
     return _FACTORIES.get(factory) if (package + dot).endswith(_PACKAGE) else None
 
 
-def _number(text: bytes, offset: int, what: str) -> int:
+def _number(text: bytes, offset: int, format_name: str) -> int:
     value = int(text) if _NUMBER.fullmatch(text) else None
     if value is None or not -(2**31) <= value < 2**31:
-        raise DecodeError(WHAT, offset, f"the {what} is not a 32-bit integer")
+        raise DecodeError(FORMAT_NAME, offset, f"the {format_name} is not a 32-bit integer")
     return value

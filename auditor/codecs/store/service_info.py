@@ -14,7 +14,7 @@ from auditor.codecs.protobuf.pb.service_info_pb2 import BookieServiceInfoFormat
 from auditor.errors import RuleError
 from auditor.model.bookie_id import legacy_address
 
-WHAT = "service info"
+FORMAT_NAME = "service info"
 BOOKIE_RPC = "bookie-rpc"
 
 
@@ -51,9 +51,9 @@ def decode(data: bytes, bookie_id: str) -> ServiceInfo:
         address = legacy_address(bookie_id)
         if address is None:
             reason = f"{bookie_id[:120]!r} registered no endpoint and is not an address itself"
-            raise RuleError(WHAT, "endpoint-missing", reason, ServiceInfo(()))
+            raise RuleError(FORMAT_NAME, "endpoint-missing", reason, ServiceInfo(()))
         return ServiceInfo((Endpoint(bookie_id, *address, BOOKIE_RPC),))
-    message = proto_wire.parse(BookieServiceInfoFormat, data, WHAT)
+    message = proto_wire.parse(BookieServiceInfoFormat, data, FORMAT_NAME)
     return ServiceInfo(
         tuple(
             Endpoint(

@@ -42,9 +42,11 @@ class JuteReader:
 
     __slots__ = ("_data", "_end", "_what", "offset")
 
-    def __init__(self, data: bytes | memoryview, what: str, offset: int = 0, end: int | None = None) -> None:
+    def __init__(
+        self, data: bytes | memoryview, format_name: str, offset: int = 0, end: int | None = None
+    ) -> None:
         self._data = data
-        self._what = what
+        self._what = format_name
         self._end = len(data) if end is None else end
         self.offset = offset
 
@@ -128,17 +130,17 @@ def decompress(source: BinaryIO) -> Iterator[bytes]:
         DecodeError: At the byte of ``source`` where the header or the length of a bad block begins.
     """
     offset = 0
-    begun = False
+    has_block = False
     while head := source.read(4):
         if head == MAGIC[:4]:
             header_rest = source.read(_HEADER_REST)
             if len(header_rest) < _HEADER_REST or not header_rest.startswith(MAGIC[4:]):
                 raise DecodeError("snappy stream", offset, "a header that is not snappy-java's")
-            begun = True
+            has_block = True
             offset += 4 + _HEADER_REST
             continue
         length = int.from_bytes(head, "big")
-        if not begun:
+        if not has_block:
             raise DecodeError("snappy stream", offset, "it does not begin as snappy-java's streams do")
         if len(head) < 4 or length > BLOCK_LIMIT:
             raise DecodeError("snappy stream", offset, f"a block length of {head.hex()}")
@@ -147,7 +149,7 @@ def decompress(source: BinaryIO) -> Iterator[bytes]:
             raise DecodeError("snappy stream", offset, f"{length} bytes declared, {len(packed)} present")
         yield _block(packed, offset)
         offset += 4 + length
-    if not begun:
+    if not has_block:
         raise DecodeError("snappy stream", 0, "it is empty")
 
 

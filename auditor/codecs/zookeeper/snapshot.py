@@ -32,7 +32,7 @@ from auditor.errors import DecodeError
 
 MAGIC = 0x5A4B534E
 VERSION = 2
-WHAT = "ZooKeeper snapshot"
+FORMAT_NAME = "ZooKeeper snapshot"
 
 TAIL = np.dtype(
     [
@@ -90,11 +90,11 @@ def nodes_begin(data: memoryview) -> int:
     Raises:
         DecodeError: ``data`` is not a snapshot, has another version, or is cut before the first znode.
     """
-    reader = JuteReader(data, WHAT)
+    reader = JuteReader(data, FORMAT_NAME)
     if (magic := reader.int32()) != MAGIC:
-        raise DecodeError(WHAT, 0, f"it begins with {magic & 0xFFFFFFFF:08x}, not with ZKSN")
+        raise DecodeError(FORMAT_NAME, 0, f"it begins with {magic & 0xFFFFFFFF:08x}, not with ZKSN")
     if (version := reader.int32()) != VERSION:
-        raise DecodeError(WHAT, 4, f"version {version}, {VERSION} is the only one known")
+        raise DecodeError(FORMAT_NAME, 4, f"version {version}, {VERSION} is the only one known")
     reader.int64()
     reader.skip(reader.count(12) * 12)
     for _ in range(reader.count(12)):
@@ -106,23 +106,23 @@ def nodes_begin(data: memoryview) -> int:
     return reader.offset
 
 
-def boundaries(data: memoryview, begin: int, limit: int, byte_limit: int) -> Boundaries:
-    """Find the offsets of up to ``limit`` records, of about ``byte_limit`` bytes together, from ``begin`` on.
+def boundaries(data: memoryview, begin: int, most: int, max_bytes: int) -> Boundaries:
+    """Find the offsets of up to ``most`` records, of about ``max_bytes`` bytes together, from ``begin`` on.
 
     Raises:
         DecodeError: At the record that does not fit in the file.
     """
-    stop = begin + byte_limit
+    stop = begin + max_bytes
     ends: list[int] = []
     offset, ended = begin, False
-    while len(ends) < limit and offset < stop:
+    while len(ends) < most and offset < stop:
         length, end = _record(data, offset)
         if end is None:
             ended = True
             break
         ends.append(end)
         if length > 1:  # as long as the end mark is: never passed over
-            _add_equal_records(data, length, ends, limit, stop)
+            _add_equal_records(data, length, ends, most, stop)
         offset = ends[-1]
     begins = np.append(begin, np.array(ends[:-1], np.int64))[: len(ends)]
     lengths = windows(np.frombuffer(data, np.uint8), begins, _INT.size).view(">i4")
@@ -138,15 +138,17 @@ def _record(data: memoryview, offset: int) -> tuple[int, int | None]:
             return length, None
         (width,) = _INT.unpack_from(data, offset + 4 + length)
     except (struct.error, IndexError) as error:
-        raise DecodeError(WHAT, min(offset, len(data)), "cut before its end mark") from error
+        raise DecodeError(FORMAT_NAME, min(offset, len(data)), "cut before its end mark") from error
     end = offset + 4 + length + 4 + max(width, 0) + TAIL.itemsize
     if length < 0 or width < -1 or end > len(data):
-        present = len(data) - offset
-        raise DecodeError(WHAT, offset, f"a record of {length} and {width} bytes, {present} are present")
+        present_bytes = len(data) - offset
+        raise DecodeError(
+            FORMAT_NAME, offset, f"a record of {length} and {width} bytes, {present_bytes} are present"
+        )
     return length, end
 
 
-def _add_equal_records(data: memoryview, length: int, ends: list[int], limit: int, stop: int) -> None:
+def _add_equal_records(data: memoryview, length: int, ends: list[int], most: int, stop: int) -> None:
     """Add the ends of the following records while their paths have the same length, as nearly all paths have.
 
     The path length and data length of a record are then read in one step. `_record` reads unusual records.
@@ -155,7 +157,7 @@ def _add_equal_records(data: memoryview, length: int, ends: list[int], limit: in
     fixed_bytes = _INT.size + length + _INT.size + TAIL.itemsize
     add, offset = ends.append, ends[-1]
     try:
-        for _ in range(limit - len(ends)):
+        for _ in range(most - len(ends)):
             path_length, width = unpack(data, offset)
             if path_length != length or width < 0 or offset >= stop:
                 break
@@ -168,9 +170,9 @@ def _add_equal_records(data: memoryview, length: int, ends: list[int], limit: in
 
 
 @lru_cache(maxsize=64)
-def _lengths(of_path: int) -> struct.Struct:
+def _lengths(path_length: int) -> struct.Struct:
     """Return the struct of a record's path length and data length, with the path between them."""
-    return struct.Struct(f">i{of_path}xi")
+    return struct.Struct(f">i{path_length}xi")
 
 
 def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
@@ -201,7 +203,7 @@ def check_seals(data: memoryview, end: int) -> None:
     sections += [_ZXID_BYTES] * (remaining_bytes in (_ZXID_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
     if sum(sections) != remaining_bytes:
         raise DecodeError(
-            WHAT, offset + _SEAL_BYTES, f"{remaining_bytes} bytes after the seal are no known section"
+            FORMAT_NAME, offset + _SEAL_BYTES, f"{remaining_bytes} bytes after the seal are no known section"
         )
     begin = offset
     for section in sections:
@@ -217,13 +219,13 @@ def _adler(data: memoryview, begin: int, end: int, value: int) -> int:
 
 
 def _read_seal(data: memoryview, offset: int, adler: int) -> int:
-    reader = JuteReader(data, WHAT, offset)
+    reader = JuteReader(data, FORMAT_NAME, offset)
     if (stored := reader.int64()) != adler:
         raise DecodeError(
-            WHAT,
+            FORMAT_NAME,
             offset,
             f"the seal has the checksum {stored:08x}, the bytes before the seal have {adler:08x}",
         )
     if reader.buffer() != b"/":
-        raise DecodeError(WHAT, offset + 8, "a seal without its end mark")
+        raise DecodeError(FORMAT_NAME, offset + 8, "a seal without its end mark")
     return adler

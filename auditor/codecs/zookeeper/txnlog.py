@@ -32,7 +32,7 @@ from auditor.errors import DecodeError
 MAGIC = 0x5A4B4C47
 VERSION = 2
 HEADER_BYTES = 16
-WHAT = "ZooKeeper transaction log"
+FORMAT_NAME = "ZooKeeper transaction log"
 
 _FRAME_BYTES = 8 + 4
 _END_MARK = 0x42
@@ -102,14 +102,14 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
     if len(data) < HEADER_BYTES:
         yield CutTail(0, "shorter than its header")
         return
-    reader = JuteReader(data, WHAT)
+    reader = JuteReader(data, FORMAT_NAME)
     if (magic := reader.int32()) != MAGIC:
-        raise DecodeError(WHAT, 0, f"it begins with {magic & 0xFFFFFFFF:08x}, not with ZKLG")
+        raise DecodeError(FORMAT_NAME, 0, f"it begins with {magic & 0xFFFFFFFF:08x}, not with ZKLG")
     if (version := reader.int32()) != VERSION:
-        raise DecodeError(WHAT, 4, f"version {version}, {VERSION} is the only one known")
+        raise DecodeError(FORMAT_NAME, 4, f"version {version}, {VERSION} is the only one known")
     offset = HEADER_BYTES
     while len(data) - offset >= _FRAME_BYTES:
-        frame = JuteReader(data, WHAT, offset)
+        frame = JuteReader(data, FORMAT_NAME, offset)
         checksum, length = frame.int64(), frame.int32()
         # The server fills a log with zeros ahead of its use (``FilePadding``).
         if checksum == 0 and length == 0:
@@ -122,11 +122,11 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
             # A crash cuts the last record only; with others behind it the file is damaged.
             if not _is_all_zero(data[end + 1 :]):
                 raise DecodeError(
-                    WHAT, offset, "a record whose checksum or end mark is wrong, and others after it"
+                    FORMAT_NAME, offset, "a record whose checksum or end mark is wrong, and others after it"
                 )
             yield CutTail(offset, "the last record's checksum or end mark is wrong")
             return
-        yield _transaction(JuteReader(data, WHAT, begin, end))
+        yield _transaction(JuteReader(data, FORMAT_NAME, begin, end))
         offset = end + 1
     if not _is_all_zero(data[offset:]):
         yield CutTail(offset, "a record's first bytes")
@@ -150,16 +150,16 @@ def _transaction(reader: JuteReader) -> Transaction:
 
 def _multi(reader: JuteReader, session: int) -> tuple[Operation, ...]:
     operations: list[Operation] = []
-    failed = False
+    has_failed = False
     for _ in range(reader.count(8)):
         kind, length = reader.int32(), reader.int32()
         start = reader.skip(max(0, length))
-        failed = failed or kind == _ERROR
+        has_failed = has_failed or kind == _ERROR
         # Parts of a failed multi can still look like the writes that they were meant to be.
-        if not failed:
+        if not has_failed:
             operation = _operation(reader.part(start, reader.offset), kind, session)
             operations += [] if operation is None else [operation]
-    return () if failed else tuple(operations)
+    return () if has_failed else tuple(operations)
 
 
 def _operation(reader: JuteReader, kind: int, session: int) -> Operation | None:
@@ -200,5 +200,5 @@ def _paths(reader: JuteReader) -> tuple[str, ...]:
         return paths
     reader.offset = begin
     if reader.left not in (0, _DIGEST_BYTES):
-        raise DecodeError(WHAT, begin, "a closeSession in neither of its two forms")
+        raise DecodeError(FORMAT_NAME, begin, "a closeSession in neither of its two forms")
     return ()

@@ -151,11 +151,11 @@ def files_stamp(named_statuses: Iterable[tuple[str, os.stat_result]], start_ns: 
     file_stamps = _stamps_of([status for _, status in sorted_statuses], start_ns)
     if not file_stamps.sure.all():
         return None
-    hashed = np.zeros(1, np.uint64)
+    stamp_hash = np.zeros(1, np.uint64)
     for (name, _), value in zip(sorted_statuses, file_stamps.value.view(np.uint64), strict=True):
-        for piece in (*_name_words(name), value):
-            hashed = splitmix(hashed ^ piece)
-    return int(hashed.view(np.int64)[0])
+        for name_word in (*_name_words(name), value):
+            stamp_hash = splitmix(stamp_hash ^ name_word)
+    return int(stamp_hash.view(np.int64)[0])
 
 
 def _name_words(name: str) -> NDArray[np.uint64]:

@@ -99,11 +99,11 @@ class EarlierRows:
         self._earlier = replace(self._earlier, files=tuple(files))
         return count
 
-    def mark(self, numbers: NDArray[np.int64]) -> None:
+    def mark(self, row_numbers: NDArray[np.int64]) -> None:
         """Select the rows with these numbers for `rows`."""
-        if len(numbers) and (last := int(numbers.max())) >= len(self._marked):
+        if len(row_numbers) and (last := int(row_numbers.max())) >= len(self._marked):
             self._marked = np.append(self._marked, np.zeros(last + 1, np.bool_))
-        self._marked[numbers] = True
+        self._marked[row_numbers] = True
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows as rows of ``availability``."""
@@ -155,7 +155,7 @@ WAIT_S = 10e-6
 A longer time shows that the files lie on a disk or a server. In memory a ``stat`` takes 3 us.
 """
 
-AT_ONCE = 4
+MIN_STAT_THREADS = 4
 """Least number of threads that call ``stat`` for files on a disk or a server, where each call waits."""
 
 _FIRST_LEVELS = 256
@@ -172,28 +172,36 @@ class UnchangedFiles:
     """
 
     def __init__(
-        self, paths: Sequence[bytes], numbers: NDArray[np.int64], same: NDArray[np.bool_], began: int
+        self, paths: Sequence[bytes], row_numbers: NDArray[np.int64], is_same: NDArray[np.bool_], began: int
     ) -> None:
         places: dict[bytes, int] = {}
         place = np.array(
             [places.setdefault(path.rpartition(b"/")[0], len(places)) for path in paths], np.intp
         )
-        whole = np.bincount(place[~same], minlength=len(places)) == 0
-        order = np.argsort(place, kind="stable")
-        ends = np.searchsorted(place[order], np.arange(len(places) + 1)).tolist()
-        self._numbers = numbers[order]
+        is_unchanged = np.bincount(place[~is_same], minlength=len(places)) == 0
+        row_order = np.argsort(place, kind="stable")
+        ends = np.searchsorted(place[row_order], np.arange(len(places) + 1)).tolist()
+        self._numbers = row_numbers[row_order]
         self._is_unchanged = np.zeros(len(paths), np.bool_)
-        self._paths, self._same, self._order, self._ends, self._places = paths, same, order, ends, places
+        self._paths, self._same, self._order, self._ends, self._places = (
+            paths,
+            is_same,
+            row_order,
+            ends,
+            places,
+        )
         self._quiet = {
-            directory for directory, which in places.items() if whole[which] and _is_quiet(directory, began)
+            directory
+            for directory, directory_number in places.items()
+            if is_unchanged[directory_number] and _is_quiet(directory, began)
         }
 
     def skips(self, directory: bytes) -> bool:
         """Return whether a directory needs no new listing. If so, keep all rows of the directory."""
         if directory not in self._quiet:
             return False
-        which = self._places[directory]
-        self._is_unchanged[self._ends[which] : self._ends[which + 1]] = True
+        directory_number = self._places[directory]
+        self._is_unchanged[self._ends[directory_number] : self._ends[directory_number + 1]] = True
         return True
 
     def changed(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
@@ -201,8 +209,8 @@ class UnchangedFiles:
         # Looked up by directory, because nearly all directories are skipped with all their files.
         place_of_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
-            if (which := self._places.get(directory)) is not None:
-                for place in range(self._ends[which], self._ends[which + 1]):
+            if (directory_number := self._places.get(directory)) is not None:
+                for place in range(self._ends[directory_number], self._ends[directory_number + 1]):
                     if self._same[row := self._order[place]]:
                         place_of_path[self._paths[row]] = place
         file_places = np.array([place_of_path.get(path, -1) for path in paths], np.intp)
@@ -238,10 +246,10 @@ def groups(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
     pieces = max(1, min(len(part.names), round(count / GROUP_ROWS)))
     name_slices = [part.names[start::pieces] for start in range(pieces)]
     for slice_names in name_slices:
-        elsewhere = part.elsewhere
-        if elsewhere is not None:
-            elsewhere = (
-                *elsewhere,
+        elsewhere_names_of_part = part.elsewhere
+        if elsewhere_names_of_part is not None:
+            elsewhere_names_of_part = (
+                *elsewhere_names_of_part,
                 *(
                     name
                     for other_names in name_slices
@@ -249,7 +257,11 @@ def groups(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
                     for name in other_names
                 ),
             )
-        yield replace(part, names=slice_names, elsewhere=elsewhere if slice_names is name_slices[0] else None)
+        yield replace(
+            part,
+            names=slice_names,
+            elsewhere=elsewhere_names_of_part if slice_names is name_slices[0] else None,
+        )
 
 
 def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
@@ -269,11 +281,11 @@ def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
                 pc.and_(pc.equal(candidate_rows["state"], IndexState.OK), candidate_rows["stamp"].is_valid())
             )
         )
-    same = np.concatenate(usable_masks)
-    same_rows = np.flatnonzero(same)
+    is_same = np.concatenate(usable_masks)
+    same_rows = np.flatnonzero(is_same)
     value, is_present = _current_stamps([paths[row] for row in same_rows], part.threads)
-    same[same_rows] = is_present & (value == np.concatenate(earlier_stamps)[same_rows])
-    return UnchangedFiles(paths, np.concatenate(numbers), same, rows.began)
+    is_same[same_rows] = is_present & (value == np.concatenate(earlier_stamps)[same_rows])
+    return UnchangedFiles(paths, np.concatenate(numbers), is_same, rows.began)
 
 
 def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
@@ -287,8 +299,10 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
     numbers = []
     for row_numbers, batch in rows.scan(["path", "state", "stamp"]):
         path = batch["path"].fill_null("")
-        inside = pc.or_(pc.starts_with(path, f"{directory}/current/"), pc.equal(path, f"{directory}/current"))
-        is_index_row = np.asarray(pc.and_(inside, pc.not_equal(batch["state"], IndexState.STRAY)))
+        is_below_current = pc.or_(
+            pc.starts_with(path, f"{directory}/current/"), pc.equal(path, f"{directory}/current")
+        )
+        is_index_row = np.asarray(pc.and_(is_below_current, pc.not_equal(batch["state"], IndexState.STRAY)))
         if not np.asarray(pc.equal(batch["stamp"], stamp).fill_null(False))[is_index_row].all():
             return False
         numbers.append(row_numbers[is_index_row])
@@ -305,10 +319,10 @@ def _find_candidates(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDA
     """
     ledgers = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
     # Other scopes have trees of their own, and a misplaced file may lie anywhere.
-    odd = pc.or_(
+    is_odd = pc.or_(
         pc.not_equal(batch["scope_id"].fill_null(-1), 0), pc.not_equal(batch["state"], IndexState.OK)
     )
-    is_candidate: NDArray[np.bool_] = np.asarray(odd)
+    is_candidate: NDArray[np.bool_] = np.asarray(is_odd)
     return is_candidate | name_mask[(ledgers >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
 
 
@@ -341,7 +355,7 @@ def _current_stamps(paths: Sequence[bytes], threads: int) -> tuple[NDArray[np.in
     start_time = perf_counter()
     file_states = [state for first in slices[:1] for state in _states(first)]
     if perf_counter() - start_time > len(file_states) * WAIT_S:
-        threads = max(threads, AT_ONCE)
+        threads = max(threads, MIN_STAT_THREADS)
     with ThreadPoolExecutor(threads) as pool:
         state_slices = pool.map(_states, slices[1:]) if threads > 1 else map(_states, slices[1:])
         file_states += [state for states in state_slices for state in states]

@@ -177,15 +177,17 @@ def attribute(
 def _place_id(place: PlaceFound, known_ids: Set[str], cookies: Sequence[Cookie]) -> str | None:
     if place.names_bookie:
         return place.name
-    candidates = {known_id for known_id in known_ids if place.name in (known_id, known_id.replace(":", "_"))}
+    candidate_ids = {
+        known_id for known_id in known_ids if place.name in (known_id, known_id.replace(":", "_"))
+    }
     cookie_counts = Counter(cookie.bookie_id for cookie in cookies)
-    if not candidates:
+    if not candidate_ids:
         # The cluster no longer knows the id, but a directory is named after it.
-        candidates = {name for name in cookie_counts if name.replace(":", "_") == place.name}
-    if len(candidates) <= 1:
-        return next(iter(candidates), None)
+        candidate_ids = {name for name in cookie_counts if name.replace(":", "_") == place.name}
+    if len(candidate_ids) <= 1:
+        return next(iter(candidate_ids), None)
     # Two ids have the same written form: choose the one that most cookies here name.
-    most_frequent = Counter({name: cookie_counts[name] for name in candidates}).most_common(2)
+    most_frequent = Counter({name: cookie_counts[name] for name in candidate_ids}).most_common(2)
     return most_frequent[0][0] if most_frequent[0][1] > most_frequent[1][1] else None
 
 
@@ -240,7 +242,7 @@ def _configured_path(cookie: Cookie, inside: Sequence[str]) -> str | None:
     paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
     lengths = {path: shared_parts(path_parts(path), inside) for path in paths}
     longest_match = max(lengths.values(), default=0)
-    best_paths = [path for path, length in lengths.items() if length == longest_match]
+    best_paths = [path for path, match_length in lengths.items() if match_length == longest_match]
     return best_paths[0] if longest_match and len(best_paths) == 1 else None
 
 

@@ -58,18 +58,18 @@ class RowBuilder:
         self._group_bytes += len(batch.groups.first) * GROUP.itemsize
         self._files.append(batch)
 
-    def add_skipped(self, passed: list[SkippedPath]) -> None:
+    def add_skipped(self, skipped_paths: list[SkippedPath]) -> None:
         """Add one row per path that was not read."""
-        self.count += len(passed)
-        self._passed += passed
+        self.count += len(skipped_paths)
+        self._passed += skipped_paths
 
-    def take_when_full(self, passed: list[SkippedPath]) -> Iterator[pa.RecordBatch]:
-        """Move the skipped paths from ``passed`` into the buffer. Yield a batch each time it is full."""
-        while passed or self._full:
+    def take_when_full(self, skipped_paths: list[SkippedPath]) -> Iterator[pa.RecordBatch]:
+        """Move the paths from ``skipped_paths`` into the buffer. Yield a batch each time it is full."""
+        while skipped_paths or self._full:
             if self._full:
                 yield self.take()
-            self.add_skipped(passed[:BATCH_UNITS])
-            del passed[:BATCH_UNITS]
+            self.add_skipped(skipped_paths[:BATCH_UNITS])
+            del skipped_paths[:BATCH_UNITS]
 
     @property
     def _full(self) -> bool:
@@ -96,18 +96,18 @@ def _of_files(batches: list[IndexBatch]) -> dict[str, Any]:
     names = [path for batch in batches for path in batch.paths]
     paths = binary_array(b"".join(names), offsets_of(np.array([*map(len, names)], np.int64)), pa.string())
     paths.validate(full=True)  # raises for a path that is not UTF-8, as an Arrow string must be
-    standing: dict[str, Any] = {"state": IndexState.OK}
+    state_columns: dict[str, Any] = {"state": IndexState.OK}
     if any(batch.faults for batch in batches):
         faults = [batch.faults.get(row, _NO_FAULT) for batch in batches for row in range(len(batch.paths))]
         columns = map(list, zip(*faults, strict=True))
-        standing = dict(zip(("state", "reason", "offset"), columns, strict=True))
+        state_columns = dict(zip(("state", "reason", "offset"), columns, strict=True))
     groups = np.concatenate([np.diff(batch.groups.offsets) for batch in batches]) * GROUP.itemsize
     mtimes = np.concatenate([batch.mtimes for batch in batches])
     return {
         "scope_id": np.concatenate([batch.scope_ids for batch in batches]),
         "ledger_id": np.concatenate([batch.ledger_ids for batch in batches]),
         "groups": binary_array(b"".join(batch.groups.tobytes() for batch in batches), offsets_of(groups)),
-        **standing,
+        **state_columns,
         "path": paths,
         "page_bytes": np.concatenate([batch.page_bytes for batch in batches]),
         "mtime": pa.array(mtimes, mask=mtimes < 0),
@@ -118,17 +118,18 @@ def _of_files(batches: list[IndexBatch]) -> dict[str, Any]:
     }
 
 
-def _skipped_rows(passed: list[SkippedPath]) -> dict[str, Any]:
+def _skipped_rows(skipped_paths: list[SkippedPath]) -> dict[str, Any]:
     return {
         "scope_id": [
-            None if skipped_path.ledger_id is None else skipped_path.scope_id for skipped_path in passed
+            None if skipped_path.ledger_id is None else skipped_path.scope_id
+            for skipped_path in skipped_paths
         ],
-        "ledger_id": [skipped_path.ledger_id for skipped_path in passed],
+        "ledger_id": [skipped_path.ledger_id for skipped_path in skipped_paths],
         "groups": b"",
-        "state": [skipped_path.state for skipped_path in passed],
-        "reason": [skipped_path.reason for skipped_path in passed],
-        "offset": [skipped_path.offset for skipped_path in passed],
-        "path": [visible_path(skipped_path.path) for skipped_path in passed],
+        "state": [skipped_path.state for skipped_path in skipped_paths],
+        "reason": [skipped_path.reason for skipped_path in skipped_paths],
+        "offset": [skipped_path.offset for skipped_path in skipped_paths],
+        "path": [visible_path(skipped_path.path) for skipped_path in skipped_paths],
     }
 
 
@@ -140,21 +141,21 @@ def read_files(pieces: Iterable[IndexFiles], threads: int) -> Iterator[IndexBatc
     if threads <= 1:
         yield from IndexReader().read(pieces)
         return
-    own = threading.local()
+    thread_values = threading.local()
 
     def read(files: IndexFiles) -> list[IndexBatch]:
-        if not hasattr(own, "reader"):
-            own.reader = IndexReader(ahead=True)
-        return list(own.reader.read([files]))
+        if not hasattr(thread_values, "reader"):
+            thread_values.reader = IndexReader(ahead=True)
+        return list(thread_values.reader.read([files]))
 
-    waiting: deque[Future[list[IndexBatch]]] = deque()
+    pending_batches: deque[Future[list[IndexBatch]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for files in pieces:
-            waiting.append(pool.submit(read, files))
-            if len(waiting) >= 2 * threads:
-                yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
+            pending_batches.append(pool.submit(read, files))
+            if len(pending_batches) >= 2 * threads:
+                yield from pending_batches.popleft().result()
+        while pending_batches:
+            yield from pending_batches.popleft().result()
 
 
 __all__ = ["SCHEMA", "read_listed", "read_part"]
@@ -165,26 +166,26 @@ def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
     if part.storage != ROCKSDB:
         yield from read_listed(part, list_part(part))
         return
-    changed = list(check_versions(part.directories))
-    passed = list(changed)
+    changed_paths = list(check_versions(part.directories))
+    skipped_paths = list(changed_paths)
     for directory in part.directories:
-        yield from read_databases(part.bookie_id, directory, passed)
-    yield from _take_rest(part, RowBuilder(part.bookie_id, part.storage), passed, bool(changed))
+        yield from read_databases(part.bookie_id, directory, skipped_paths)
+    yield from _take_rest(part, RowBuilder(part.bookie_id, part.storage), skipped_paths, bool(changed_paths))
 
 
 def read_listed(part: IndexPart, listings: Iterable[IndexFiles | SkippedPath]) -> Iterator[pa.RecordBatch]:
     """Read the listed files of one part, and return the listed paths that are not read as rows too."""
     rows = RowBuilder(part.bookie_id, part.storage)
-    changed = list(check_versions(part.directories))
-    passed = list(changed)
-    for batch in read_files(_files(listings, passed), part.threads):
+    changed_paths = list(check_versions(part.directories))
+    skipped_paths = list(changed_paths)
+    for batch in read_files(_files(listings, skipped_paths), part.threads):
         rows.add_files(batch)
-        yield from rows.take_when_full(passed)
-    yield from _take_rest(part, rows, passed, bool(changed))
+        yield from rows.take_when_full(skipped_paths)
+    yield from _take_rest(part, rows, skipped_paths, bool(changed_paths))
 
 
 def _take_rest(
-    part: IndexPart, rows: RowBuilder, passed: list[SkippedPath], has_changed: bool
+    part: IndexPart, rows: RowBuilder, skipped_paths: list[SkippedPath], has_changed: bool
 ) -> Iterator[pa.RecordBatch]:
     """Yield the last rows of a part.
 
@@ -192,16 +193,18 @@ def _take_rest(
     """
     if not has_changed:
         # A disk that was unmounted during the reading would look like one with fewer ledgers.
-        passed.extend(check_versions(part.directories))
-    yield from rows.take_when_full(passed)
+        skipped_paths.extend(check_versions(part.directories))
+    yield from rows.take_when_full(skipped_paths)
     if rows.count:
         yield rows.take()
 
 
-def _files(listings: Iterable[IndexFiles | SkippedPath], passed: list[SkippedPath]) -> Iterator[IndexFiles]:
-    """Yield the files to read piece by piece; append the paths that are not read to ``passed``."""
+def _files(
+    listings: Iterable[IndexFiles | SkippedPath], skipped_paths: list[SkippedPath]
+) -> Iterator[IndexFiles]:
+    """Yield the files to read piece by piece; append the paths that are not read to ``skipped_paths``."""
     for listing in listings:
         if isinstance(listing, IndexFiles):
             yield listing
         else:
-            passed.append(listing)
+            skipped_paths.append(listing)

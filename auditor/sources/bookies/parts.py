@@ -109,8 +109,8 @@ def plan_parts(
         if directory.storage == ROCKSDB
     ]
     files = [
-        (bookie_id, [directory for directory in own if directory.storage == IDX])
-        for bookie_id, own in bookies
+        (bookie_id, [directory for directory in own_parts if directory.storage == IDX])
+        for bookie_id, own_parts in bookies
     ]
     files = [(bookie_id, directories) for bookie_id, directories in files if directories]
     names = [_first_level(directories) for _, directories in files]

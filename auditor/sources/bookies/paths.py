@@ -43,14 +43,14 @@ def path_parts(path: str) -> tuple[str, ...]:
     return tuple(part for part in path.split("/") if part not in ("", "."))
 
 
-def shared_parts(path: Sequence[str], inside: Sequence[str]) -> int:
+def shared_parts(path: Sequence[str], inside_parts: Sequence[str]) -> int:
     """Return the number of parts that two paths share, counted from the end.
 
     >>> shared_parts(("data", "disk1", "ledgers"), ("bk1", "disk1", "ledgers"))
     2
     """
     count = 0
-    for part, inside_part in zip(reversed(path), reversed(inside), strict=False):
+    for part, inside_part in zip(reversed(path), reversed(inside_parts), strict=False):
         if part != inside_part:
             break
         count += 1
@@ -76,7 +76,9 @@ def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> Pat
     best_match_by_path: dict[str, tuple[int, Key]] = {}
     reasons: dict[str, str] = {}
     for path in dict.fromkeys(paths):
-        lengths = {key: shared_parts(path_parts(path), inside) for key, inside in directories.items()}
+        lengths = {
+            key: shared_parts(path_parts(path), inside_parts) for key, inside_parts in directories.items()
+        }
         longest_match = max(lengths.values(), default=0)
         longest_keys = [key for key, length in lengths.items() if length == longest_match]
         if longest_match == 0:
@@ -141,9 +143,11 @@ def match_directories(paths: Sequence[str], owned: Iterable[OwnedDirectory]) -> 
             for path, directory in by_path.items()
             if directory.found.has_current is has_current
         }
-        matched = match(tuple(reasons), candidates)
-        matches.update((path, by_path[key]) for path, key in matched.found.items())
-        reasons = matched.reasons if has_current else {path: reasons[path] for path in matched.reasons}
+        matched_paths = match(tuple(reasons), candidates)
+        matches.update((path, by_path[key]) for path, key in matched_paths.found.items())
+        reasons = (
+            matched_paths.reasons if has_current else {path: reasons[path] for path in matched_paths.reasons}
+        )
     return PathMatches(matches, reasons)
 
 
@@ -182,12 +186,12 @@ def paths_of(
             VERSION file of the bookie parses.
     """
     cookies = _decisive_cookies(bookie_id, owned, store_cookie)
-    lists = {
+    path_lists = {
         "journal": _distinct_paths(cookie.journal_paths for cookie in cookies),
         "ledger": _distinct_paths(cookie.ledger_dirs for cookie in cookies),
         "index": _distinct_paths(cookie.index_dirs or cookie.ledger_dirs for cookie in cookies),
     }
-    found_directories, reasons = _match(lists, owned)
+    found_directories, reasons = _match(path_lists, owned)
     roles = {
         directory.found.path: declared_role.role
         for directory in owned
@@ -195,12 +199,14 @@ def paths_of(
     }
     for role in ("journal", "index", "ledger"):
         roles.update(
-            (found_directories[path].found.path, role) for path in lists[role] if path in found_directories
+            (found_directories[path].found.path, role)
+            for path in path_lists[role]
+            if path in found_directories
         )
     journals = {cookie.journal_paths for cookie in cookies}
     indexes = {cookie.index_dirs or cookie.ledger_dirs for cookie in cookies}
     return BookiePaths(
-        lists["journal"], lists["ledger"], lists["index"], found_directories, reasons, roles,
+        path_lists["journal"], path_lists["ledger"], path_lists["index"], found_directories, reasons, roles,
         len(journals) > 1, len(indexes) > 1,
     )  # fmt: skip
 
@@ -235,18 +241,18 @@ def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
     return nearest(cookie.journal_paths) > nearest((*cookie.ledger_dirs, *(cookie.index_dirs or ())))
 
 
-def _distinct_paths(lists: Iterable[Paths]) -> Paths:
+def _distinct_paths(path_lists: Iterable[Paths]) -> Paths:
     """Return every path of the lists once. Paths of the most frequent list come first."""
-    ranked_lists = [paths for paths, _ in Counter(lists).most_common()]
+    ranked_lists = [paths for paths, _ in Counter(path_lists).most_common()]
     return tuple(dict.fromkeys(path for paths in ranked_lists for path in paths if path))
 
 
 def _match(
-    lists: dict[str, Paths], owned: Sequence[OwnedDirectory]
+    path_lists: dict[str, Paths], owned: Sequence[OwnedDirectory]
 ) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
     """Match paths with directories by the ends of the paths, then by position in an inventory."""
-    matched = match_directories(_distinct_paths(lists.values()), owned)
-    matches, reasons = matched.found, matched.reasons
+    matched_paths = match_directories(_distinct_paths(path_lists.values()), owned)
+    matches, reasons = matched_paths.found, matched_paths.reasons
     matched_ids = {id(directory) for directory in matches.values()}
     for path in tuple(reasons):
         candidate_paths = [
@@ -254,7 +260,7 @@ def _match(
             for directory in owned
             if id(directory) not in matched_ids
             and any(
-                len(paths := lists[declared_role.role]) == declared_role.of
+                len(paths := path_lists[declared_role.role]) == declared_role.of
                 and paths[declared_role.position] == path
                 for declared_role in directory.declared
             )

@@ -17,7 +17,7 @@ from auditor.codecs.availability.groups import Longs, offsets_of
 from auditor.codecs.byte_column import ByteColumn, TextColumn
 from auditor.codecs.ledger_metadata.batch import decode_batch
 from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns
-from auditor.keys.ledger_tree import LayoutKind, Place, classify, unread_place
+from auditor.keys.ledger_tree import ClassifiedPath, LayoutKind, classify, unread_path
 from auditor.keys.plain_paths import ledger_ids
 from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.states import LISTED, LedgerStatus
@@ -294,7 +294,7 @@ def _times(values: Longs) -> pa.Array:
 
 
 def _misplaced_rows(
-    batch: ZnodeBatch, paths: TextColumn, rows: list[int], places: Mapping[int, Place]
+    batch: ZnodeBatch, paths: TextColumn, rows: list[int], places: Mapping[int, ClassifiedPath]
 ) -> dict[str, Any]:
     return {
         "scope_id": [_scope_of(places[row]) for row in rows],
@@ -310,13 +310,13 @@ def _misplaced_rows(
     }
 
 
-def _scope_of(place: Place) -> int | None:
+def _scope_of(place: ClassifiedPath) -> int | None:
     """Return the scope of the ledger ids at a place in the tree; None if no ledger id belongs there."""
     return None if place.low is None and place.ledger_id is None else place.scope_id
 
 
 def _gaps(batch: ZnodeBatch, start: int, layout: LayoutKind) -> dict[str, Any]:
-    places = [unread_place(layout, path[start:]) for path, _ in batch.gaps]
+    places = [unread_path(layout, path[start:]) for path, _ in batch.gaps]
     return {
         "scope_id": [_scope_of(place) for place in places],
         "path": [path for path, _ in batch.gaps],

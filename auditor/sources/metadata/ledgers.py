@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.errors import DecodeError, StoreError, UsageError
 from auditor.keys import etcd, ledger_path
-from auditor.keys.ledger_tree import LayoutKind, Place, classify, to_path, unread_place
+from auditor.keys.ledger_tree import ClassifiedPath, LayoutKind, classify, to_path, unread_path
 from auditor.model.ledger_id import LedgerId
 from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
 from auditor.sources.metadata.store import (
@@ -115,7 +115,7 @@ def list_ledgers(
                         yield path, "its path and its id disagree, or it is not a ledger's path"
                 for path, reason in batch.gaps:
                     if (path, reason) not in root_gaps and _may_be_in_scope(
-                        unread_place(layout, path[name_offset:]), scope_id
+                        unread_path(layout, path[name_offset:]), scope_id
                     ):
                         yield path, reason
 
@@ -161,7 +161,7 @@ def path_of(layout: LayoutKind, ledger: LedgerId) -> str:
     """Return the path of a ledger in a layout, relative to the root."""
     if layout is LayoutKind.ETCD:
         return etcd.to_path(ledger)
-    return ledger_path.to_scoped_path(ledger) if ledger.scope else to_path(layout, ledger.id)
+    return ledger_path.to_scope_id_path(ledger) if ledger.scope else to_path(layout, ledger.id)
 
 
 def _paths_of_other_layouts(root: str, layout: LayoutKind, ledger: LedgerId) -> dict[str, LayoutKind]:
@@ -180,7 +180,7 @@ def _paths_of_other_layouts(root: str, layout: LayoutKind, ledger: LedgerId) -> 
     }
 
 
-def _may_be_in_scope(place: Place, scope_id: int) -> bool:
+def _may_be_in_scope(place: ClassifiedPath, scope_id: int) -> bool:
     """Return whether a place may belong to a scope. A path that fits no layout may belong to any scope."""
     return place.kind == "other" or place.scope_id in (scope_id, None)
 

@@ -82,7 +82,7 @@ def _nullable_times(times_ms: NDArray[np.int64]) -> list[int | None]:
     return [None if time_ms == NO_TIME else time_ms for time_ms in times_ms.tolist()]
 
 
-def _mark(classified_path: ledger_path.MarkPlace, data: bytes) -> dict[str, Any]:
+def _mark(classified_path: ledger_path.MarkPath, data: bytes) -> dict[str, Any]:
     row: dict[str, Any] = {
         "kind": MarkRow.MARK,
         "ledger_id": classified_path.ledger_id,

@@ -10,14 +10,14 @@ MAX_ROOTS = 20
 
 MAX_ROOTS_IN_MESSAGE = 3
 
-OWN_MARKERS = ("layout", "instanceid")
+CLUSTER_MARKERS = ("layout", "instanceid")
 """Keys that every cluster has below its scope in etcd, with BookKeeper's own driver."""
 
 PATH_MARKERS = ("LAYOUT", "INSTANCEID")
 """Names that every cluster has below its root in ZooKeeper, and in etcd with Pulsar's own driver."""
 
 
-def roots_of(paths: Iterable[str], markers: tuple[str, ...] = OWN_MARKERS + PATH_MARKERS) -> list[str]:
+def roots_of(paths: Iterable[str], markers: tuple[str, ...] = CLUSTER_MARKERS + PATH_MARKERS) -> list[str]:
     """Return the roots of clusters: the parents of marker names in ``paths``, in the order of the paths.
 
     >>> roots_of(["/bk/one/layout", "/bk/one/instanceid", "/layout", "/x/layouts", "/two/INSTANCEID"])
@@ -33,18 +33,18 @@ def roots_of(paths: Iterable[str], markers: tuple[str, ...] = OWN_MARKERS + PATH
     return [*roots]
 
 
-def other_roots_sentence(store: str, roots: Iterable[str], parameter: str) -> str | None:
+def other_roots_sentence(store: str, roots: Iterable[str], uri_parameter: str) -> str | None:
     """Return a clause that names the URIs of some roots; None without roots.
 
     Args:
         store: The URI of the store without its query.
         roots: Roots of clusters in the store.
-        parameter: The query parameter of the URI that names the root.
+        uri_parameter: The query parameter of the URI that names the root.
 
     >>> other_roots_sentence("dump:///a.jsonl", ["/bk/one"], "scope")
     'it has a cluster at dump:///a.jsonl?scope=/bk/one'
     """
-    uris = list(_uris(store, roots, parameter))
+    uris = list(_uris(store, roots, uri_parameter))
     if not uris:
         return None
     return (
@@ -52,6 +52,6 @@ def other_roots_sentence(store: str, roots: Iterable[str], parameter: str) -> st
     )
 
 
-def _uris(store: str, roots: Iterable[str], parameter: str) -> Iterator[str]:
+def _uris(store: str, roots: Iterable[str], uri_parameter: str) -> Iterator[str]:
     for root in roots:
-        yield f"{store}?{parameter}={quote(root, safe='/:')}"
+        yield f"{store}?{uri_parameter}={quote(root, safe='/:')}"

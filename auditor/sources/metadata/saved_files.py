@@ -120,7 +120,7 @@ class UnpackedFile(io.RawIOBase):
 
     def readinto(self, buffer: Buffer) -> int:
         """Fill a part of ``buffer``. Return 0 at the end of the file, or at the damage."""
-        view = memoryview(buffer).cast("B")
+        target_view = memoryview(buffer).cast("B")
         if not self._pending_bytes and self.damage is None:
             try:
                 self._pending_bytes = self._stream.read(READ_BYTES)
@@ -130,9 +130,9 @@ class UnpackedFile(io.RawIOBase):
             except OSError as error:
                 self.damage = f"the {self.kind} stream is cut or damaged ({error})"
                 self._pending_bytes = self._read_bytewise()
-        chunk = self._pending_bytes[: len(view)]
+        chunk = self._pending_bytes[: len(target_view)]
         self._pending_bytes = self._pending_bytes[len(chunk) :]
-        view[: len(chunk)] = chunk
+        target_view[: len(chunk)] = chunk
         return len(chunk)
 
     def _read_bytewise(self) -> bytes:
@@ -279,7 +279,7 @@ def file_kind(path: Path) -> FileKind:
     return kind._replace(words=f"{kind.words}, packed with {unpacked.kind}")
 
 
-def not_a(expected_kind: str, path: Path, default_advice: str) -> str:
+def wrong_kind_text(expected_kind: str, path: Path, default_advice: str) -> str:
     """Return the message for a file that is not ``expected_kind``, with advice for its apparent kind.
 
     ``default_advice`` is the advice for kinds that have no advice of their own.

@@ -278,11 +278,11 @@ def declared_stores(options: AuditOptions) -> tuple[str, ...]:
     return tuple(dict.fromkeys(parse_owners_uri(text).text for text in parse_texts(options.owners_complete)))
 
 
-def beside(application: str, metadata: MetadataUri) -> OwnersUri:
+def sibling_tree_uri(application: str, metadata: MetadataUri) -> OwnersUri:
     """Return the default place of an application's references: beside BookKeeper's root in the same store.
 
     >>> metadata = parse_metadata_uri("zk+hierarchical://h1:2181;h2/east/ledgers")
-    >>> beside("pulsar", metadata).tree("schemas")
+    >>> sibling_tree_uri("pulsar", metadata).tree("schemas")
     'zk://h1:2181,h2:2181/east/schemas'
     """
     store_location = quote(metadata.path) if metadata.path else ",".join(metadata.hosts)

@@ -22,7 +22,7 @@ from auditor.codecs.availability.coverage import (
     last_entry,
     most_shared_entry,
     union,
-    worst,
+    worst_copy_counts,
 )
 from auditor.codecs.availability.fold import fold, fold_entries
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Groups
@@ -83,7 +83,7 @@ def test_entries_in_at_least_so_many_sets(sets: list[set[int]], k: int) -> None:
 def test_the_worst_entry(missing: list[set[int]], unknown: list[set[int]]) -> None:
     lost = Counter(entry for one in missing for entry in one)
     either = lost + Counter(entry for one in unknown for entry in one)
-    found = worst([canonical(one) for one in missing], [canonical(one) for one in unknown])
+    found = worst_copy_counts([canonical(one) for one in missing], [canonical(one) for one in unknown])
     assert found == (max(lost.values(), default=0), max(either.values(), default=0))
 
 
@@ -115,8 +115,8 @@ def test_a_trillion_entries_are_counted_by_what_repeats(case: tuple[Groups, Grou
     """Whether two long patterns meet is seen in their first common period past both starts."""
     a, b, period = case
     near = [set(entries_of(clip(one, 0, 30 + 2 * period).tolist())) for one in (a, b)]
-    assert worst([a, b], []) == ((2, 2) if near[0] & near[1] else (1, 1))
-    assert worst([a], [b])[0] == 1
+    assert worst_copy_counts([a, b], []) == ((2, 2) if near[0] & near[1] else (1, 1))
+    assert worst_copy_counts([a], [b])[0] == 1
 
 
 def test_replicas_of_a_trillion_entries_are_compared_in_little_memory() -> None:
@@ -128,7 +128,7 @@ def test_replicas_of_a_trillion_entries_are_compared_in_little_memory() -> None:
     ]
     whole = fold(GroupBatch.of([[(0, 0, TRILLION + 1, 0)]])).groups()
     tracemalloc.start()
-    assert worst(replicas[:2], replicas[2:]) == (2, 3)
+    assert worst_copy_counts(replicas[:2], replicas[2:]) == (2, 3)
     assert union(replicas).tobytes() == whole.tobytes()
     assert len(difference(whole, replicas[3])) <= 3
     assert at_least(replicas, 3).tobytes() == whole.tobytes()
@@ -158,7 +158,7 @@ def test_a_result_that_no_groups_hold_together_is_refused_before_the_memory_is_f
 
 def test_periods_without_a_common_pattern_are_refused_before_the_memory_is_full() -> None:
     with pytest.raises(CoverageLimitError):
-        worst([group(0, 10**18, 1, 2**31 - 1), group(0, 10**18, 1, 2**31 - 2)], [])
+        worst_copy_counts([group(0, 10**18, 1, 2**31 - 1), group(0, 10**18, 1, 2**31 - 2)], [])
 
 
 def test_sets_of_very_many_groups_are_not_refused() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.fold import fold
-from auditor.codecs.availability.striping import short_of_whole, stripe, worst_of_whole
+from auditor.codecs.availability.striping import entries_short_of_copies, most_missing_copies, stripe
 from tests.codecs.bp34_vectors import vectors
 from tests.codecs.scalar import entries_of, greedy, packed, runs_of_entries, write_set
 
@@ -87,7 +87,7 @@ def test_the_worst_entry_is_that_of_all_looked_at_one_at_a_time(
     first, last, ensemble, quorum = np.array([row[:4] for row in rows], np.int64).reshape(-1, 4).T
     gone = flags([row[4] for row in rows], ensemble)
     doubtful = flags([row[5] for row in rows], ensemble)
-    found = worst_of_whole(first, last, ensemble, quorum, gone, doubtful)
+    found = most_missing_copies(first, last, ensemble, quorum, gone, doubtful)
     for row, (low, high, members, copies, lost, unread) in enumerate(rows):
         sets = [write_set(entry, members, copies) for entry in range(low, high + 1)]
         assert found[0][row] == max((len(one & lost) for one in sets), default=0)
@@ -100,7 +100,7 @@ def test_short_entries_are_those_of_all_looked_at_one_at_a_time(
 ) -> None:
     first, last, ensemble, quorum = np.array([row[:4] for row in rows], np.int64).reshape(-1, 4).T
     gone = flags([row[4] for row in rows], ensemble)
-    sets, exact = short_of_whole(first, last, ensemble, quorum, gone, np.full(len(rows), least))
+    sets, exact = entries_short_of_copies(first, last, ensemble, quorum, gone, np.full(len(rows), least))
     for row, (low, high, members, copies, lost, _) in enumerate(rows):
         short = [
             residue for residue in range(members) if len(write_set(residue, members, copies) & lost) >= least

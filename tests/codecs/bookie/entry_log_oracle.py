@@ -30,7 +30,7 @@ SHORT = ["5:0:2", "5:1:2", "9:2:2"]
 ALIKE = [f"{3 + entry % 2}:{entry}:40" for entry in range(120)]
 """Records of one length: a scan that begins at a wrong one meets true ones all the same."""
 MIXED = [f"{(3, 5, 9)[entry % 3]}:{entry}:{60 + 37 * entry % 211}" for entry in range(60)]
-DIRECT, DEFAULT_BUFFER, LARGER_BUFFER = "direct", "512", "4096"
+DIRECT, DEFAULT_BUFFER, LARGER_BUFFER_BYTES = "direct", "512", "4096"
 """The direct logger, and the other by the bytes that it reads at once: the server's default and Pulsar's."""
 WRITTEN = {
     "short": (DEFAULT_BUFFER, SHORT),
@@ -112,7 +112,7 @@ def _cases(log: str, data: bytes, logger: str) -> Iterator[Case]:
     yield from (case(header(offset=-5), length=each) for each in (1023, 1030, 1046, at - 7))
     start = 4096 if logger == DIRECT else 1024
     yield from (case((start, struct.pack(">i", each)), header(offset=-5)) for each in (-1, 0, 5, 30, 1 << 24))
-    if logger == LARGER_BUFFER:
+    if logger == LARGER_BUFFER_BYTES:
         return
     yield case()
     yield from (case((place, b"x")) for place in range(4))
@@ -193,7 +193,7 @@ def _main() -> None:
             _ask(classes, "write", logger, folder, *entries)
             data = (current / "0.log").read_bytes()
         (DATA / f"{log}.log.gz").write_bytes(gzip.compress(data, mtime=0))
-        for asked in (logger,) if logger == DIRECT else (logger, LARGER_BUFFER):
+        for asked in (logger,) if logger == DIRECT else (logger, LARGER_BUFFER_BYTES):
             cases += answered(classes, list(_cases(log, data, asked)), data)
     text = "".join(json.dumps(case._asdict()) + "\n" for case in cases)
     (DATA / "cases.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))

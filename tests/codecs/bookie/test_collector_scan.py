@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.bookie.collector_scan import MAY_FAIL_BYTES, scan_log
-from auditor.codecs.bookie.entry_log import as_it_stands
+from auditor.codecs.bookie.collector_scan import MAX_SAFE_LEDGER_BYTES, scan_log
+from auditor.codecs.bookie.entry_log import decode_unchecked_header
 from auditor.codecs.bookie.entry_log_records import extract_ledgers
 from tests.codecs.bookie.collector_scan_oracle import damaged_records
 from tests.codecs.bookie.entry_log_oracle import DIRECT, Case, sound_log
@@ -30,7 +30,7 @@ def collected(case: Case) -> tuple[dict[int, int] | None, str]:
     def read_at(at: int, length: int) -> bytes:
         return data[at : at + length]
 
-    by_map = extract_ledgers(read_at, len(data), as_it_stands(data), direct, 512)
+    by_map = extract_ledgers(read_at, len(data), decode_unchecked_header(data), direct, 512)
     if by_map is not None:
         return by_map, "map"
     found = scan_log(read_at, len(data), direct, ORACLE_BUFFER)
@@ -51,7 +51,7 @@ def test_the_model_takes_from_1000_damaged_logs_what_the_real_class_takes() -> N
     assert min(seen.values()) >= 50, seen
 
 
-SIZES = {"negative": -1, "zero": 0, "beyond the file": 500, "far beyond the file": MAY_FAIL_BYTES + 1}
+SIZES = {"negative": -1, "zero": 0, "beyond the file": 500, "far beyond the file": MAX_SAFE_LEDGER_BYTES + 1}
 
 
 @pytest.mark.parametrize("size", list(SIZES))

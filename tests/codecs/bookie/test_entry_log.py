@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from auditor.codecs.bookie.entry_log import (
     HEADER_BYTES,
     EntryLogHeader,
-    as_it_stands,
     check_header,
     decode_map,
+    decode_unchecked_header,
 )
 from auditor.errors import DecodeError
 
@@ -39,7 +39,7 @@ def record(ledgers: list[tuple[int, int]]) -> bytes:
 
 
 def test_the_map_that_a_server_wrote_is_read() -> None:
-    header = as_it_stands(filled(HEADER))
+    header = decode_unchecked_header(filled(HEADER))
     assert (header, header.has_map) == (EntryLogHeader(1, MAP_AT, 2), True)
     assert decode_map(MAP, header).tolist() == [(9, 22), (5, 44)]
     assert decode_map(MAP + b"\xf0" * 100, header).tolist() == [(9, 22), (5, 44)]
@@ -47,7 +47,7 @@ def test_the_map_that_a_server_wrote_is_read() -> None:
 
 @pytest.mark.parametrize("name", ["interleaved.log.gz", "dbledger.log.gz"])
 def test_a_log_that_a_real_bookie_left_open_has_no_map(name: str) -> None:
-    header = as_it_stands(gzip.decompress((LOGS / name).read_bytes()))
+    header = decode_unchecked_header(gzip.decompress((LOGS / name).read_bytes()))
     assert (header, header.has_map) == (EntryLogHeader(1, 0, 0), False)
 
 
@@ -73,7 +73,7 @@ DAMAGED_HEADERS = {
 @pytest.mark.parametrize(("text", "length", "offset"), DAMAGED_HEADERS.values(), ids=DAMAGED_HEADERS.keys())
 def test_a_damaged_header_is_refused_where_the_damage_begins(text: str, length: int, offset: int) -> None:
     with pytest.raises(DecodeError) as damage:
-        check_header(as_it_stands(bytes.fromhex(text)[:length].ljust(length, b"\0")))
+        check_header(decode_unchecked_header(bytes.fromhex(text)[:length].ljust(length, b"\0")))
     assert (damage.value.what, damage.value.offset) == ("entry log", offset)
 
 

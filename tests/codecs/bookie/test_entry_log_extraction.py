@@ -6,13 +6,13 @@ from collections import Counter
 
 import pytest
 
-from auditor.codecs.bookie.entry_log import as_it_stands, is_direct
+from auditor.codecs.bookie.entry_log import decode_unchecked_header, is_direct
 from auditor.codecs.bookie.entry_log_records import extract_ledgers
 from auditor.errors import DecodeError
 from auditor.model.states import EntryLogState
 from auditor.sources.bookies.entry_logs.reader import contents_of
 from auditor.sources.bookies.entry_logs.rows import state_of
-from tests.codecs.bookie.entry_log_oracle import DIRECT, LARGER_BUFFER, Case, golden, sound_log
+from tests.codecs.bookie.entry_log_oracle import DIRECT, LARGER_BUFFER_BYTES, Case, golden, sound_log
 
 LOGS = {case.log: sound_log(case.log) for case in golden()}
 NO_BUFFER = 0
@@ -27,7 +27,7 @@ def test_a_collector_takes_from_a_damaged_log_what_the_real_class_takes() -> Non
             return data[at : at + length]
 
         try:
-            header = as_it_stands(data)
+            header = decode_unchecked_header(data)
         except DecodeError:
             continue
         buffer = NO_BUFFER if case.logger == DIRECT else int(case.logger)
@@ -57,12 +57,12 @@ def loses(case: Case) -> bool:
     )
 
 
-@pytest.mark.parametrize("logger", ["512", LARGER_BUFFER, DIRECT])
+@pytest.mark.parametrize("logger", ["512", LARGER_BUFFER_BYTES, DIRECT])
 def test_a_log_that_the_real_collector_loses_is_never_passed_over(logger: str) -> None:
     cases = [case for case in golden() if case.logger == logger and loses(case)]
     states = Counter(state(case) for case in cases if is_direct(LOGS[case.log]) == (logger == DIRECT))
     astray, wrong = EntryLogState.ASTRAY, EntryLogState.MAP_WRONG
-    assert set(states) == {astray if logger == LARGER_BUFFER else wrong}
+    assert set(states) == {astray if logger == LARGER_BUFFER_BYTES else wrong}
     assert states.total() >= 6
 
 

@@ -19,7 +19,7 @@ from auditor.codecs.bookie.wire import (
     frame_length,
     list_request,
     status_text,
-    unaskable,
+    unaskable_scope_reason,
 )
 from auditor.codecs.protobuf.pb import bookie_wire_pb2 as pb
 from auditor.errors import DecodeError
@@ -97,8 +97,8 @@ def test_no_other_request_can_be_written() -> None:
 
 def test_a_ledger_of_another_scope_cannot_be_asked_for() -> None:
     """The requests have no place for a scope; who would ask is told why."""
-    assert unaskable(0) is None
-    assert str(unaskable(1)).startswith("ILLEGAL_OP: scope 1: ")
+    assert unaskable_scope_reason(0) is None
+    assert str(unaskable_scope_reason(1)).startswith("ILLEGAL_OP: scope 1: ")
 
 
 @given(txn_ids, ledger_ids)

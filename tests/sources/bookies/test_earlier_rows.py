@@ -285,13 +285,13 @@ def test_files_that_a_disk_is_waited_for_are_asked_for_side_by_side(
             threads.add(threading.get_ident())
             arrival.notify_all()
             if threading.current_thread() is not threading.main_thread():
-                arrival.wait_for(lambda: len(threads) == 1 + earlier_rows.AT_ONCE, timeout=60)
+                arrival.wait_for(lambda: len(threads) == 1 + earlier_rows.MIN_STAT_THREADS, timeout=60)
         return states(paths)
 
     monkeypatch.setattr(earlier_rows, "_states", waiting)
     table = read(since(cut(seen(tmp_path / "bookie"), 1), earlier))
     assert table["reused"].to_pylist() == [True] * len(LEDGERS)
-    assert len(threads) == (1 + earlier_rows.AT_ONCE if at_once else 1)
+    assert len(threads) == (1 + earlier_rows.MIN_STAT_THREADS if at_once else 1)
     assert threading.main_thread().ident in threads
 
 

@@ -182,7 +182,7 @@ def test_rows_have_the_scope_of_their_ledger(tmp_path: Path) -> None:
     directory = make_directory(tmp_path / "l0", b"5\n...")
     held = {LedgerId(2): [0, 1], LedgerId(2, scope=1): [0, 5], LedgerId(-2, scope=-1): [7]}
     for ledger, entry_ids in held.items():
-        path = index_path.scoped_to_path(ledger) if ledger.scope else index_path.to_path(ledger.id)
+        path = index_path.scoped_ledger_to_path(ledger) if ledger.scope else index_path.to_path(ledger.id)
         file = directory / "current" / path
         file.parent.mkdir(parents=True)
         file.write_bytes(index_bytes(entry_ids))

@@ -166,8 +166,8 @@ def test_ledgers_of_etcd_have_their_scope_and_no_times() -> None:
 def test_ledgers_of_scopes_beside_any_layout_of_zookeeper_have_their_scope(layout: LayoutKind) -> None:
     closed = metadata("1", "1", "0", "0\ta", "5\tCLOSED")
     one, other = (
-        ledger_path.to_scoped_path(LedgerId(7, scope=1)),
-        ledger_path.to_scoped_path(LedgerId(-7, scope=-3)),
+        ledger_path.to_scope_id_path(LedgerId(7, scope=1)),
+        ledger_path.to_scope_id_path(LedgerId(-7, scope=-3)),
     )
     steps = [one.rsplit("/", up)[0] for up in range(8, 0, -1)]
     znodes = {to_path(layout, 7): closed, **dict.fromkeys(steps, b""), one: closed, other: closed}

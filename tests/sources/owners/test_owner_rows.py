@@ -14,7 +14,7 @@ from auditor.errors import NoRootError, StoreError, UsageError
 from auditor.sources.metadata.store import NeighbourStore, StoreOptions
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
-from auditor.sources.owners.applications import OwnersUri, beside, parse_owners_uri
+from auditor.sources.owners.applications import OwnersUri, parse_owners_uri, sibling_tree_uri
 from auditor.sources.owners.spark_source import OwnerSource
 from tests.codecs.pulsar.pulsar_values import oracle
 from tests.servers.etcd import running
@@ -165,7 +165,7 @@ def test_a_uri_is_written_as_it_was_given(text: str) -> None:
 
 def test_the_metadatas_own_store_has_owners_beside_its_root() -> None:
     metadata = parse_metadata_uri("dump:///a%20b.jsonl?root=/east/ledgers")
-    assert beside("pulsar", metadata) == OwnersUri("pulsar", "dump:///a%20b.jsonl", "/east")
+    assert sibling_tree_uri("pulsar", metadata) == OwnersUri("pulsar", "dump:///a%20b.jsonl", "/east")
 
 
 def test_options_that_cannot_be_meant_are_refused() -> None:

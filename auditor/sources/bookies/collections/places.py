@@ -65,10 +65,10 @@ class NewestCollection:
 
 def _logical_keys(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
     """Yield (id, instance, path on the bookie) for each directory of a place, by its VERSION."""
-    owned: dict[str, list[OwnedDirectory]] = {}
+    directories_by_bookie: dict[str, list[OwnedDirectory]] = {}
     for found_directory in place.directories:
         if (cookie := found_directory.cookie[0]) is not None:
-            owned.setdefault(cookie.bookie_id, []).append(
+            directories_by_bookie.setdefault(cookie.bookie_id, []).append(
                 OwnedDirectory(
                     found_directory,
                     cookie,
@@ -77,12 +77,12 @@ def _logical_keys(place: PlaceFound) -> Iterator[tuple[str | None, str | None, s
                     [found_directory.declared] if found_directory.declared else [],
                 )
             )
-    for bookie_id, directories in owned.items():
+    for bookie_id, directories in directories_by_bookie.items():
         for path, directory in paths_of(bookie_id, directories, None).found.items():
             yield bookie_id, directory.cookie.instance_id if directory.cookie else None, path
 
 
-IN_COLLECTION = "#"
+COLLECTION_MARK = "#"
 """The separator between a collection's path and the path of a directory in it."""
 
 
@@ -251,24 +251,24 @@ def settle_places(attribution: Attribution, collected: CollectedPlaces) -> Settl
     overlapping: list[str] = []
     bookies = {}
     for bookie_id, bookie in attribution.bookies.items():
-        on_disk, roots, troubles = [], dict[str, list[str]](), []
+        disk_directories, roots, troubles = [], dict[str, list[str]](), []
         for directory in bookie.index_directories:
             collected_directory = collected.directories.get(directory.path)
             if collected_directory is None:
-                on_disk.append(directory)
+                disk_directories.append(directory)
             elif collected_directory.trouble is not None:
                 troubles.append(f"collection {collected_directory.collection}: {collected_directory.trouble}")
             elif collected_directory.piece is None:
                 troubles.append(f"{directory.path}: no index was collected from it")
             else:
                 roots.setdefault(collected_directory.piece, []).append(collected_directory.path)
-        if len(roots) + bool(on_disk) > 1:
+        if len(roots) + bool(disk_directories) > 1:
             overlapping.append(bookie_id)
         owners.update((piece, PieceOwner(bookie_id, tuple(paths))) for piece, paths in roots.items())
-        changed_bookie = replace(bookie, index_directories=tuple(on_disk))
+        changed_bookie = replace(bookie, index_directories=tuple(disk_directories))
         if troubles:
             reasons = [*([bookie.reason] if bookie.reason else []), *dict.fromkeys(troubles)]
-            read = BookieRead.PARTIAL if on_disk or roots else BookieRead.UNREAD
+            read = BookieRead.PARTIAL if disk_directories or roots else BookieRead.UNREAD
             changed_bookie = replace(
                 changed_bookie, read=read, reason="; ".join(reasons), absent_directories=()
             )
@@ -310,7 +310,7 @@ def _open_collection(path: str) -> _OpenCollection:
 
 
 def _name_in_collection(collection: str, path: str) -> str:
-    return f"{collection}{IN_COLLECTION}{path}"
+    return f"{collection}{COLLECTION_MARK}{path}"
 
 
 def _with_own_paths(collection: str, place: PlaceFound) -> PlaceFound:

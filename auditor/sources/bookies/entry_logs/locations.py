@@ -308,7 +308,7 @@ def _probe(
     return Probe.OTHER, (ids[0], ids[1]) if is_entry else None
 
 
-WHAT = "entry"
+ENTRY_FORMAT_NAME = "entry"
 MAX_ENTRY_BYTES = 16 << 20
 """Largest size of an entry, in bytes. A bookie accepts 5 MB by default."""
 
@@ -356,20 +356,26 @@ def read_body(
     entry_offset = location & (1 << _OFFSET_BITS) - 1
     (size,) = _SIZE_FORMAT.unpack(_read_exactly(logs[0], entry_offset - _SIZE_FORMAT.size, _SIZE_FORMAT.size))
     if not _HEADER_BYTES <= size <= MAX_ENTRY_BYTES:
-        raise DecodeError(WHAT, entry_offset - _SIZE_FORMAT.size, f"invalid entry size: {size} bytes")
+        raise DecodeError(
+            ENTRY_FORMAT_NAME, entry_offset - _SIZE_FORMAT.size, f"invalid entry size: {size} bytes"
+        )
     data = _read_exactly(logs[0], entry_offset, size)
     header = decode_header(data)
     if (header.version, header.ledger.id, header.entry_id) != (1, ledger_id, entry_id):
-        raise DecodeError(WHAT, entry_offset, f"entry {entry_id} of ledger {ledger_id} is not here")
+        raise DecodeError(
+            ENTRY_FORMAT_NAME, entry_offset, f"entry {entry_id} of ledger {ledger_id} is not here"
+        )
     if digest_matches(data, _HEADER_BYTES, digest_type) is False:
-        raise DecodeError(WHAT, entry_offset + _HEADER_BYTES, f"its {digest_type} digest does not match")
+        raise DecodeError(
+            ENTRY_FORMAT_NAME, entry_offset + _HEADER_BYTES, f"its {digest_type} digest does not match"
+        )
     return data[_HEADER_BYTES + DIGEST_BYTES[digest_type] :]
 
 
 def _read_exactly(path: Path, offset: int, length: int) -> bytes:
     data = _read_part(path, offset, length)
     if len(data) != length:
-        raise DecodeError(WHAT, offset, f"{length} bytes expected, {len(data)} present")
+        raise DecodeError(ENTRY_FORMAT_NAME, offset, f"{length} bytes expected, {len(data)} present")
     return data
 
 

@@ -28,9 +28,9 @@ from auditor.codecs.bookie.entry_log import (
     HEADER_BYTES,
     MAX_MAP_BYTES,
     EntryLogHeader,
-    as_it_stands,
     check_header,
     decode_map,
+    decode_unchecked_header,
     is_direct,
 )
 from auditor.codecs.bookie.entry_log_records import EntryLogRecords, extract_ledgers
@@ -163,7 +163,7 @@ class _Log:
         contents.header_bytes = min(contents.size, HEADER_BYTES)
         contents.tail_bytes = contents.size - contents.header_bytes
         try:
-            contents.header = as_it_stands(data)
+            contents.header = decode_unchecked_header(data)
         except DecodeError as damage:
             contents.damage = damage
             return contents

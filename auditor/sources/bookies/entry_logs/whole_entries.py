@@ -226,7 +226,7 @@ def _master_keys(part: IndexPart) -> Iterator[Callable[[LedgerId], bytes]]:
 
 
 def _master_key_in_file(part: IndexPart, ledger: LedgerId) -> bytes:
-    file_path = index_path.scoped_to_path(ledger) if ledger.scope else index_path.to_path(ledger.id)
+    file_path = index_path.scoped_ledger_to_path(ledger) if ledger.scope else index_path.to_path(ledger.id)
     for directory in part.directories:
         with suppress(FileNotFoundError), open_regular(f"{directory.path}/current/{file_path}") as file:
             return index_file.header_key(file.read(index_file.HEADER_BYTES))

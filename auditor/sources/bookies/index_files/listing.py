@@ -95,7 +95,7 @@ def list_part(
         names = sorted(first_names.difference(part.elsewhere))
     leaves = _Leaves(directories)
     for name in names:
-        if index_path.is_scoped_top(name):
+        if index_path.is_scope_id_directory(name):
             yield from leaves.take()
             paths = [f"{directory}/current/{name}" for directory in directories]
             yield from _list_scoped(directories, paths, (int(name, 16),))
@@ -265,7 +265,7 @@ def _list_scoped(
             yield from _list_scoped(directories, paths_by_step[step], next_steps, tops)
         else:
             ledger = index_path.ledger_spelt(next_steps)
-            home = index_path.scoped_to_path(ledger).rpartition("/")[0]
+            home = index_path.scoped_ledger_to_path(ledger).rpartition("/")[0]
             padded_files = _files_below(tops, next_steps)
             yield from _leaf(directories, paths_by_step[step], home, _keys(ledger.scope), padded_files)
 
@@ -290,7 +290,7 @@ def _files_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
         folder = f"{first_level}/{spelling}"
         with suppress(OSError):  # most spellings do not exist; listing their own part reports a gap
             for name in os.listdir(folder):  # noqa: PTH208
-                if index_path.scoped_from_name(name.removesuffix(RLOC)) is not None:
+                if index_path.scoped_ledger_from_name(name.removesuffix(RLOC)) is not None:
                     padded_files.setdefault(name.removesuffix(RLOC), f"{folder}/{name}")
     return padded_files
 
@@ -300,9 +300,9 @@ def _keys(scope_id: int) -> _Keys:
         return _SCOPE_0_KEYS
     return _Keys(
         scope_id,
-        index_path.scoped_from_name,
-        lambda ledger_id: index_path.scoped_to_path(LedgerId(ledger_id, scope_id)),
-        lambda ledger_id: index_path.scoped_paths(LedgerId(ledger_id, scope_id)),
+        index_path.scoped_ledger_from_name,
+        lambda ledger_id: index_path.scoped_ledger_to_path(LedgerId(ledger_id, scope_id)),
+        lambda ledger_id: index_path.scoped_ledger_paths(LedgerId(ledger_id, scope_id)),
     )
 
 

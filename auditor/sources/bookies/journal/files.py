@@ -27,7 +27,7 @@ from auditor.sources.regular_file import open_regular
 SUFFIX = ".txn"
 MAX_KEPT_BYTES = 1 << 30
 ENTRY_BYTES = 3 * 8  # its scope, ledger and entry id
-MOST_ENTRIES = MAX_KEPT_BYTES // ENTRY_BYTES
+MAX_MASTER_KEY_ENTRIES = MAX_KEPT_BYTES // ENTRY_BYTES
 """Largest number of entries of one journal after its mark that are kept in memory."""
 
 ENTRIES, MASTER_KEYS = "entries", "master keys"
@@ -100,7 +100,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
 
     Raises:
         OSError: the file cannot be read.
-        DecodeError: the file is shorter than ``start``, or has more than `MOST_ENTRIES` entries.
+        DecodeError: the file is shorter than ``start``, or has more than `MAX_MASTER_KEY_ENTRIES` entries.
     """
     scopes: list[Longs] = []
     ledgers: list[Longs] = []
@@ -127,9 +127,9 @@ def read_entries(path: str, start: int) -> JournalEntries:
                     distinct_ids = distinct(np.concatenate(ledgers), np.concatenate(entries))
                     ledgers, entries, count = [distinct_ids[0]], [distinct_ids[1]], len(distinct_ids[0])
                     scopes = [np.zeros(count, np.int64)]
-                if count > MOST_ENTRIES:
+                if count > MAX_MASTER_KEY_ENTRIES:
                     raise DecodeError(
-                        "journal", int(records.offsets[-1]), f"more than {MOST_ENTRIES} entries"
+                        "journal", int(records.offsets[-1]), f"more than {MAX_MASTER_KEY_ENTRIES} entries"
                     )
             cut = journal.cut
         except DecodeError as error:

@@ -160,9 +160,9 @@ def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
 
     It needs no Spark.
     """
-    began = now_ms()
+    start_ms = now_ms()
     if part.trouble is not None:
-        yield _batch([_summary(part.bookie_id, _DirectoryTail(None, part.trouble), began)])
+        yield _batch([_summary(part.bookie_id, _DirectoryTail(None, part.trouble), start_ms)])
         return
     journals = [_read_directory(directory) for directory in part.directories]
     if (data_doubt := _data_doubt(journals)) is not None:
@@ -171,7 +171,7 @@ def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
     yield from _ledger_rows(
         part.bookie_id, [piece for part_journal in journals for piece in part_journal.pieces]
     )
-    yield _batch([_summary(part.bookie_id, journal, began) for journal in journals])
+    yield _batch([_summary(part.bookie_id, journal, start_ms) for journal in journals])
 
 
 def _read_directory(directory: JournalDirectory) -> _DirectoryTail:
@@ -256,8 +256,10 @@ def _ledger_rows(bookie_id: str, pieces: Sequence[JournalEntries]) -> Iterator[p
         )
 
 
-def _rows_of_scope(bookie_id: str, scope_id: int, ids: Longs, sets: GroupBatch) -> Iterator[pa.RecordBatch]:
-    data, ends = sets.tobytes(), sets.offsets * GROUP.itemsize
+def _rows_of_scope(
+    bookie_id: str, scope_id: int, ids: Longs, entry_sets: GroupBatch
+) -> Iterator[pa.RecordBatch]:
+    data, ends = entry_sets.tobytes(), entry_sets.offsets * GROUP.itemsize
     start = 0
     while start < len(ids):
         last_full_row = int(np.searchsorted(ends, ends[start] + MAX_BATCH_BYTES, "right")) - 1
@@ -274,7 +276,7 @@ def _rows_of_scope(bookie_id: str, scope_id: int, ids: Longs, sets: GroupBatch) 
         start = end
 
 
-def _summary(bookie_id: str, journal: _DirectoryTail, began: int) -> dict[str, Any]:
+def _summary(bookie_id: str, journal: _DirectoryTail, start_ms: int) -> dict[str, Any]:
     mark = journal.directory
     return {
         "bookie_id": bookie_id,
@@ -289,7 +291,7 @@ def _summary(bookie_id: str, journal: _DirectoryTail, began: int) -> dict[str, A
         "path": journal.path,
         "mark_file_id": mark.mark_file_id if mark else None,
         "mark_offset": mark.mark_offset if mark else None,
-        "read_at": began,
+        "read_at": start_ms,
         "modified": journal.modified,
         "files": len(journal.tail),
         "files_below": len(journal.below),

@@ -61,19 +61,19 @@ class LedgerSets(NamedTuple):
 
 
 def fold_locations(
-    batches: Iterable[Rows], unexpected: UnexpectedRows, signed_ids: bool = False
+    batches: Iterable[Rows], unexpected_rows: UnexpectedRows, signed_ids: bool = False
 ) -> Iterator[LedgerSets]:
     """Fold the rows of ``locations`` into one set of entries per ledger.
 
     Args:
         batches: The rows, in the order of keys.
-        unexpected: Receives the rows that the server cannot have written.
+        unexpected_rows: Receives the rows that the server cannot have written.
         signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. Negative ids come after
             all others. The rows must then have no negative entry ids: `scoped_ledgers` removes them.
     """
     open_ledger: _OpenLedger | None = None
     for rows in batches:
-        ledgers, entries = _split_keys(rows, unexpected, signed_ids)
+        ledgers, entries = _split_keys(rows, unexpected_rows, signed_ids)
         if not len(ledgers):
             continue
         bounds = _ledger_bounds(ledgers)
@@ -130,7 +130,7 @@ BigLongs = NDArray[np.int64]
 """Big-endian int64 numbers, as in the keys."""
 
 
-def _split_keys(rows: Rows, unexpected: UnexpectedRows, signed_ids: bool) -> tuple[BigLongs, BigLongs]:
+def _split_keys(rows: Rows, unexpected_rows: UnexpectedRows, signed_ids: bool) -> tuple[BigLongs, BigLongs]:
     """Return the ledger and entry ids of the rows that have a location."""
     keys, values = rows
     if keys.all_of(KEY_BYTES) and values.all_of(VALUE_BYTES):
@@ -138,7 +138,7 @@ def _split_keys(rows: Rows, unexpected: UnexpectedRows, signed_ids: bool) -> tup
         value_bytes = values.data[values.offsets[0] : values.offsets[-1]]
         row_numbers: NDArray[np.intp] | None = None
     else:
-        row_numbers = _sound_rows(rows, unexpected, KEY_BYTES)
+        row_numbers = _sound_rows(rows, unexpected_rows, KEY_BYTES)
         key_bytes, value_bytes = (
             keys.octets(row_numbers, KEY_BYTES).ravel(),
             values.octets(row_numbers, VALUE_BYTES).ravel(),
@@ -148,7 +148,7 @@ def _split_keys(rows: Rows, unexpected: UnexpectedRows, signed_ids: bool) -> tup
     if not signed_ids and len(key_pairs) and (key_pairs[-1, 0] < 0 or (key_pairs[:, 1] < 0).any()):
         is_valid = (key_pairs >= 0).all(axis=1)
         negative_rows = np.flatnonzero(~is_valid)
-        unexpected.add(
+        unexpected_rows.add(
             rows,
             negative_rows if row_numbers is None else row_numbers[negative_rows],
             "a negative ledger or entry id",
@@ -160,10 +160,10 @@ def _split_keys(rows: Rows, unexpected: UnexpectedRows, signed_ids: bool) -> tup
     return key_pairs[:, 0], key_pairs[:, 1]
 
 
-def _sound_rows(rows: Rows, unexpected: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
+def _sound_rows(rows: Rows, unexpected_rows: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
     """Return the rows whose key has ``key_bytes`` bytes and whose value has the length of a location."""
     is_valid = rows.of_lengths(key_bytes, VALUE_BYTES)
-    unexpected.add(rows, np.flatnonzero(~is_valid), "a key or value of the wrong length")
+    unexpected_rows.add(rows, np.flatnonzero(~is_valid), "a key or value of the wrong length")
     return np.flatnonzero(is_valid)
 
 
@@ -217,12 +217,12 @@ class StorageFlags:
 
 
 def indexed_ledgers(
-    batches: Iterable[Rows], flags: StorageFlags, unexpected: UnexpectedRows
+    batches: Iterable[Rows], flags: StorageFlags, unexpected_rows: UnexpectedRows
 ) -> Iterator[IndexedLedgers]:
-    """Read the rows of ``ledgers``, and set ``flags``. Rows that no server wrote go to ``unexpected``."""
+    """Read the rows of ``ledgers``, and set ``flags``. Rows of no server go to ``unexpected_rows``."""
     carried_over = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
     for rows in batches:
-        read = _read_rows(rows, flags, unexpected)
+        read = _read_rows(rows, flags, unexpected_rows)
         ids = np.concatenate((carried_over.ids, read.ids))
         states = np.concatenate((carried_over.states, read.states))
         # A ledger can have keys of both lengths. The last one counts, and may be in the next batch.
@@ -234,18 +234,18 @@ def indexed_ledgers(
     yield carried_over
 
 
-def _read_rows(rows: Rows, flags: StorageFlags, unexpected: UnexpectedRows) -> IndexedLedgers:
+def _read_rows(rows: Rows, flags: StorageFlags, unexpected_rows: UnexpectedRows) -> IndexedLedgers:
     keys, values = rows
     lengths = np.diff(keys.offsets)
     is_valid = np.isin(lengths, ledger_data.KEY_BYTES)
-    unexpected.add(rows, np.flatnonzero(~is_valid), "a key of the wrong length")
+    unexpected_rows.add(rows, np.flatnonzero(~is_valid), "a key of the wrong length")
     row_numbers = np.flatnonzero(is_valid)
     ids = keys.octets(row_numbers, 8).ravel().view(">i8").astype(np.int64)
     for row in row_numbers[ids == ledger_data.FLAGS_KEY]:
         try:
             flags.value |= ledger_data.flags(values.item(int(row)))
         except DecodeError as error:
-            unexpected.add(rows, np.array([row]), f"invalid storage flags ({error.reason})")
+            unexpected_rows.add(rows, np.array([row]), f"invalid storage flags ({error.reason})")
     ledgers = ids >= 0  # all other negative numbers are reserved
     ids, row_numbers = ids[ledgers], row_numbers[ledgers]
     states = np.full(len(ids), EXISTING, np.uint8)
@@ -317,18 +317,18 @@ def _split_after(sorted_ledgers: SortedLedgers, last_id: int) -> tuple[SortedLed
     return sorted_ledgers.part(0, end), sorted_ledgers.part(end, len(sorted_ledgers.ids))
 
 
-def _join_sets(sets: LedgerSets, indexed: IndexedLedgers) -> JoinedLedgers:
-    reasons = indexed.reasons | sets.failed
-    if np.array_equal(sets.ids, indexed.ids):
-        ids, groups, states = sets.ids, sets.groups, indexed.states
+def _join_sets(sets: LedgerSets, indexed_ledgers_in_order: IndexedLedgers) -> JoinedLedgers:
+    reasons = indexed_ledgers_in_order.reasons | sets.failed
+    if np.array_equal(sets.ids, indexed_ledgers_in_order.ids):
+        ids, groups, states = sets.ids, sets.groups, indexed_ledgers_in_order.states
     else:
-        ids = np.union1d(sets.ids, indexed.ids)
-        counts = np.zeros(len(ids), np.int64)
-        counts[np.searchsorted(ids, sets.ids)] = np.diff(sets.groups.offsets)
+        ids = np.union1d(sets.ids, indexed_ledgers_in_order.ids)
+        set_counts = np.zeros(len(ids), np.int64)
+        set_counts[np.searchsorted(ids, sets.ids)] = np.diff(sets.groups.offsets)
         columns = sets.groups
-        groups = GroupBatch(columns.first, columns.last, columns.size, columns.period, offsets_of(counts))
+        groups = GroupBatch(columns.first, columns.last, columns.size, columns.period, offsets_of(set_counts))
         states = np.full(len(ids), UNLISTED, np.uint8)
-        states[np.searchsorted(ids, indexed.ids)] = indexed.states
+        states[np.searchsorted(ids, indexed_ledgers_in_order.ids)] = indexed_ledgers_in_order.states
     if sets.failed:
         states = np.where(np.isin(ids, list(sets.failed)), np.uint8(BROKEN), states)
     return JoinedLedgers(ids, groups, states, reasons)
@@ -339,25 +339,25 @@ SCOPED_KEY_BYTES = 8 + KEY_BYTES
 
 
 def scoped_ledgers(
-    batches: Iterable[Rows], unexpected: UnexpectedRows
+    batches: Iterable[Rows], unexpected_rows: UnexpectedRows
 ) -> Iterator[tuple[int, JoinedLedgers]]:
-    """Fold the rows of ``locations-scoped``, scope by scope. Rows no server wrote go to ``unexpected``."""
-    pieces = (piece for rows in batches for piece in _split_by_scope(rows, unexpected))
+    """Fold the rows of ``locations-scoped``, scope by scope. Rows of no server go to ``unexpected_rows``."""
+    pieces = (piece for rows in batches for piece in _split_by_scope(rows, unexpected_rows))
     for scope, of_scope in groupby(pieces, key=lambda piece: piece[0]):
-        for sets in fold_locations((rows for _, rows in of_scope), unexpected, signed_ids=True):
+        for sets in fold_locations((rows for _, rows in of_scope), unexpected_rows, signed_ids=True):
             states = np.full(len(sets.ids), EXISTING, np.uint8)
             states[np.isin(sets.ids, list(sets.failed))] = BROKEN
             yield scope, JoinedLedgers(sets.ids, sets.groups, states, sets.failed)
 
 
-def _split_by_scope(rows: Rows, unexpected: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
+def _split_by_scope(rows: Rows, unexpected_rows: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
     """Yield the rows of each scope, with keys as in ``locations``. The rows of a scope are adjacent."""
     keys, values = rows
-    row_numbers = _sound_rows(rows, unexpected, SCOPED_KEY_BYTES)
+    row_numbers = _sound_rows(rows, unexpected_rows, SCOPED_KEY_BYTES)
     names, places = keys.octets(row_numbers, SCOPED_KEY_BYTES), values.octets(row_numbers, VALUE_BYTES)
     numbers = np.ascontiguousarray(names).view(">i8").reshape(-1, 3)
     is_negative = numbers[:, 2] < 0
-    unexpected.add(rows, row_numbers[is_negative], "a negative entry id")
+    unexpected_rows.add(rows, row_numbers[is_negative], "a negative entry id")
     names, places, numbers = names[~is_negative], places[~is_negative], numbers[~is_negative]
     if not len(numbers):
         return

@@ -42,8 +42,8 @@ from auditor.sources.bookies.rocksdb.ledgers import (
 from auditor.sources.bookies.rocksdb.ledgers import NAME as SCOPED
 from auditor.sources.bookies.rocksdb.scan import UnexpectedRows, open_rocksdb, scan, states
 
-CHECK_NEEDED = "NEEDS_INTEGRITY_CHECK is set: the bookie has yet to check which entries it lost"
-UNCLEAR = "index files beside a DbLedgerStorage index: unclear which of the two the bookie uses"
+CHECK_NEEDED_REASON = "NEEDS_INTEGRITY_CHECK is set: the bookie has yet to check which entries it lost"
+UNCLEAR_STORAGE = "index files beside a DbLedgerStorage index: unclear which of the two the bookie uses"
 
 # State and reason for each state in the index of ledgers: EXISTING, LIMBO, NONEXISTENT, UNLISTED.
 _STATE_REASONS: tuple[tuple[str, str | None], ...] = (
@@ -74,23 +74,25 @@ def read_databases(
     def unscoped_rows() -> Iterator[tuple[int, JoinedLedgers]]:
         with open_rocksdb(locations) as locations_db, open_rocksdb(ledgers) as ledgers_db:
             location_sets = fold_locations(scan(locations_db, locations), odd_locations)
-            listed = indexed_ledgers(scan(ledgers_db, ledgers), flags, odd_ledgers)
-            yield from ((0, joined_ledgers) for joined_ledgers in join_ledgers(location_sets, listed))
+            ledgers_in_index = indexed_ledgers(scan(ledgers_db, ledgers), flags, odd_ledgers)
+            yield from (
+                (0, joined_ledgers) for joined_ledgers in join_ledgers(location_sets, ledgers_in_index)
+            )
 
     yield from _Rows(bookie_id, directory, locations, stamp).gather(unscoped_rows(), passed)
-    scoped = f"{current}/{SCOPED}"
-    if Path(scoped).exists():
-        unexpected = UnexpectedRows(scoped)
+    scoped_database = f"{current}/{SCOPED}"
+    if Path(scoped_database).exists():
+        unexpected = UnexpectedRows(scoped_database)
 
         def scoped_rows() -> Iterator[tuple[int, JoinedLedgers]]:
-            with open_rocksdb(scoped) as database:
-                yield from scoped_ledgers(scan(database, scoped), unexpected)
+            with open_rocksdb(scoped_database) as database:
+                yield from scoped_ledgers(scan(database, scoped_database), unexpected)
 
-        yield from _Rows(bookie_id, directory, scoped, stamp).gather(scoped_rows(), passed)
+        yield from _Rows(bookie_id, directory, scoped_database, stamp).gather(scoped_rows(), passed)
         passed.extend(unexpected.rows())
     passed.extend([*odd_locations.rows(), *odd_ledgers.rows()])
     if flags.needs_integrity_check and directory.position == 0:
-        passed.append(SkippedPath(None, ledgers, IndexState.GAP, CHECK_NEEDED))
+        passed.append(SkippedPath(None, ledgers, IndexState.GAP, CHECK_NEEDED_REASON))
 
 
 def stamp_databases(current: str) -> int | None:
@@ -115,17 +117,17 @@ def index_files_beside(directory: str) -> Iterator[SkippedPath]:
     """Yield the strays in ``current``. Yield a gap or damage too if the databases there cannot be trusted."""
     current = f"{directory}/current"
     try:
-        below, strays = list_current(directory)
+        level_names, strays = list_current(directory)
         files = ("*/*.idx", "*/*/*/*.idx")  # of scope 0, and of other scopes
         has_index_files = any(
-            True for name in below for pattern in files for _ in Path(current, name).glob(pattern)
+            True for name in level_names for pattern in files for _ in Path(current, name).glob(pattern)
         )
     except OSError as error:
         yield SkippedPath(None, current, IndexState.GAP, error.strerror or str(error))
         return
     yield from (SkippedPath(None, f"{current}/{name}", IndexState.STRAY, NOT_OURS) for name in strays)
     if has_index_files:
-        yield SkippedPath(None, current, IndexState.GAP, UNCLEAR)
+        yield SkippedPath(None, current, IndexState.GAP, UNCLEAR_STORAGE)
     for name, other_name in (("locations", "ledgers"), ("ledgers", "locations")):
         if not Path(current, name).is_dir():
             yield SkippedPath(
@@ -157,7 +159,7 @@ class _Rows:
         return self.count >= ROWS or sum(map(len, self._groups)) > MAX_BATCH_BYTES
 
     def gather(
-        self, ledgers: Iterator[tuple[int, JoinedLedgers]], passed: list[SkippedPath]
+        self, ledgers: Iterator[tuple[int, JoinedLedgers]], skipped_paths: list[SkippedPath]
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ledgers with their scopes. If reading fails, all later ledgers are unknown."""
         try:
@@ -166,9 +168,11 @@ class _Rows:
                     yield self.take()
                 self.add(joined_ledgers, scope_id)
         except DamagedError as error:
-            passed.append(SkippedPath(None, error.path, IndexState.DAMAGED, error.reason, error.offset))
+            skipped_paths.append(
+                SkippedPath(None, error.path, IndexState.DAMAGED, error.reason, error.offset)
+            )
         except UnreadError as error:
-            passed.append(SkippedPath(None, error.path, IndexState.GAP, error.reason))
+            skipped_paths.append(SkippedPath(None, error.path, IndexState.GAP, error.reason))
         if self.count:
             yield self.take()
 

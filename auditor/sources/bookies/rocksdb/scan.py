@@ -128,9 +128,9 @@ def _copy_files(directory: str, scratch: str, listing: Listing) -> None:
     logs: dict[int, RecordSpan | DamagedError | None] = {}
     sizes: dict[int, int] = {}
     for name in listing:
-        if (match := _LOG.fullmatch(name)) is not None:
+        if (log_match := _LOG.fullmatch(name)) is not None:
             data = _copy_file(directory, scratch, name, MAX_LOG_BYTES)
-            number = int(match[1])
+            number = int(log_match[1])
             sizes[number] = len(data)
             try:
                 logs[number] = batches(data, name, number)
@@ -199,10 +199,11 @@ def _check_logs(
             directory,
             f"no write-ahead log numbered {manifest.log_number} or later; a bookie always has one",
         )
-    for number, synced in manifest.logs.items():
-        if number >= manifest.log_number and sizes.get(number, -1) < synced:
+    for number, synced_bytes in manifest.logs.items():
+        if number >= manifest.log_number and sizes.get(number, -1) < synced_bytes:
             raise DamagedError(
-                f"{directory}/{number:06}.log", f"missing or shorter than the {synced} bytes in the MANIFEST"
+                f"{directory}/{number:06}.log",
+                f"missing or shorter than the {synced_bytes} bytes in the MANIFEST",
             )
     record_spans: list[tuple[int, RecordSpan]] = []
     for number in live_logs:

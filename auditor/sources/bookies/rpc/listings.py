@@ -34,7 +34,7 @@ from auditor.codecs.bookie.wire import (
     answer,
     list_request,
     status_text,
-    unaskable,
+    unaskable_scope_reason,
 )
 from auditor.codecs.byte_column import binary_array
 from auditor.errors import DecodeError
@@ -234,7 +234,7 @@ def rpc_rows(
                 path = address(*addresses[bookie_id])
                 pairs = list(columns(part, *LEDGER))
                 scoped_ids = [
-                    (scope_id, Reply(ledger_id, None, unaskable(scope_id)))
+                    (scope_id, Reply(ledger_id, None, unaskable_scope_reason(scope_id)))
                     for scope_id, ledger_id in pairs
                     if scope_id
                 ]

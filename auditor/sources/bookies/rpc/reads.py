@@ -34,7 +34,7 @@ from auditor.codecs.bookie.wire import (
     read_answer,
     read_request,
     status_text,
-    unaskable,
+    unaskable_scope_reason,
 )
 from auditor.errors import DecodeError
 from auditor.model.columns import schema_of
@@ -213,7 +213,9 @@ def read_rows(
             requests = list(columns(part, "scope_id", "ledger_id", "entry_id"))
             scoped_entries = [(scope, Entry(*entry_ids)) for scope, *entry_ids in requests if scope]
             for scope_id, entry in scoped_entries:
-                yield _rows(bookie_id, [_unasked_reply(entry, str(unaskable(scope_id)))], scope_id)
+                yield _rows(
+                    bookie_id, [_unasked_reply(entry, str(unaskable_scope_reason(scope_id)))], scope_id
+                )
             entries = [Entry(*entry_ids) for scope, *entry_ids in requests if not scope]
             endpoint = endpoints[bookie_id]
             if isinstance(endpoint, str):

@@ -29,7 +29,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from auditor.errors import StoreError
-from auditor.sources.metadata.saved_files import HEAD_BYTES, is_binary, kind_of_bytes, not_a, open_packed
+from auditor.sources.metadata.saved_files import (
+    HEAD_BYTES,
+    is_binary,
+    kind_of_bytes,
+    open_packed,
+    wrong_kind_text,
+)
 from auditor.sources.metadata.uri import MetadataUri
 
 BEGIN, END = "begin", "end"
@@ -284,4 +290,4 @@ def not_a_dump_error(path: Path) -> StoreError:
 
     The message names the apparent kind of the file, and says what to do.
     """
-    return StoreError(not_a("a dump of metadata", path, "bkaudit dump makes one"))
+    return StoreError(wrong_kind_text("a dump of metadata", path, "bkaudit dump makes one"))

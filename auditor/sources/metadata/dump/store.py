@@ -40,12 +40,12 @@ from auditor.sources.metadata.dump.records import (
     records_of,
 )
 from auditor.sources.metadata.etcd.key_ranges import (
-    NOTE,
-    PATHS_NOTE,
+    NO_MARKS_NOTE,
+    NO_TIMES_NOTE,
     by_node_name,
     is_ledger,
     key_znode,
-    own_nodes,
+    nodes_of_root,
 )
 from auditor.sources.metadata.store import (
     OWNER_UNKNOWN,
@@ -102,7 +102,7 @@ class EtcdDumpStore(LineStore):
 
     keeps_marks = False
     keeps_times = False
-    note = NOTE
+    note = NO_MARKS_NOTE
     parameter = "scope"
     parse = staticmethod(key_of_line)
     names = staticmethod(by_node_name)  # turns the cluster's own keys into ZooKeeper's names
@@ -148,10 +148,10 @@ class PathEtcdDumpStore(EtcdDumpStore):
     """A dump of an etcd whose keys are ZooKeeper's paths, as with Pulsar's own driver."""
 
     keeps_marks = True
-    note = PATHS_NOTE
+    note = NO_TIMES_NOTE
     parameter = "root"
     tree_of = LineStore.tree_of
-    names = staticmethod(own_nodes)
+    names = staticmethod(nodes_of_root)
     required_names = ("LAYOUT", "cookies")  # available itself has no key
     bookies_below = ("available", "cookies")
 
@@ -175,7 +175,7 @@ def has_paths(records: Iterable[dict[str, Any]], root: str) -> bool:
     return False
 
 
-RECORDS_LOOKED_AT = 10_000
+MAX_RECORDS_SEARCHED = 10_000
 """Number of records of an etcd dump that `open_dump` reads to find its layout."""
 
 _ZNODE_NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
@@ -186,7 +186,7 @@ _SESSION_FIELD, _MODIFICATIONS_FIELD = "session", "modifications"
 def open_dump(uri: MetadataUri) -> MetadataStore:
     """Return the store for a dump. The first readable record shows whether the dump is of etcd.
 
-    For etcd, the first `RECORDS_LOOKED_AT` records show whether the keys are ZooKeeper's paths, because the
+    For etcd, the first `MAX_RECORDS_SEARCHED` records show if the keys are ZooKeeper's paths, because the
     distinctive keys come first. Any other file is opened as a dump of ZooKeeper. If such a file is no dump,
     reading it raises an error that names the file's apparent kind.
     """
@@ -194,7 +194,7 @@ def open_dump(uri: MetadataUri) -> MetadataStore:
         record = first_record(Path(uri.path))
         if not record or "modRevision" not in record:
             return ZooKeeperDumpStore(uri)
-        first_records = islice(records_of(Path(uri.path)), RECORDS_LOOKED_AT)
+        first_records = islice(records_of(Path(uri.path)), MAX_RECORDS_SEARCHED)
         return (PathEtcdDumpStore if has_paths(first_records, uri.root) else EtcdDumpStore)(uri)
     except OSError:
         return ZooKeeperDumpStore(uri)

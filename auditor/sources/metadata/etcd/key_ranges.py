@@ -26,13 +26,13 @@ from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.store import NO_TIME, Znode, tree_of
 
-SPAN_KEYS = 100_000
+MAX_KEYS_PER_SPAN = 100_000
 """Largest number of keys in a span. A span with more keys is cut if that is possible."""
 
-PART_KEYS = 1_000
+MIN_KEYS_PER_SPAN = 1_000
 """Smallest number of keys that is worth a task of its own."""
 
-JOINED_KEYS = 10_000
+MAX_KEYS_PER_JOINED_SPAN = 10_000
 """Largest number of keys in a span that is joined from neighbouring spans of a part."""
 
 CUTS_LIMIT = 500
@@ -93,7 +93,7 @@ def spans(scope: str, counts: KeyCounter, first: FirstKeyReader, task_count: int
 
 def _target_keys(total_keys: int, task_count: int) -> int:
     """Return the largest number of keys in a span, for ``total_keys`` keys and ``task_count`` tasks."""
-    return max(PART_KEYS, min(SPAN_KEYS, total_keys // (2 * max(1, task_count))))
+    return max(MIN_KEYS_PER_SPAN, min(MAX_KEYS_PER_SPAN, total_keys // (2 * max(1, task_count))))
 
 
 def _cut_to_size(
@@ -119,7 +119,7 @@ def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], counts: KeyCounter) -> 
     """Cut a span at those ``edges`` that are inside it."""
     inner_edges = [span.start, *(edge for edge in edges if span.start < edge < span.end), span.end]
     ranges = list(pairwise(inner_edges))
-    return [KeySpan(*ends, keys) for ends, keys in zip(ranges, counts(ranges), strict=True)]
+    return [KeySpan(*span_edges, keys) for span_edges, keys in zip(ranges, counts(ranges), strict=True)]
 
 
 def balance(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan]]:
@@ -132,7 +132,7 @@ def balance(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan
     [[(b'a', b'b')], [(b'b', b'd')]]
     """
     total_keys = sum(span.keys for span in all_spans)
-    keys_per_group = max(PART_KEYS, -(-total_keys // max(1, group_count)))
+    keys_per_group = max(MIN_KEYS_PER_SPAN, -(-total_keys // max(1, group_count)))
     groups: list[list[KeySpan]] = [[]]
     size = 0
     for span in all_spans:
@@ -145,14 +145,14 @@ def balance(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan
 
 
 def _join_small_spans(group: Sequence[KeySpan]) -> list[KeySpan]:
-    joined = [group[0]]
+    joined_spans = [group[0]]
     for span in group[1:]:
-        previous_span = joined[-1]
-        if previous_span.keys + span.keys <= JOINED_KEYS:
-            joined[-1] = KeySpan(previous_span.start, span.end, previous_span.keys + span.keys)
+        previous_span = joined_spans[-1]
+        if previous_span.keys + span.keys <= MAX_KEYS_PER_JOINED_SPAN:
+            joined_spans[-1] = KeySpan(previous_span.start, span.end, previous_span.keys + span.keys)
         else:
-            joined.append(span)
-    return joined
+            joined_spans.append(span)
+    return joined_spans
 
 
 def _halve(scope: str, span: KeySpan, counts: KeyCounter, first: FirstKeyReader) -> Sequence[KeySpan]:
@@ -167,8 +167,8 @@ def _halve(scope: str, span: KeySpan, counts: KeyCounter, first: FirstKeyReader)
         return ()  # a key of unknown form: such a span is read in one go
     begin = int(ledger.qualified_name, 16)
 
-    def edge(bits: int) -> bytes:
-        return min(key_of(scope, min(begin + (1 << bits), _ID_LIMIT - 1)), span.end)
+    def edge(id_bits: int) -> bytes:
+        return min(key_of(scope, min(begin + (1 << id_bits), _ID_LIMIT - 1)), span.end)
 
     low_bits, high_bits, left_key_count = 0, 128, 1
     while high_bits - low_bits > 1:
@@ -218,7 +218,7 @@ def _digit_edges(span: KeySpan, first: FirstKeyReader) -> Sequence[bytes]:
         return []
     for position in range(_common_prefix_length(key, span.end), len(key)):
         if key[position : position + 1].isdigit():
-            edges = [key[:position] + digit for digit in _DIGITS]
+            edges = [key[:position] + next_digit for next_digit in _DIGITS]
             inner_edges = [edge for edge in edges if span.start < edge < span.end]
             if inner_edges:
                 return inner_edges
@@ -233,8 +233,8 @@ def _common_prefix_length(key: bytes, other_key: bytes) -> int:
     return min(len(key), len(other_key))
 
 
-NOTE = "etcd keeps no times and no under-replication marks"
-PATHS_NOTE = "etcd keeps no times"
+NO_MARKS_NOTE = "etcd keeps no times and no under-replication marks"
+NO_TIMES_NOTE = "etcd keeps no times"
 
 
 def key_znode(
@@ -275,14 +275,14 @@ def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
     return nodes
 
 
-def own_nodes(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
+def nodes_of_root(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
     """Return the cluster's own keys (no ledger, mark or lock) by their names below the root.
 
     The keys are ZooKeeper's paths.
 
     >>> names = ("available/b:3181", "00/0000/L0001")
-    >>> list(own_nodes("/ledgers", [key_znode(f"/ledgers/{name}", b"", 2, 2, 7, 1) for name in names]))
+    >>> list(nodes_of_root("/ledgers", [key_znode(f"/ledgers/{name}", b"", 2, 2, 7, 1) for name in names]))
     ['available/b:3181']
     """
-    below = ((znode.path[len(root) + 1 :], znode) for znode in keys if len(znode.path) > len(root) + 1)
-    return {name: znode for name, znode in below if tree_of(name) is None}
+    child_znodes = ((znode.path[len(root) + 1 :], znode) for znode in keys if len(znode.path) > len(root) + 1)
+    return {name: znode for name, znode in child_znodes if tree_of(name) is None}

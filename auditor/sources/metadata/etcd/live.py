@@ -29,14 +29,14 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdQuestion
 from auditor.sources.metadata.etcd.key_ranges import (
-    NOTE,
-    PATHS_NOTE,
+    NO_MARKS_NOTE,
+    NO_TIMES_NOTE,
     KeySpan,
     balance,
     by_node_name,
     digit_spans,
     key_of,
-    own_nodes,
+    nodes_of_root,
     spans,
 )
 from auditor.sources.metadata.etcd.pages import EtcdPages
@@ -72,7 +72,7 @@ class EtcdStore(PinnedEtcd):
     """Metadata in BookKeeper's own layout in a running etcd; see `PinnedEtcd`."""
 
     keeps_marks = False
-    note = NOTE
+    note = NO_MARKS_NOTE
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Return ranges of keys at the pinned revision; see `MetadataStore.parts`.
@@ -144,7 +144,7 @@ class PathEtcdStore(PinnedEtcd):
     """Metadata in Pulsar's layout in a running etcd, with ZooKeeper's paths as keys; see `PinnedEtcd`."""
 
     keeps_marks = True
-    note = PATHS_NOTE
+    note = NO_TIMES_NOTE
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Return ranges of keys at the revision that `cluster` pinned last; see `MetadataStore.parts`."""
@@ -176,7 +176,7 @@ class PathEtcdStore(PinnedEtcd):
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; end the metadata "
                 "URI with the cluster's root, such as /ledgers"
             )
-        return own_nodes(self.root, znodes_of(key_batches)), gaps
+        return nodes_of_root(self.root, znodes_of(key_batches)), gaps
 
 
 def count_path_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:

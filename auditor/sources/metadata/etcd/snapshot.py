@@ -25,10 +25,16 @@ from auditor.codecs.etcd.mvcc import decode_key_value, key_spans, revisions
 from auditor.errors import DecodeError, NoRootError, StoreError
 from auditor.keys import etcd
 from auditor.keys.ledger_tree import LayoutKind
-from auditor.sources.metadata.etcd.key_ranges import NOTE, PATHS_NOTE, by_node_name, key_znode, own_nodes
+from auditor.sources.metadata.etcd.key_ranges import (
+    NO_MARKS_NOTE,
+    NO_TIMES_NOTE,
+    by_node_name,
+    key_znode,
+    nodes_of_root,
+)
 from auditor.sources.metadata.etcd.snapshot_index import EtcdSnapshotIndex, KeyKind, build_index, find_roots
-from auditor.sources.metadata.other_roots import OWN_MARKERS, PATH_MARKERS, other_roots_sentence
-from auditor.sources.metadata.saved_files import BBOLT, SavedStore, file_kind, not_a
+from auditor.sources.metadata.other_roots import CLUSTER_MARKERS, PATH_MARKERS, other_roots_sentence
+from auditor.sources.metadata.saved_files import BBOLT, SavedStore, file_kind, wrong_kind_text
 from auditor.sources.metadata.store import ClusterNodes, Part, Tree, Znode, ZnodeBatch, tree_of, znode_batches
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.files import map_file
@@ -86,8 +92,8 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
     keeps_marks = False
     keeps_times = False
     kind = KeyKind.UUIDS
-    note = NOTE
-    markers: tuple[str, ...] = OWN_MARKERS
+    note = NO_MARKS_NOTE
+    markers: tuple[str, ...] = CLUSTER_MARKERS
     parameter = "scope"
     names = staticmethod(by_node_name)  # turns the cluster's own keys into ZooKeeper's names
 
@@ -276,10 +282,10 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
 
     keeps_marks = True
     kind = KeyKind.PATHS
-    note = PATHS_NOTE
+    note = NO_TIMES_NOTE
     markers = PATH_MARKERS
     parameter = "root"
-    names = staticmethod(own_nodes)
+    names = staticmethod(nodes_of_root)
 
     def has_beside(self, name: str) -> bool:
         """Return whether ``name``, or a key below it, exists beside the root; see `NeighbourStore`."""
@@ -309,7 +315,9 @@ def _unreadable_error(file: Path, damage: DecodeError) -> StoreError:
     expected_file = "pass a file that `etcdctl snapshot save` wrote"
     if file_kind(file) == BBOLT:
         return StoreError(f"{file} is not an etcd snapshot that can be read: {damage}")
-    return StoreError(f"{not_a('an etcd snapshot that can be read', file, expected_file)} ({damage})")
+    return StoreError(
+        f"{wrong_kind_text('an etcd snapshot that can be read', file, expected_file)} ({damage})"
+    )
 
 
 def _require_same_file(data: memoryview, part: LeavesPart) -> None:

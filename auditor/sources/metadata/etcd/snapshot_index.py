@@ -34,7 +34,7 @@ from auditor.codecs.etcd.bbolt import (
     windows,
 )
 from auditor.codecs.etcd.mvcc import (
-    COMPACTED,
+    COMPACT_REVISION_KEYS,
     KEY_BUCKET,
     META_BUCKET,
     Revisions,
@@ -355,7 +355,7 @@ def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iter
     try:
         root = bucket(data, meta, META_BUCKET)
         for key, value in items(data, meta, root) if root else ():
-            if key in COMPACTED:
+            if key in COMPACT_REVISION_KEYS:
                 yield decode_revision(value)[0]
     except DecodeError as damage:
         notes.append(f"its revision may be later: the last compaction cannot be read: {damage}")

@@ -26,7 +26,7 @@ from auditor.keys.etcd import key_bytes, key_text
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.oxia.client import SERVICES, OxiaClient
-from auditor.sources.metadata.oxia.questions import NOTE, ChildKeys
+from auditor.sources.metadata.oxia.questions import MIXED_TIMES_NOTE, ChildKeys
 from auditor.sources.metadata.oxia.walk import (
     Directory,
     Gap,
@@ -125,7 +125,9 @@ class OxiaStore:
         change_times = [max(znode.ctime, znode.mtime) for znode in (*nodes.values(), *filter(None, [root]))]
         newest_version = max((znode.version for znode in nodes.values()), default=0)
         position = f"versions up to {newest_version} in {len(shards)} shards"
-        return ClusterNodes(nodes, max(start_ms, *change_times, 0), position, tuple(gaps), (NOTE,))
+        return ClusterNodes(
+            nodes, max(start_ms, *change_times, 0), position, tuple(gaps), (MIXED_TIMES_NOTE,)
+        )
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Cut a tree into subtrees, and deal them out to ``part_count`` parts; see `MetadataStore.parts`."""

@@ -14,7 +14,9 @@ from auditor.errors import StoreError
 from auditor.keys.etcd import key_bytes, key_text
 from auditor.sources.metadata.store import MAX_INT64, Znode, owner_of_session
 
-NOTE = "Oxia has no consistent view of all records: each directory of a shard is read at its own time"
+MIXED_TIMES_NOTE = (
+    "Oxia has no consistent view of all records: each directory of a shard is read at its own time"
+)
 """Note about Oxia in the report."""
 
 _KEY_FOUND, _NO_SUCH_KEY = 0, 1

@@ -20,7 +20,7 @@ from typing import IO, NamedTuple
 
 from auditor.codecs.zookeeper import encodings
 from auditor.errors import DecodeError, StoreError
-from auditor.sources.metadata.saved_files import max_unpacked_bytes, not_a
+from auditor.sources.metadata.saved_files import max_unpacked_bytes, wrong_kind_text
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.regular_file import NotRegularError, open_regular
 
@@ -71,7 +71,7 @@ def recognise(metadata_uri: MetadataUri) -> None:
 
 
 def _no_snapshots_message(path: Path) -> str:
-    return not_a("a ZooKeeper snapshot", path, "pass a ZooKeeper server's version-2 directory")
+    return wrong_kind_text("a ZooKeeper snapshot", path, "pass a ZooKeeper server's version-2 directory")
 
 
 def _begins_like_a_snapshot(path: Path) -> bool:

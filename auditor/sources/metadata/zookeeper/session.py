@@ -259,13 +259,13 @@ def _disconnect_on_garbage(method: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(method)
-    def checked(*arguments: Any) -> Any:
+    def raise_on_refusal(*arguments: Any) -> Any:
         try:
             return method(*arguments)
         except (struct.error, ValueError, IndexError, TypeError, RuntimeError) as error:
             raise ConnectionDropped(f"{GARBAGE_REASON} ({error})") from error
 
-    return checked
+    return raise_on_refusal
 
 
 def reason_of(error: Exception, timeout_s: float) -> str:
@@ -308,11 +308,11 @@ def _digest(credentials: ZooKeeperCredentials) -> list[tuple[str, str]]:
 def _sasl(sasl: Sasl | None) -> dict[str, str] | None:
     if sasl is None:
         return None
-    packages = ("puresasl", "kerberos") if sasl.mechanism == "GSSAPI" else ("puresasl",)
-    for package in packages:
-        if importlib.util.find_spec(package) is None:
+    python_packages = ("puresasl", "kerberos") if sasl.mechanism == "GSSAPI" else ("puresasl",)
+    for python_package in python_packages:
+        if importlib.util.find_spec(python_package) is None:
             raise StoreError(
-                f"SASL {sasl.mechanism} needs the Python package {package}, which is not installed"
+                f"SASL {sasl.mechanism} needs the Python package {python_package}, which is not installed"
             )
     if sasl.login:
         login = {"username": sasl.login.user, "password": sasl.login.password}

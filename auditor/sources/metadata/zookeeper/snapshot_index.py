@@ -45,7 +45,7 @@ NAME_BYTES = 64
 """Longest name of a znode beside the root that the index records, in bytes."""
 
 _ZERO_BYTE, _NINE_BYTE, _L_BYTE = b"09L"
-_SCOPES_PREFIX = f"{ledger_path.SCOPES}/".encode()
+_SCOPES_PREFIX = f"{ledger_path.SCOPES_DIRECTORY}/".encode()
 
 
 @dataclass(frozen=True, slots=True)

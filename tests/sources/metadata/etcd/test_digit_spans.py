@@ -39,7 +39,7 @@ def keys_of(numbers: Sequence[int]) -> list[bytes]:
 @given(st.sets(ids, max_size=60), st.integers(1, 6))
 def test_spans_cover_all_keys_end_to_end(numbers: set[int], grain: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(key_ranges, "PART_KEYS", grain)
+        patch.setattr(key_ranges, "MIN_KEYS_PER_SPAN", grain)
         keys = Keys([*keys_of(sorted(numbers)), b"/ledgers/LAYOUT", b"/ledgers/cookies/b:3181"])
         found = digit_spans(START, END, keys.counts, keys.first, 8)
     assert (found[0].start, found[-1].end) == (START, END)
@@ -56,7 +56,7 @@ def test_a_cluster_that_is_small_is_one_span() -> None:
 
 
 def test_cuts_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_ranges, "PART_KEYS", 1)
+    monkeypatch.setattr(key_ranges, "MIN_KEYS_PER_SPAN", 1)
     monkeypatch.setattr(key_ranges, "CUTS_LIMIT", 3)
     keys = Keys(keys_of(range(0, 9_000_000, 100_003)))
     found = digit_spans(START, END, keys.counts, keys.first, 1000)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from auditor.keys import etcd
 from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.etcd import key_ranges
-from auditor.sources.metadata.etcd.key_ranges import PART_KEYS, KeySpan, balance, spans
+from auditor.sources.metadata.etcd.key_ranges import MIN_KEYS_PER_SPAN, KeySpan, balance, spans
 
 SCOPE = "/bk"
 START, END = etcd.children(SCOPE, "ledgers")
@@ -55,8 +55,8 @@ def key(ledger_id: int, scope_id: int = 0) -> bytes:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_ranges, "SPAN_KEYS", 50)
-    monkeypatch.setattr(key_ranges, "PART_KEYS", 10)
+    monkeypatch.setattr(key_ranges, "MAX_KEYS_PER_SPAN", 50)
+    monkeypatch.setattr(key_ranges, "MIN_KEYS_PER_SPAN", 10)
 
 
 @pytest.mark.usefixtures("small")
@@ -83,7 +83,7 @@ def test_spans_cover_all_keys_and_are_small(ids: Sequence[int]) -> None:
 def test_ids_of_the_driver_need_at_most_two_counts_a_bucket(
     monkeypatch: pytest.MonkeyPatch, each: int, asked: int
 ) -> None:
-    monkeypatch.setattr(key_ranges, "SPAN_KEYS", 150_000)
+    monkeypatch.setattr(key_ranges, "MAX_KEYS_PER_SPAN", 150_000)
     server = Server([])
 
     def counts(ranges: Sequence[tuple[bytes, bytes]]) -> list[int]:
@@ -107,7 +107,7 @@ def test_few_tasks_or_many_get_their_share(wanted: int) -> None:
 
 
 def test_keys_of_another_making_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_ranges, "SPAN_KEYS", 5)
+    monkeypatch.setattr(key_ranges, "MAX_KEYS_PER_SPAN", 5)
     server = Server([f"{SCOPE}/ledgers/!{number}".encode() for number in range(30)] + [key(7), key(8, -3)])
     assert max(span.keys for span in server.cut()) == 31
 
@@ -128,7 +128,7 @@ def test_spans_are_dealt_out_in_order_and_evenly(sizes: list[int], wanted: int) 
     assert sum(span.keys for lot in lots for span in lot) == sum(sizes)
     assert all(lots)
     assert len(lots) <= max(1, 2 * wanted)
-    share = max(PART_KEYS, -(-sum(sizes) // wanted))
+    share = max(MIN_KEYS_PER_SPAN, -(-sum(sizes) // wanted))
     assert all(sum(span.keys for span in lot) <= share + max(sizes) for lot in lots)
 
 

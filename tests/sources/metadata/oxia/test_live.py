@@ -16,7 +16,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.dump.save import SaveRequest, new_file, save
 from auditor.sources.metadata.ledgers import StoredLedger, find_ledger, list_ledgers
 from auditor.sources.metadata.oxia.live import OxiaStore
-from auditor.sources.metadata.oxia.questions import NOTE
+from auditor.sources.metadata.oxia.questions import MIXED_TIMES_NOTE
 from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
 from auditor.sources.metadata.store import (
     LedgerMoves,
@@ -107,7 +107,7 @@ def test_each_tree_is_what_lies_there_and_each_record_is_in_one_part(double: Oxi
         own = {path: data for path, data in below.items() if tree_of(path[9:]) is None}
         assert {node.path: node.data for node in cluster.nodes.values()} == own
         assert choose_layout(store, cluster) == (LAYOUT, "LAYOUT says hierarchical")
-        assert (cluster.gaps, cluster.notes) == ((), (NOTE,))
+        assert (cluster.gaps, cluster.notes) == ((), (MIXED_TIMES_NOTE,))
         assert (store.live, store.keeps_marks, store.keeps_times) == (True, True, True)
         assert is_live(double.uri())
 

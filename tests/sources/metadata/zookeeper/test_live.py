@@ -101,7 +101,7 @@ def test_all_layouts_are_read_whole_with_their_malformed_names(
     written |= {"/bk/LAYOUT": b"2\nx:1", "/bk/cookies/b:3181": b"c", "/bk/underreplication/disable": b""}
     written |= {"/bk/00/foo/L1/deeper/still": b"odd", "/bk/000/zz": b"", "/bk/Lx": b"?"}
     written |= {"/bk/underreplication/ledgers/0000/0000/0000/0001/urL0000000001": b"m"}
-    written |= {f"/bk/{ledger_path.to_scoped_path(ledger)}": b"s" for ledger in SCOPED}
+    written |= {f"/bk/{ledger_path.to_scope_id_path(ledger)}": b"s" for ledger in SCOPED}
     written |= {"/bk/scopes/odd/L0001": b"?"}
     written |= {"/bk/underreplication/ledgers/urL7": b"", "/bk/underreplication/locks/urL0000000001": b"l"}
     server.load(znode(path, data) for path, data in written.items())
@@ -127,7 +127,7 @@ def test_parts_are_about_as_many_as_wanted_and_small(server: EmbeddedZooKeeper) 
 
 def test_a_tree_of_one_scope_is_divided_down_to_where_it_branches(server: EmbeddedZooKeeper) -> None:
     ledgers = [LedgerId(n << 16, scope=-5) for n in range(60)]
-    server.load(znode(f"/bk/{ledger_path.to_scoped_path(ledger)}") for ledger in ledgers)
+    server.load(znode(f"/bk/{ledger_path.to_scope_id_path(ledger)}") for ledger in ledgers)
     store = open_store(f"zk://{server.hosts}/bk")
     parts = store.parts(Tree.LEDGERS, LayoutKind.LONG_HIERARCHICAL, 4)
     sizes = [sum(len(batch.paths) for batch in store.read(part)) for part in parts]

@@ -83,7 +83,7 @@ def second(store: ZooKeeperStore, first: pa.Table, moves: LedgerMoves, wanted: i
 LEDGERS = [f"/00/{inner:04}/L{leaf:04}" for inner in (0, 1, 7) for leaf in (1, 2, 3)]
 PATHS = [
     *LEDGERS,
-    f"/{ledger_path.to_scoped_path(LedgerId(5, scope=9))}",
+    f"/{ledger_path.to_scope_id_path(LedgerId(5, scope=9))}",
     "/000/0000/0000/0001/L0001",
     "/00/0000/X12",
     "/00/0001/L12",
