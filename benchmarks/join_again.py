@@ -21,7 +21,7 @@ from auditor.spark.query_plans import QueryPlans
 from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import expected_replicas, index_replicas
 from auditor.tables.replica_blocks import Account
-from auditor.tables.unequal import AccountFiles, BookieWords, find_unequal
+from auditor.tables.unequal import AccountFiles, BookieTrust, find_unequal
 from benchmarks.memory import PeakMemory
 from benchmarks.spark_figures import Stopwatch, logged_session
 from benchmarks.spark_join import unequal_rows
@@ -65,7 +65,7 @@ def find_unequal_in_blocks(spark: SparkSession, tables: Path, replicas: int) -> 
         AccountFiles(Account.INDEX, indexes, index_replicas),
     ]
     execution = Execution(spark)
-    return execution.frame(find_unequal(execution, run_files, BookieWords(), replicas))
+    return execution.frame(find_unequal(execution, run_files, BookieTrust(), replicas))
 
 
 def _measure_join(run: Path, variant: JoinVariant) -> JoinCost:

@@ -27,9 +27,9 @@ from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.query_plans import QueryPlans
 from auditor.spark.session import build_session
 from auditor.spark.table_files import TableFiles
-from auditor.tables.index_counts import COUNTS, LARGEST, index_counts
+from auditor.tables.index_counts import COUNTS, LARGEST_PAGE_BYTES, index_counts
 from auditor.tables.members import members
-from auditor.tables.rows_of_ledgers import OF_LEDGERS, rows_of_ledgers
+from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS, rows_of_ledgers
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_store import write_snapshot
@@ -92,7 +92,7 @@ class _TableBenchmark:
     def lines(self) -> Iterator[Line]:
         spark, ledgers, indexes = self._spark, self._table("ledgers"), self._table("availability")
         pairs, judged_ledgers = F.broadcast(self._table("unequal")), F.broadcast(self._table("judged"))
-        ledger_columns = [name for name in ledgers.columns if name in OF_LEDGERS]
+        ledger_columns = [name for name in ledgers.columns if name in COLUMNS_OF_LEDGERS]
         ids = pairs.select("ledger_id").distinct()
         files = {name: self._files(name) for name in ("ledgers", "availability", "unequal", "judged")}
 
@@ -120,7 +120,7 @@ class _TableBenchmark:
                 )
             ),
         )
-        page_power_of_two = F.least(F.expr("page_bytes & -page_bytes"), F.lit(LARGEST))
+        page_power_of_two = F.least(F.expr("page_bytes & -page_bytes"), F.lit(LARGEST_PAGE_BYTES))
         kinds = {
             "length": page_power_of_two,
             "empty": F.length("groups") == 0,

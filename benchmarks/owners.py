@@ -21,7 +21,7 @@ from auditor.sources.metadata.store import Znode, ZnodeBatch
 from auditor.sources.owners.applications import owner_rows, parse_owners_uri
 from auditor.sources.owners.pulsar import read_owner
 from auditor.spark.session import build_session
-from auditor.tables.ownership import Moments, ownership
+from auditor.tables.ownership import ReadTimes, ownership
 from auditor.tables.scans import DOUBTFUL_IDS
 from benchmarks.measure import Line, alternate
 
@@ -114,4 +114,4 @@ def _time_join(spark: SparkSession, folder: str) -> float:
 
 
 def _join_owners(ledgers: DataFrame, owners: DataFrame, doubtful: DataFrame) -> DataFrame:
-    return ownership(ledgers, owners, None, doubtful, None, None, ("pulsar",), Moments(NOW_MS, 86_400_000))
+    return ownership(ledgers, owners, None, doubtful, None, None, ("pulsar",), ReadTimes(NOW_MS, 86_400_000))

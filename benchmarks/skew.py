@@ -25,7 +25,7 @@ from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.index_files.reader import IndexReader
 from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import ZnodeBatch
-from auditor.tables.judge_replicas import BookieState, Groups, LedgerFacts, Pair, striped_to
+from auditor.tables.judge_replicas import BookieState, Groups, LedgerFacts, Pair, entries_striped_to
 from auditor.tables.ledger_class import judge
 from benchmarks.audited import Audited, audit_in_process
 from benchmarks.cluster import Cluster
@@ -183,7 +183,7 @@ def _ledger_facts(segments: int, entries: int) -> LedgerFacts:
 def _lossy_ledger(segments: int, entries: int) -> tuple[LedgerFacts, Pair]:
     """Return a ledger and a bookie that lost the last run of its expected entries."""
     ledger = _ledger_facts(segments, entries)
-    expected_groups = striped_to(ledger, MEMBERS[0], entries - 1)
+    expected_groups = entries_striped_to(ledger, MEMBERS[0], entries - 1)
     return ledger, Pair(
         MEMBERS[0],
         expected_groups,
@@ -195,7 +195,7 @@ def _lossy_ledger(segments: int, entries: int) -> tuple[LedgerFacts, Pair]:
 def _ledger_with_holes(count: int) -> tuple[LedgerFacts, Pair]:
     """Return a ledger and a bookie that lacks one in ten of its entries, at random."""
     ledger = _ledger_facts(1, 15 * count)
-    expected_groups = striped_to(ledger, MEMBERS[0], 15 * count - 1)
+    expected_groups = entries_striped_to(ledger, MEMBERS[0], 15 * count - 1)
     entries = np.arange(15 * count)
     striped = entries[entries % 3 != 1]
     lost_positions = np.random.default_rng(34).choice(len(striped), count, replace=False)

@@ -23,7 +23,7 @@ from auditor.reports.forms import FORMS
 from auditor.reports.reference_pages import tables_page
 from auditor.runs.directory import RunDirectory
 from auditor.spark.execution import Execution
-from auditor.tables.run_tables import OPTIONAL, TABLES, Table, to_json
+from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES, Table, to_json
 from tests.checks.tables_builder import ledger, tables
 from tests.made_runs import made_run
 
@@ -87,7 +87,7 @@ def test_a_basis_is_one_row() -> None:
     for basis in Basis:
         assert basis.way in get_args(Way)
         if basis.table is not None:
-            assert basis.table in OPTIONAL, basis
+            assert basis.table in OPTIONAL_TABLES, basis
 
 
 def test_a_need_is_said_in_one_place() -> None:

@@ -10,8 +10,8 @@ written to the index. No bookie is asked which ledgers it has: the protocol has 
 
 Witness reads come last. On a live cluster, the audit asks bookies for entries before it reports the entries
 as lost. `auditor.tables.rejudgement` chooses the reads and applies the answers. The table ``witness`` has
-every answer. A bookie is asked only if a copy is missing, a ledger is in limbo or misplaced, or the list in
-an answer has more entries than the bookie's disk.
+every answer. The audit asks a bookie only in three cases: a copy is missing, a ledger is in limbo or
+misplaced, or an answer lists more entries than the bookie's disk has.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,12 +40,12 @@ from auditor.spark.types import DataFrame
 from auditor.tables.accounts import expected_replicas, gone_replicas, index_replicas, tail_replicas
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
-from auditor.tables.read_replies import READ_ERROR
+from auditor.tables.read_replies import READ_ERROR_TEXT
 from auditor.tables.registry import registered_modes, registrations
 from auditor.tables.rejudgement import candidates, rejudge, requests
 from auditor.tables.replica_blocks import Account
-from auditor.tables.rows_of_ledgers import OF_LEDGERS
-from auditor.tables.unequal import AccountFiles, BookieWords, find_unequal
+from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS
+from auditor.tables.unequal import AccountFiles, BookieTrust, find_unequal
 
 BOOKIES_NAMED = 5
 """Largest number of bookies without an answer that a report names."""
@@ -69,7 +69,7 @@ class Witness:
             F.col("answer") == kind for kind in (WitnessAnswer.UNKNOWN, WitnessAnswer.REFUSED)
         )
         # An error of the bookie's disk is an answer: it cannot read the entry.
-        unknown &= ~F.coalesce(F.col("reason").endswith(READ_ERROR), F.lit(False))
+        unknown &= ~F.coalesce(F.col("reason").endswith(READ_ERROR_TEXT), F.lit(False))
         by_bookie = (
             self.rows.groupBy("bookie_id")
             .agg(
@@ -272,7 +272,7 @@ def query_bookies(
     def answers() -> DataFrame:
         pairs = every_replica(ledgers.where("undecidable = false"), unseen_bookies)
         if can_list:
-            unequal_rows = _compare(cache, indexes, BookieWords(frozenset(bookies.foreign)))
+            unequal_rows = _compare(cache, indexes, BookieTrust(frozenset(bookies.foreign)))
             asked_again_rows = cache.execution.frame(unequal_rows).where(F.col("bookie_id").isin(can_list))
             pairs = pairs.unionByName(asked_again_rows.select(*REPLICA))
         return rpc_availability(
@@ -295,7 +295,7 @@ def compare_sides(
     states = bookie_states(indexes, answers.bookies if answers else {})
     if has_gone:
         states = _with_stopped(states, first)
-    words = BookieWords(
+    words = BookieTrust(
         frozenset(indexes.bookies.foreign),
         frozenset(name for name in states if indexes.bookies.read_whole(name) and name not in indexes.old),
         frozenset(name for name, state in states.items() if state.read != BookieRead.READ),
@@ -303,7 +303,7 @@ def compare_sides(
     cache.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replicas)
     compare = partial(_compare, cache, indexes, words, answers is not None, has_gone)
     unequal = cache.broadcast("unequal", cache.write_table("unequal", compare))
-    ledgers = semi_join_scratch(cache, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
+    ledgers = semi_join_scratch(cache, "unequal", "ledgers", first.ledgers, COLUMNS_OF_LEDGERS)
     rows = semi_join_scratch(cache, "unequal", "availability", indexes.rows)
     return UnequalPairs(unequal, states, ledgers, indexes.of_rows(rows))
 
@@ -319,7 +319,7 @@ def _with_stopped(states: Mapping[str, BookieState], first: FirstScan) -> dict[s
 def _compare(
     cache: TableCache,
     indexes: Indexes,
-    words: BookieWords,
+    words: BookieTrust,
     with_answers: bool = False,
     has_gone: bool = False,
 ) -> Rows:
@@ -335,7 +335,7 @@ def _compare(
         AccountFiles(
             Account.INDEX,
             table("availability"),
-            partial(index_replicas, edges=indexes.shapes.edges, without=overlapping),
+            partial(index_replicas, page_size_by_bookie=indexes.shapes.edges, excluded_bookies=overlapping),
         ),
     ]
     if indexes.pieces is not None:
@@ -345,7 +345,7 @@ def _compare(
     if with_answers:
         accounts.append(AccountFiles(Account.ANSWER, table("answers"), index_replicas))
     if tails.rows is not None:
-        read = partial(tail_replicas, without=tails.elsewhere)
+        read = partial(tail_replicas, excluded_bookies=tails.elsewhere)
         accounts.append(AccountFiles(Account.TAIL, table("journal_tails"), read))
     if has_gone:
         accounts.append(AccountFiles(Account.MISSING_LOGS, table("gone_entries"), gone_replicas))

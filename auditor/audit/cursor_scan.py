@@ -2,9 +2,9 @@
 
 While a topic is loaded, its compaction cursor stores its position and the id of the compacted ledger in
 entries of the cursor's own ledger. The cursor's znode is older than these entries. With saved metadata, whose
-bookies do not change, the audit reads the newest entry. It does so only if all bookies in the ensembles of
-the cursor ledger were read completely with their journals, and that no journal has a later entry. Otherwise
-the compacted ledger stays unknown. Only the ledger id is taken from the entry.
+bookies do not change, the audit reads the newest entry. All bookies in the ensembles of the cursor ledger
+must have been read completely, with their journals. No journal may have a later entry. Otherwise the
+compacted ledger stays unknown. Only the ledger id is taken from the entry.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -45,10 +45,16 @@ from auditor.tables.identities import (
 )
 from auditor.tables.index_counts import COUNTS
 from auditor.tables.judged import find_unindexed
-from auditor.tables.marks import STALE_MARKS, empty_directories, of_first_scan, stale_marks, stock
+from auditor.tables.marks import (
+    STALE_MARKS,
+    empty_directories,
+    marks_of_first_scan,
+    marks_with_scope,
+    stale_marks,
+)
 from auditor.tables.orphans import (
     VANISHED_RANGES,
-    Lately,
+    RecentIds,
     find_over_replicated,
     holdings,
     orphans,
@@ -57,8 +63,8 @@ from auditor.tables.orphans import (
 from auditor.tables.ownership import OWNERSHIP
 from auditor.tables.parts import empty_parts, part_questions
 from auditor.tables.registry import BOOKIES, DIRECTORIES
-from auditor.tables.rows_of_ledgers import OF_LEDGERS
-from auditor.tables.run_tables import OPTIONAL, TABLES
+from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS
+from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES
 from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
 
@@ -106,7 +112,7 @@ def derive_tables(
         placement: The placement policy and the locations of bookies.
         settings: The constants of the checks.
     """
-    ledgers, marks = metadata.first.ledgers, stock(metadata.second.marks)
+    ledgers, marks = metadata.first.ledgers, marks_with_scope(metadata.second.marks)
     write_registry(metadata)
     rows = bookie_rows(indexes, metadata, marks, answers.bookies if answers else {})
     bookies = cache.write_rows("bookies", rows, BOOKIES)
@@ -115,8 +121,8 @@ def derive_tables(
     count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
     counts = arrow_frame(cache.spark, count_table)
     all_marks = metadata.second.marks
-    first_scan_marks = derived(of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks)
-    ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, OF_LEDGERS)
+    first_scan_marks = derived(marks_of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks)
+    ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, COLUMNS_OF_LEDGERS)
     classes_of_marks = semi_join_scratch(cache, "marks", "verdicts", classes)
 
     @asks_tables("marks")
@@ -261,7 +267,7 @@ def _write_orphans(
     orphan_rows = cache.write_table("orphans", found)
     number = cache.run.count("tables/orphans")
     has_many_orphans = number >= settings.vanished_ledgers
-    recent_listing = listed_lately(metadata, before) if number >= _fewest_orphans(settings) else Lately()
+    recent_listing = listed_lately(metadata, before) if number >= _fewest_orphans(settings) else RecentIds()
     owned = named_ledgers(ownership) if ownership is not None and number else None
     holding_rows = cache.write_table(
         "holdings", lambda: holdings(counts, orphan_rows, before.orphans(cache), recent_listing, owned)
@@ -367,7 +373,7 @@ def _tables_without_rows(
     cache: TableCache, frames: Mapping[str, DataFrame], bookies: list[dict[str, Any]]
 ) -> frozenset[str]:
     """Return the names of tables and properties without rows. ``bookies`` is the table bookies."""
-    unread_tables = OPTIONAL - cache.frames.keys()
+    unread_tables = OPTIONAL_TABLES - cache.frames.keys()
     empty = {*cache.known_empty, *names_without_rows(frames), *unread_tables}
     if not any(row["named"] and not row["registered"] for row in bookies):
         empty.add("unregistered")

@@ -32,14 +32,14 @@ from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable, ReadCost
 from auditor.spark.table_queries import aggregate_many
 from auditor.spark.types import DataFrame, SparkSession
-from auditor.tables.accounts import combine_pieces
+from auditor.tables.accounts import combine_index_pieces
 from auditor.tables.index_counts import (
     IndexCount,
     IndexShapes,
-    by_state,
     index_counts,
     index_shapes,
     replicas_in_pieces,
+    union_by_state,
 )
 
 MAX_AUDIT_MS = 24 * 3_600_000
@@ -213,14 +213,14 @@ def read_indexes(
     )
     counts = index_counts(cache.execution, cache.files("availability"))
     shapes, overlapping = _shapes(counts), _overlapping(bookies, counts)
-    pieces = combine_pieces(replicas_in_pieces(rows, shapes, overlapping)) if overlapping else None
+    pieces = combine_index_pieces(replicas_in_pieces(rows, shapes, overlapping)) if overlapping else None
     index_time = options.index_time
     return Indexes(
         bookies,
         rows,
         counts,
         shapes,
-        journal_scan.without_served(by_state(rows, shapes, pieces, overlapping), tails),
+        journal_scan.without_served(union_by_state(rows, shapes, pieces, overlapping), tails),
         overlapping,
         pieces,
         tails,

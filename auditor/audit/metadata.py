@@ -33,7 +33,14 @@ from auditor.sources.metadata.uri import OXIA
 from auditor.spark import functions as F
 from auditor.spark.batches import Rows, arrow_frame
 from auditor.spark.types import DataFrame
-from auditor.tables.cluster_state import CLUSTER, Ids, cluster_state, ids_drawn, is_bare, unlisted_bookies
+from auditor.tables.cluster_state import (
+    CLUSTER,
+    IdRange,
+    cluster_state,
+    ids_drawn,
+    is_unused_store,
+    unlisted_bookies,
+)
 from auditor.tables.registry import (
     COOKIES,
     REGISTRATIONS,
@@ -43,7 +50,7 @@ from auditor.tables.registry import (
     registrations,
     store_cookies,
 )
-from auditor.tables.scans import DOUBTFUL_IDS, LEAVE_IDS_OPEN, doubtful_ids, find_moves
+from auditor.tables.scans import DOUBTFUL_IDS, STATUSES_WITH_OPEN_IDS, doubtful_ids, find_moves
 
 
 @dataclass(frozen=True)
@@ -236,7 +243,7 @@ class ClusterMetadata:
         unclear_bookies = ((self._bookie_of(path), path) for path, _ in self.gaps())
         return {name: path for name, path in unclear_bookies if name is not None}
 
-    def ids_drawn(self) -> tuple[Ids, ...]:
+    def ids_drawn(self) -> tuple[IdRange, ...]:
         """Return the id range and the next id of each ledger id generator, as of the last scan."""
         return ids_drawn(self.second.nodes, self.source.layout)
 
@@ -248,7 +255,11 @@ class ClusterMetadata:
         """
         if self.source.pulsar_layout and self.source.cache.count("ledgers"):
             return False
-        return self.first.cut is None and is_bare(self.first.nodes) and is_bare(self.second.nodes)
+        return (
+            self.first.cut is None
+            and is_unused_store(self.first.nodes)
+            and is_unused_store(self.second.nodes)
+        )
 
     def layout_known(self, tree_elsewhere: str | None) -> bool:
         """Return whether the layout is certain, because the store records it or no other layout is possible.
@@ -357,7 +368,9 @@ def write_difference(metadata: ClusterMetadata) -> ScanDifference:
     misplaced = LedgerStatus.MISPLACED in statuses[0]
     tree_elsewhere = whole_tree_elsewhere(first.ledgers, metadata.source.layout_note) if misplaced else None
     reason_for_all = first.cut or tree_elsewhere
-    may_miss_ids = first.cut is not None or not frozenset().union(*statuses).isdisjoint(LEAVE_IDS_OPEN)
+    may_miss_ids = first.cut is not None or not frozenset().union(*statuses).isdisjoint(
+        STATUSES_WITH_OPEN_IDS
+    )
     doubtful = cache.write_or_empty(
         may_miss_ids,
         "doubtful_ids",

@@ -30,7 +30,7 @@ from auditor.spark.batches import Rows
 from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.types import DataFrame
 from auditor.tables.registry import instance_id
-from auditor.tables.scans import IN_ANOTHER_LAYOUT, WIDE, lost_elsewhere, unseen_ranges
+from auditor.tables.scans import IS_IN_ANOTHER_LAYOUT, WIDE_NUMBER_TYPE, lost_elsewhere, unseen_ranges
 
 _PATHS_A_TASK = 2_000
 """Number of paths for each task that reads ledgers at given paths. For fewer paths a task does not pay off.
@@ -228,7 +228,7 @@ def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
     Runs up to two queries.
     """
     distinct_ranges = unseen_ranges(doubtful)
-    range_width = F.col("high").cast(WIDE) - F.col("low") + 1
+    range_width = F.col("high").cast(WIDE_NUMBER_TYPE) - F.col("low") + 1
     is_any = F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
     row = distinct_ranges.agg(F.sum(range_width).alias("ids"), F.max(is_any).alias("every")).first()
     if row is None or row["ids"] is None:
@@ -246,7 +246,7 @@ def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
     A tree has at least half of the ledgers, or more than `MOST_ELSEWHERE`. ``layout_note`` names the source
     of the store's layout. Runs a query or two.
     """
-    if ledgers.where(IN_ANOTHER_LAYOUT).isEmpty():
+    if ledgers.where(IS_IN_ANOTHER_LAYOUT).isEmpty():
         return None
     layouts = F.array_sort(F.collect_set(F.expr(_LAYOUT))).alias("layouts")
     listed_count = ledgers.where(F.col("status").isin(*LISTED)).agg(F.count("*").alias("own"))

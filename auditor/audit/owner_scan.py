@@ -51,7 +51,7 @@ from auditor.tables.owner_stores import (
     match_stores,
     store_facts,
 )
-from auditor.tables.ownership import UNREADABLE, Moments, ownership
+from auditor.tables.ownership import UNREADABLE_FAULT, ReadTimes, ownership
 
 _OPEN = {
     "young": "younger than --owner-grace",
@@ -221,7 +221,7 @@ def write_ownership(
     grace_ms = round(options.owner_grace * 1000)
     earlier = before.with_owners(cache.run_store, source.scan_time - max(grace_ms, ROLLOVER_MS))
     newest_rows = _with_current_stores(before.table(cache, "ownership", source.scan_time), owners)
-    moments = Moments(
+    moments = ReadTimes(
         source.scan_time,
         grace_ms,
         {store.text: store.chroot for store in owners.stores},
@@ -289,7 +289,8 @@ def named_ledgers(rows: DataFrame) -> DataFrame | None:
     """
     names_ledger = F.col("ledger_id").isNotNull() & F.col("path").isNotNull()
     [row] = rows.agg(
-        F.count_if(names_ledger).alias("named"), F.count_if(F.col("fault") == UNREADABLE).alias("unreadable")
+        F.count_if(names_ledger).alias("named"),
+        F.count_if(F.col("fault") == UNREADABLE_FAULT).alias("unreadable"),
     ).collect()
     return rows.where(names_ledger) if row["named"] and not row["unreadable"] else None
 

@@ -119,7 +119,7 @@ def run_identity(kind: str, metadata: str, bookies: Sequence[str], options: Audi
 def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | None:
     """Return the newest interrupted run directly below ``runs`` with this identity. None if there is none.
 
-    A run of a live store does not count if its oldest table is older than ``within`` seconds, because the run
+    A run of a live store does not count if its oldest table is older than ``within`` seconds. Such a run
     would start anew. Directories that are not runs of this program are skipped.
 
     Raises:

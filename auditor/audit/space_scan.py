@@ -29,13 +29,20 @@ from auditor.spark import functions as F
 from auditor.spark.table_queries import TableQuery, aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
-from auditor.tables.cluster_state import Ids
+from auditor.tables.cluster_state import IdRange
 from auditor.tables.digests import digests
 from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, collected_since, gc_foresight
-from auditor.tables.gc_listing import ServerListing, listed_ids, odd, outcome, places, ranges
+from auditor.tables.gc_listing import (
+    ServerListing,
+    find_listing_places,
+    listed_ids,
+    outcome,
+    ranges,
+    unsure_ledgers,
+)
 from auditor.tables.log_entries import log_entries
 from auditor.tables.log_foresight import log_foresight
-from auditor.tables.orphans import Lately
+from auditor.tables.orphans import RecentIds
 from auditor.tables.space import each_file_once, misplaced_locations, space
 
 
@@ -258,7 +265,7 @@ def foresight(collector: Collector, tables: Tables, earlier: DataFrame | None = 
     )
 
 
-def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> Lately:
+def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> RecentIds:
     """Return evidence on which orphans were in the metadata within the last garbage collection interval.
 
     The evidence is an earlier run that lists these orphans, or the order of ids. Runs a query or two.
@@ -269,10 +276,10 @@ def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> Lately:
     ids, drawn_ids = metadata.ids_drawn(), None
     if len(ids) == 1 and "idgen" in nodes and source.store.keeps_times and metadata.first.cut is None:
         drawn_ids = drawn_since(metadata.first.ledgers, ids[0], nodes["idgen"].ctime, since)
-    return Lately(before.ledgers_listed(source.cache, since, source.scan_time), drawn_ids)
+    return RecentIds(before.ledgers_listed(source.cache, since, source.scan_time), drawn_ids)
 
 
-def drawn_since(ledgers: DataFrame, ids: Ids, generator_ctime: int, since: int) -> tuple[int, int] | None:
+def drawn_since(ledgers: DataFrame, ids: IdRange, generator_ctime: int, since: int) -> tuple[int, int] | None:
     """Return the first id that the generator gave out after ``since``, and the id that it gives out next.
 
     The first id is the lowest above all ids of ledgers from before ``since``. It is 0 if the generator itself
@@ -301,9 +308,9 @@ def _listing(metadata: ClusterMetadata) -> ServerListing:
     """Return the ledgers that garbage collectors will list next, by the last scan."""
     source, second_ledgers = metadata.source, metadata.second.ledgers
     scan = metadata.first.ledgers if second_ledgers is None else second_ledgers
-    if odd(scan).isEmpty():
+    if unsure_ledgers(scan).isEmpty():
         return ServerListing()
-    listed_places = places(scan, source.layout, source.store.root)
+    listed_places = find_listing_places(scan, source.layout, source.store.root)
     range_rows = source.cache.write_table("gc_ranges", lambda: ranges(listed_places), "tables/checks")
     end = outcome(range_rows).first()
     assert end is not None

@@ -60,7 +60,7 @@ from auditor.spark.table_queries import aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.placement import locations_of
-from auditor.tables.verdicts import NOTHING_JUDGED
+from auditor.tables.verdicts import IS_WITHOUT_ENTRIES
 
 ON_ABSENCE = frozenset(
     {check.id for check in ALL if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
@@ -247,7 +247,7 @@ def _counts(
         "verdicts": (tables.verdicts, ("count(*)", decided_sql)),
         "judged": (tables.judged, ("sum(size(unknown))",)),
         "ledgers": (tables.ledgers.where("status != 'gap'"), REUSED_AND_READ),
-        "open": (tables.ledgers, (f"count_if({NOTHING_JUDGED})",)),
+        "open": (tables.ledgers, (f"count_if({IS_WITHOUT_ENTRIES})",)),
         "marks": (metadata.second.marks.where("kind in ('mark', 'lock')"), ("count(*)",)),
     }
     if not indexes.whole:

@@ -2,7 +2,7 @@
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, utc, with_attribution, with_samples, words
-from auditor.tables.full_disks import suspended
+from auditor.tables.full_disks import is_suspended
 
 
 @check(
@@ -56,7 +56,7 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         "bookie_id",
         "path",
         F.sum(F.col("bytes") - F.col("remain")).alias("frees"),
-        F.count_if(suspended()).alias("suspended"),
+        F.count_if(is_suspended()).alias("suspended"),
         F.min(earliest_time).alias("since"),
         F.count_if(late_rows["minor"]).alias("minor"),
     ).join(F.broadcast(registered_bookies), "bookie_id")

@@ -77,8 +77,8 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
     """Return the checks that run and their constants, from the options and the settings file, if any.
 
     Raises:
-        UsageError: the file is unreadable or is not TOML, or a key, check, constant or value in it is wrong,
-            or no check is left. The message names the wrong part.
+        UsageError: the file is unreadable or is not TOML. A key, check, constant or value in the file is
+            wrong. No check is left. The message names the wrong part.
     """
     path = options.check_settings
     values: Mapping[str, Any] = {} if path is None else read_toml(path)

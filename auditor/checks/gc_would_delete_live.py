@@ -23,7 +23,7 @@ from auditor.checks.finding_rows import (
 )
 from auditor.model.columns import LEDGER, REPLICA
 from auditor.model.states import GcAction, GcCause, GcReason, GcVerdict, IndexState, SpaceClass
-from auditor.tables.full_disks import suspended
+from auditor.tables.full_disks import is_suspended
 
 
 @check(
@@ -137,7 +137,7 @@ _CAUSE_TEXTS = {
 
 def _findings_without_index(tables: Tables) -> DataFrame:
     """Return ledgers that lose entries with a deleted or compacted log, because the index lacks them."""
-    is_kept = (F.col("action") == GcAction.KEEP.value) | suspended()
+    is_kept = (F.col("action") == GcAction.KEEP.value) | is_suspended()
     doomed_logs = tables.log_foresight.where(~is_kept).select("bookie_id", "path", "action")
     rows = tables.space.where(~F.col("remains")).join(doomed_logs, ["bookie_id", "path"])
     cause = F.concat(F.lit("log-"), "action").alias("cause")
@@ -169,7 +169,7 @@ def _unseen_replicas(tables: Tables) -> DataFrame:
 
     The metadata of these ledgers names the bookie.
     """
-    plan_rows = tables.log_foresight.select("bookie_id", "path", "action", suspended().alias("suspended"))
+    plan_rows = tables.log_foresight.select("bookie_id", "path", "action", is_suspended().alias("suspended"))
     action = F.when(F.col("suspended"), GcAction.KEEP.value).otherwise(
         F.coalesce("action", F.lit(GcAction.KEEP.value))
     )

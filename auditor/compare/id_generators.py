@@ -15,7 +15,7 @@ from auditor.model.states import LISTED
 from auditor.spark import functions as F
 from auditor.spark.types import Column
 from auditor.tables.claims import application_of
-from auditor.tables.cluster_state import Ids, ids_drawn
+from auditor.tables.cluster_state import IdRange, ids_drawn
 from auditor.tables.id_generators import DRAWING_APPLICATIONS
 
 _BUCKET_BITS = 56
@@ -65,7 +65,7 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
     return GeneratorDifference((store_item, change, None, None, _PATH, fields, None, None, None))
 
 
-def _next_id(ids: Sequence[Ids]) -> Column:
+def _next_id(ids: Sequence[IdRange]) -> Column:
     """Return a column with the next id of the generator that is responsible for each ``ledger_id``."""
     if len(ids) == 1:
         return F.lit(ids[0].next)

@@ -32,7 +32,7 @@ from auditor.model.states import (
 from auditor.model.views import AnswerView, LedgerView, LogEntriesView, ReplicaView
 from auditor.runs.change_status import statuses_of
 from auditor.runs.reader import RunReader, finding_of
-from auditor.tables.judge_replicas import LedgerFacts, groups_of, striped_to
+from auditor.tables.judge_replicas import LedgerFacts, entries_striped_to, groups_of
 
 NO_QUEUE_TEXT = "this store keeps no replication queue"
 NO_ANSWER_TEXT = "not known: this run does not say whether its store keeps a replication queue; audit again"
@@ -314,14 +314,16 @@ def _rows_with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return index rows to which the journals of the ensembles' bookies have been added."""
-    from auditor.tables.accounts import HeldAccount, unite_tail
+    from auditor.tables.accounts import HeldAccount, merge_journal_tail
 
     members = {name for segment in ledger["segments"] or () for name in segment["ensemble"]}
     tail_groups = {tail["bookie_id"]: tail["groups"] for tail in tails if tail["bookie_id"] in members}
     rows = []
     for row in indexes:
         if row["bookie_id"] in tail_groups and row["state"] not in OF_PLACES:
-            account = unite_tail(HeldAccount(row["groups"], row["state"]), tail_groups[row["bookie_id"]])
+            account = merge_journal_tail(
+                HeldAccount(row["groups"], row["state"]), tail_groups[row["bookie_id"]]
+            )
             row |= {"groups": account.held, "state": account.index_state}
         rows.append(row)
     indexed_bookies = {row["bookie_id"] for row in indexes if row["state"] not in OF_PLACES}
@@ -343,7 +345,7 @@ def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> d
     ledger = LedgerFacts(row["ledger_id"], closed=False, segments=segments, **facts)
     index_groups = [groups_of(index["groups"]) for index in indexes if index["bookie_id"] in judged_groups]
     highest_entry = max((last_entry(groups) for groups in index_groups), default=-1)
-    return {member: striped_to(ledger, member, highest_entry).tobytes() for member in judged_groups}
+    return {member: entries_striped_to(ledger, member, highest_entry).tobytes() for member in judged_groups}
 
 
 def _replicas(

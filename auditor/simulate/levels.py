@@ -190,8 +190,8 @@ def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = (
     """Return the data that is one failure from loss, by bookie and, if locations are known, by rack.
 
     The function makes one pass over the run's ledgers. An unknown copy on a bookie in ``down`` does not count
-    as a possible loss, because the table reachability counts the copy. The pass makes windows only for
-    ledgers with a copy that may be missing, or with two adjacent bookies of an ensemble in one domain.
+    as a possible loss, because the table reachability counts the copy. Windows are made only for ledgers with
+    a copy that may be missing, or with two adjacent bookies of an ensemble in one domain.
 
     Raises:
         RunError: a table of the run is missing or broken.

@@ -79,8 +79,8 @@ The first thread builds a shared query, and the second one waits for it.
 """
 
 
-def cached_query(make: Query) -> Query:
-    """Return ``make`` with a cache: for the same tables, it builds its query only once.
+def cached_query(build_query: Query) -> Query:
+    """Return ``build_query`` with a cache: for the same tables, it builds its query only once.
 
     Spark builds a query step by step. In a small audit, each step costs more than the rows do. Only the query
     is kept, not its rows, and it is freed together with the tables.
@@ -89,11 +89,11 @@ def cached_query(make: Query) -> Query:
         def distrusted_bookies(tables: Tables) -> DataFrame: ...
     """
 
-    @wraps(make)
+    @wraps(build_query)
     def cached(tables: Tables) -> DataFrame:
         with _CACHING:
-            if make not in tables.queries:
-                tables.queries[make] = make(tables)
-            return tables.queries[make]
+            if build_query not in tables.queries:
+                tables.queries[build_query] = build_query(tables)
+            return tables.queries[build_query]
 
     return cached

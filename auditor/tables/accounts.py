@@ -26,16 +26,16 @@ from auditor.spark.batches import map_batches
 from auditor.spark.table_files import TableFiles
 from auditor.spark.types import DataFrame
 from auditor.tables.judge_replicas import groups_of
-from auditor.tables.replica_blocks import NO_ANSWER, Coded, ReplicaBatch
+from auditor.tables.replica_blocks import NO_ANSWER_TIME, CodedColumn, ReplicaBatch
 
-_LEDGERS = 1 << 18
-_REPLICAS = 1 << 20
+_LEDGERS_PER_BATCH = 1 << 18
+_REPLICAS_PER_BATCH = 1 << 20
 """Number of rows of a Parquet file that are packed together. More rows make larger blocks."""
 
-_MEMBER = "replicas.list.element"
-GROUP_COLUMNS = (f"{_MEMBER}.groups", "groups")
+_MEMBER_COLUMN = "replicas.list.element"
+GROUP_COLUMNS = (f"{_MEMBER_COLUMN}.groups", "groups")
 """Parquet columns that take nearly all bytes of the accounts, over all tables that have accounts."""
-_CODED = ("bookie_id", "groups", "state")
+_CODED_COLUMNS = ("bookie_id", "groups", "state")
 
 
 def expected_replicas(files: TableFiles, all_members: bool = False) -> Iterator[ReplicaBatch]:
@@ -44,53 +44,69 @@ def expected_replicas(files: TableFiles, all_members: bool = False) -> Iterator[
     Replicas of which no entry is judged are left out. With ``all_members`` they are included, because a
     journal may hold entries of them.
     """
-    members = (f"{_MEMBER}.bookie_id", f"{_MEMBER}.groups")
+    members = (f"{_MEMBER_COLUMN}.bookie_id", f"{_MEMBER_COLUMN}.groups")
     # Codes in lists come in pieces, which Arrow does not put together: these are texts first.
-    rows = files.row_groups(("scope_id", "ledger_id", "state", "undecidable", *members), (), _LEDGERS)
+    rows = files.row_groups(
+        ("scope_id", "ledger_id", "state", "undecidable", *members), (), _LEDGERS_PER_BATCH
+    )
     return map(partial(_expected_groups, all_members=all_members), rows)
 
 
 def index_replicas(
-    files: TableFiles, edges: Mapping[str, int] | None = None, without: Collection[str] = ()
+    files: TableFiles,
+    page_size_by_bookie: Mapping[str, int] | None = None,
+    excluded_bookies: Collection[str] = (),
 ) -> Iterator[ReplicaBatch]:
     """Read the entries that indexes show (files of ``availability``) or that bookies listed (``answers``).
 
     Args:
         files: Files of one of these tables.
-        edges: Page size in bytes by bookie (`IndexShapes.edges`). A file that ends inside a page gets the
-            state ``cut``.
-        without: Bookies to leave out.
+        page_size_by_bookie: Page size in bytes by bookie (`IndexShapes.edges`). A file that ends inside a
+            page gets the state ``cut``.
+        excluded_bookies: Bookies to leave out.
     """
-    page_columns = ("page_bytes",) if edges else ()
-    rows = files.row_groups((*REPLICA, "groups", "state", "answered", *page_columns), _CODED, _REPLICAS)
+    page_columns = ("page_bytes",) if page_size_by_bookie else ()
+    rows = files.row_groups(
+        (*REPLICA, "groups", "state", "answered", *page_columns), _CODED_COLUMNS, _REPLICAS_PER_BATCH
+    )
     # A loop here would keep the rows while the caller works on what was made of them.
-    return map(partial(_held_groups, edges=edges or {}, without=without), rows)
+    return map(
+        partial(
+            _held_groups, page_size_by_bookie=page_size_by_bookie or {}, excluded_bookies=excluded_bookies
+        ),
+        rows,
+    )
 
 
-def tail_replicas(files: TableFiles, without: Collection[str] = ()) -> Iterator[ReplicaBatch]:
-    """Read from files of ``journal_tails`` the entries after the marks, without bookies in ``without``."""
-    rows = files.row_groups((*REPLICA, "groups"), ("bookie_id", "groups"), _REPLICAS)
-    return map(partial(_after_mark, without=without), rows)
+def tail_replicas(files: TableFiles, excluded_bookies: Collection[str] = ()) -> Iterator[ReplicaBatch]:
+    """Read the entries after the marks from ``journal_tails``, without those of ``excluded_bookies``."""
+    rows = files.row_groups((*REPLICA, "groups"), ("bookie_id", "groups"), _REPLICAS_PER_BATCH)
+    return map(partial(_after_mark, excluded_bookies=excluded_bookies), rows)
 
 
 def gone_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
     """Read from files of ``gone_entries`` the entries that indexes locate in missing entry logs."""
-    for rows in files.row_groups((*REPLICA, "groups", "state"), _CODED, _REPLICAS):
-        bookies = Coded.of(rows["bookie_id"])
-        no_times = np.full(rows.num_rows, NO_ANSWER)
-        groups, states = Coded.of(rows["groups"]), Coded.of(rows["state"])
+    for rows in files.row_groups((*REPLICA, "groups", "state"), _CODED_COLUMNS, _REPLICAS_PER_BATCH):
+        bookies = CodedColumn.of(rows["bookie_id"])
+        no_times = np.full(rows.num_rows, NO_ANSWER_TIME)
+        groups, states = CodedColumn.of(rows["groups"]), CodedColumn.of(rows["state"])
         yield _replicas(rows, no_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
 
 
 def ends_inside_page(
-    states: Coded, bookies: Coded, page_bytes: pa.ChunkedArray, edges: Mapping[str, int]
+    states: CodedColumn,
+    bookies: CodedColumn,
+    page_bytes: pa.ChunkedArray,
+    page_size_by_bookie: Mapping[str, int],
 ) -> NDArray[np.bool_]:
     """Return for each row of ``availability`` whether its index file was truncated: it ends inside a page.
 
-    ``edges`` are `IndexShapes.edges`, because the files do not contain their page size. False for rows
-    without a file, and for bookies that are not in ``edges``.
+    ``page_size_by_bookie`` are `IndexShapes.edges`, because the files do not contain their page size. False
+    for rows without a file, and for bookies that are not in ``page_size_by_bookie``.
     """
-    sizes = np.array([edges.get(name.decode(), 1) for name in bookies.values.to_pylist()] + [1], np.int64)
+    sizes = np.array(
+        [page_size_by_bookie.get(name.decode(), 1) for name in bookies.values.to_pylist()] + [1], np.int64
+    )
     has_partial_page: NDArray[np.bool_] = page_bytes.fill_null(0).to_numpy() % sizes[bookies.codes] != 0
     return has_partial_page & _has_value(states, (IndexState.OK,))
 
@@ -101,7 +117,9 @@ def _expected_groups(rows: pa.Table, all_members: bool) -> ReplicaBatch:
     flat_chunks = [chunk.flatten() for chunk in members]
     member = rows.schema.field("replicas").type.value_type
     bookies, groups = (
-        Coded.of(pa.chunked_array([chunk.field(name) for chunk in flat_chunks], member.field(name).type))
+        CodedColumn.of(
+            pa.chunked_array([chunk.field(name) for chunk in flat_chunks], member.field(name).type)
+        )
         for name in ("bookie_id", "groups")
     )
     is_decided = ~rows["undecidable"].fill_null(True).to_numpy()
@@ -111,49 +129,51 @@ def _expected_groups(rows: pa.Table, all_members: bool) -> ReplicaBatch:
         has_groups = pc.greater(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False)
         is_expected &= np.append(has_groups, False)[groups.codes]
     expected_rows = row_of_member[is_expected]
-    states = Coded.of(rows["state"])
+    states = CodedColumn.of(rows["state"])
     return ReplicaBatch(
         _long_column(rows["ledger_id"])[expected_rows],
         _long_column(rows["scope_id"])[expected_rows],
-        np.full(len(expected_rows), NO_ANSWER),
+        np.full(len(expected_rows), NO_ANSWER_TIME),
         bookies.taken(is_expected),
         groups.taken(is_expected),
         states.taken(expected_rows),
     )
 
 
-def _held_groups(rows: pa.Table, edges: Mapping[str, int], without: Collection[str]) -> ReplicaBatch:
-    states, bookies = Coded.of(rows["state"]), Coded.of(rows["bookie_id"])
-    is_selected = _has_value(states, OF_REPLICAS) & ~_has_value(bookies, without)
-    if edges:
-        has_partial_page = ends_inside_page(states, bookies, rows["page_bytes"], edges)
+def _held_groups(
+    rows: pa.Table, page_size_by_bookie: Mapping[str, int], excluded_bookies: Collection[str]
+) -> ReplicaBatch:
+    states, bookies = CodedColumn.of(rows["state"]), CodedColumn.of(rows["bookie_id"])
+    is_selected = _has_value(states, OF_REPLICAS) & ~_has_value(bookies, excluded_bookies)
+    if page_size_by_bookie:
+        has_partial_page = ends_inside_page(states, bookies, rows["page_bytes"], page_size_by_bookie)
         names = pa.concat_arrays([states.values, pa.array([IndexState.CUT.encode()], pa.binary())])
-        states = Coded(np.where(has_partial_page, np.int32(len(names) - 1), states.codes), names)
-    answer_times = rows["answered"].fill_null(NO_ANSWER).to_numpy()
-    return _replicas(rows, answer_times, bookies, Coded.of(rows["groups"]), states, is_selected)
+        states = CodedColumn(np.where(has_partial_page, np.int32(len(names) - 1), states.codes), names)
+    answer_times = rows["answered"].fill_null(NO_ANSWER_TIME).to_numpy()
+    return _replicas(rows, answer_times, bookies, CodedColumn.of(rows["groups"]), states, is_selected)
 
 
-def _after_mark(rows: pa.Table, without: Collection[str]) -> ReplicaBatch:
-    bookies = Coded.of(rows["bookie_id"])
-    is_selected = rows["ledger_id"].is_valid().to_numpy() & ~_has_value(bookies, without)
-    no_states = Coded(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
-    no_times = np.full(rows.num_rows, NO_ANSWER)
-    return _replicas(rows, no_times, bookies, Coded.of(rows["groups"]), no_states, is_selected)
+def _after_mark(rows: pa.Table, excluded_bookies: Collection[str]) -> ReplicaBatch:
+    bookies = CodedColumn.of(rows["bookie_id"])
+    is_selected = rows["ledger_id"].is_valid().to_numpy() & ~_has_value(bookies, excluded_bookies)
+    no_states = CodedColumn(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
+    no_times = np.full(rows.num_rows, NO_ANSWER_TIME)
+    return _replicas(rows, no_times, bookies, CodedColumn.of(rows["groups"]), no_states, is_selected)
 
 
 def _replicas(
     rows: pa.Table,
     answer_times: Longs,
-    bookies: Coded,
-    groups: Coded,
-    states: Coded,
+    bookies: CodedColumn,
+    groups: CodedColumn,
+    states: CodedColumn,
     is_selected: NDArray[np.bool_],
 ) -> ReplicaBatch:
     ids, scopes = _long_column(rows["ledger_id"]), _long_column(rows["scope_id"])
     return ReplicaBatch(ids, scopes, answer_times, bookies, groups, states).taken(is_selected)
 
 
-def _has_value(column: Coded, values: Collection[str]) -> NDArray[np.bool_]:
+def _has_value(column: CodedColumn, values: Collection[str]) -> NDArray[np.bool_]:
     """Return for each row whether its value is in ``values``."""
     is_chosen_value = np.array([value.decode() in values for value in column.values.to_pylist()], bool)
     is_chosen_row: NDArray[np.bool_] = np.append(is_chosen_value, False)[column.codes]
@@ -167,7 +187,7 @@ def _long_column(column: pa.ChunkedArray) -> Longs:
 
 
 # Which of several pieces speaks for a replica: the one that knows least.
-_LEAST_KNOWN = (
+_STATES_LEAST_KNOWN_FIRST = (
     IndexState.UNREADABLE,
     IndexState.CUT,
     IndexState.NOT_INDEXED,
@@ -176,7 +196,7 @@ _LEAST_KNOWN = (
     IndexState.WRONG_DIRECTORY,
     IndexState.OK,
 )
-_SERVED_WITH_TAIL = (IndexState.ABSENT, IndexState.NOT_INDEXED)
+_STATES_SERVED_WITH_TAIL = (IndexState.ABSENT, IndexState.NOT_INDEXED)
 
 
 class HeldAccount(NamedTuple):
@@ -195,16 +215,16 @@ class HeldAccount(NamedTuple):
     gone_state: str | None = None
 
 
-def unite_answer(index: HeldAccount | None, answer: HeldAccount, whole: bool) -> HeldAccount:
+def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_completely: bool) -> HeldAccount:
     """Unite the entries in an index with those that the bookie answered. ``index`` is None without an index.
 
     An entry in either is held. State and time are taken from the answer if its state is ok, else from the
     index. An empty answer does not repair an index that is damaged, in limbo or not served, because a bookie
     that recreates a damaged index gives the same answer. A damaged index stays damaged in any case.
 
-    A listing proves what a bookie holds, not what it lacks. If the bookie was read ``whole`` and its index is
-    ok or absent, the index proves absence. Then the time of the answer is dropped, and entries that only the
-    listing has become ``listed``.
+    A listing proves what a bookie holds, not what it lacks. If ``is_read_completely`` (the
+    bookie's directories) and its index is ok or absent, the index proves absence. Then the time of the answer
+    is dropped, and entries that only the listing has become ``listed``.
 
     >>> print(*unite_answer(None, HeldAccount(b"", IndexState.OK, 7), whole=False)[:4])
     b'' ok 7 None
@@ -213,7 +233,7 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, whole: bool) ->
         answer.index_state == IndexState.OK and (index.index_state == IndexState.OK or bool(answer.held))
     )
     state, answer_times = (answer if answer_decides or index is None else index)[1:3]
-    by_index = whole and (index is None or index.index_state == IndexState.OK)
+    by_index = is_read_completely and (index is None or index.index_state == IndexState.OK)
     if by_index:
         answer_times = None
     listed = answer.held or None if by_index else None
@@ -251,7 +271,7 @@ def subtract_gone(index: HeldAccount, gone_groups: bytes, state: str) -> HeldAcc
     )
 
 
-def unite_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
+def merge_journal_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
     """Unite the entries in an index with those in the bookie's journal after the mark.
 
     The bookie holds these journal entries in memory, serves them, and writes them to its index at its next
@@ -259,12 +279,12 @@ def unite_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
     these entries. A ledger that is missing from the list of ledgers enters the list with its first entry. A
     damaged index stays damaged for all entries that the journal does not have.
 
-    >>> print(unite_tail(None, b"").index_state)
+    >>> print(merge_journal_tail(None, b"").index_state)
     ok
     """
     if index is None:
         return HeldAccount(tail, IndexState.OK)
-    state = IndexState.OK if index.index_state in _SERVED_WITH_TAIL else index.index_state
+    state = IndexState.OK if index.index_state in _STATES_SERVED_WITH_TAIL else index.index_state
     try:
         # The journal is on the disk too: what it has, the disk does not lack.
         listed = coverage.difference(groups_of(index.listed), groups_of(tail)).tobytes() or None
@@ -277,22 +297,22 @@ def unite_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
     return index._replace(held=held_groups, index_state=state, listed=listed)
 
 
-def combine_pieces(pieces: DataFrame) -> DataFrame:
+def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
     """Combine indexes that were read in several, possibly overlapping pieces into one row per replica.
 
     Rows have the columns of ``availability``. An entry in any piece is held. The row gets the least certain
     state of all pieces. The state of files that end inside a page must have been set before
-    (`auditor.tables.index_counts.with_cut`).
+    (`auditor.tables.index_counts.mark_cut_files`).
     """
-    columns = pieces.columns
+    columns = index_pieces.columns
     value_columns = [name for name in columns if name not in REPLICA]
-    rank = F.array_position(F.array(*(F.lit(state) for state in _LEAST_KNOWN)), F.col("state"))
-    served = F.when(F.col("state") != IndexState.NOT_INDEXED, F.col("groups"))
-    by_replica = pieces.groupBy(*REPLICA).agg(
+    rank = F.array_position(F.array(*(F.lit(state) for state in _STATES_LEAST_KNOWN_FIRST)), F.col("state"))
+    served_groups = F.when(F.col("state") != IndexState.NOT_INDEXED, F.col("groups"))
+    by_replica = index_pieces.groupBy(*REPLICA).agg(
         F.min_by(F.struct(*value_columns), F.struct(rank, F.coalesce("path", F.lit("")))).alias("piece"),
         F.max("mtime").alias("newest"),
         F.max("answered").alias("asked"),
-        F.collect_list(served).alias("sets"),
+        F.collect_list(served_groups).alias("sets"),
     )
     time_columns = {"mtime": F.col("newest"), "answered": F.col("asked")}
     rows = by_replica.select(
@@ -300,10 +320,10 @@ def combine_pieces(pieces: DataFrame) -> DataFrame:
         *(time_columns.get(name, F.col("piece")[name]).alias(name) for name in value_columns),
         "sets",
     )
-    return _unite_sets(rows, columns)
+    return _unite_entry_sets(rows, columns)
 
 
-def _unite_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+def _unite_entry_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Return the rows with ``groups`` as the union of their ``sets``."""
     from pyspark.sql.types import StructType
 

@@ -20,32 +20,34 @@ from auditor.spark.types import Column
 _FULL_NAME = "^([a-z]+)://([^/]+)/([^/]+)/(.+)$"
 
 
-def application_of(custom: Column) -> Column:
+def application_of(custom_metadata: Column) -> Column:
     """Return the application that wrote a ledger's custom metadata; null if the metadata names none."""
-    return _text_of_bytes(custom, "application")
+    return _text_of_bytes(custom_metadata, "application")
 
 
-def claim_of(custom: Column) -> Column:
+def claim_of(custom_metadata: Column) -> Column:
     """Return the znode of the owner that a ledger's custom metadata names; null if it names none."""
-    component = _text_of_bytes(custom, "component")
-    cursor = F.concat(F.lit("/"), _text_of_bytes(custom, "pulsar/cursor"))
-    managed = F.concat(
+    component = _text_of_bytes(custom_metadata, "component")
+    cursor = F.concat(F.lit("/"), _text_of_bytes(custom_metadata, "pulsar/cursor"))
+    managed_ledger_path = F.concat(
         F.lit(f"/{MANAGED_LEDGERS}/"),
-        _text_of_bytes(custom, "pulsar/managed-ledger"),
+        _text_of_bytes(custom_metadata, "pulsar/managed-ledger"),
         F.coalesce(cursor, F.lit("")),
     )
-    schema = F.concat(F.lit(f"/{SCHEMAS}/"), _text_of_bytes(custom, "pulsar/schemaId"))
-    compacted = F.concat(_topic_path(_text_of_bytes(custom, "pulsar/compactedTopic")), F.lit("/__compaction"))
-    reader = _text_of_bytes(custom, "pulsar/delayedIndexCursor")
+    schema = F.concat(F.lit(f"/{SCHEMAS}/"), _text_of_bytes(custom_metadata, "pulsar/schemaId"))
+    compacted_ledger_path = F.concat(
+        _topic_path(_text_of_bytes(custom_metadata, "pulsar/compactedTopic")), F.lit("/__compaction")
+    )
+    reader = _text_of_bytes(custom_metadata, "pulsar/delayedIndexCursor")
     # Brokers keep the name as they have it; one that is encoded already has one of these.
-    encoded = F.when(reader.rlike("[%+]"), reader).otherwise(F.url_encode(reader))
+    encoded_reader = F.when(reader.rlike("[%+]"), reader).otherwise(F.url_encode(reader))
     bucket_path = F.concat(
-        _topic_path(_text_of_bytes(custom, "pulsar/delayedIndexTopic")), F.lit("/"), encoded
+        _topic_path(_text_of_bytes(custom_metadata, "pulsar/delayedIndexTopic")), F.lit("/"), encoded_reader
     )
     return (
-        F.when(component == "managed-ledger", managed)
+        F.when(component == "managed-ledger", managed_ledger_path)
         .when(component == "schema", schema)
-        .when(component == "compacted-ledger", compacted)
+        .when(component == "compacted-ledger", compacted_ledger_path)
         .when(component == "delayed-index-bucket", bucket_path)
     )
 
@@ -59,10 +61,10 @@ def namespace_of(path: Column) -> Column:
     parts = F.split(path, "/", 7)
     tree, tenant = F.try_element_at(parts, F.lit(2)), F.try_element_at(parts, F.lit(3))
     level_name = {number: F.try_element_at(parts, F.lit(number)) for number in (4, 5, 6)}
-    of_topic = F.when(level_name[5].isin("persistent", "segment"), level_name[4]).when(
+    topic_namespace = F.when(level_name[5].isin("persistent", "segment"), level_name[4]).when(
         level_name[6] == "persistent", level_name[5]
     )
-    namespace = F.when(tree == SCHEMAS, level_name[4]).when(tree == MANAGED_LEDGERS, of_topic)
+    namespace = F.when(tree == SCHEMAS, level_name[4]).when(tree == MANAGED_LEDGERS, topic_namespace)
     return F.concat(tenant, F.lit("/"), namespace)
 
 
@@ -86,6 +88,6 @@ def _topic_path(name: Column) -> Column:
     return F.when(name.rlike(_FULL_NAME), path)
 
 
-def _text_of_bytes(custom: Column, key: str) -> Column:
+def _text_of_bytes(custom_metadata: Column, key: str) -> Column:
     # Anybody may write anything there: what is not text says nothing.
-    return F.try_validate_utf8(F.try_element_at(custom, F.lit(key)).cast("string"))
+    return F.try_validate_utf8(F.try_element_at(custom_metadata, F.lit(key)).cast("string"))

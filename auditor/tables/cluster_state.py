@@ -52,7 +52,7 @@ def _replication_layout(data: bytes) -> str:
     return f"{layout.type} {layout.version}"
 
 
-_READERS: dict[str, tuple[str, Callable[[bytes], object]]] = {
+_READER_BY_PATH: dict[str, tuple[str, Callable[[bytes], object]]] = {
     "INSTANCEID": ("instance-id", _read_text),
     "LAYOUT": ("layout", _read_text),
     # These two say what they say by being there.
@@ -78,7 +78,7 @@ UNLISTED_BOOKIES = "unlisted-bookies"
 those of any bookie.
 """
 
-_VOTES = "underreplication/auditorelection/"
+_VOTES_DIRECTORY = "underreplication/auditorelection/"
 _GENERATORS = ("idgen/", "idgen-long/")
 
 
@@ -89,10 +89,10 @@ def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
     outdated and is not read.
     """
     rows = []
-    votes = sorted(path for path in cluster.nodes if path.startswith(_VOTES))
+    votes = sorted(path for path in cluster.nodes if path.startswith(_VOTES_DIRECTORY))
     for path, znode in sorted(cluster.nodes.items()):
-        if path in _READERS:
-            fact, read = _READERS[path]
+        if path in _READER_BY_PATH:
+            fact, read = _READER_BY_PATH[path]
             rows.append(_fact_row(fact, znode, read))
         elif path in votes:
             fact = "auditor" if path == votes[0] else "auditor-candidate"
@@ -153,7 +153,7 @@ def _is_replication(path: str) -> bool:
 
 def _live_votes(nodes: ClusterNodes) -> list[Znode]:
     """Return the votes of live sessions, the auditor's first. Other votes prove no live process."""
-    paths = sorted(path for path in nodes.nodes if path.startswith(_VOTES))
+    paths = sorted(path for path in nodes.nodes if path.startswith(_VOTES_DIRECTORY))
     return [nodes.nodes[path] for path in paths if nodes.nodes[path].ephemeral_owner != 0]
 
 
@@ -171,19 +171,19 @@ def _read_number(fact: Mapping[str, Any] | None) -> int | None:
 
 
 def unlisted_bookies(
-    unread_place: tuple[str, str] | None, path_by_bookie: Mapping[str, str]
+    unread_path_and_reason: tuple[str, str] | None, path_by_bookie: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Return the rows of `CLUSTER` for cookies and registrations that could not be read.
 
     Args:
-        unread_place: Path and reason of an unread place that may have those of any bookie, or None.
+        unread_path_and_reason: Path and reason of an unread place that may have those of any bookie, or None.
         path_by_bookie: Paths of unread cookies and registrations, by bookie.
     """
     fact = {"fact": UNLISTED_BOOKIES, "mtime": None, "damage": None}
     rows = [fact | {"value": name, "path": path} for name, path in sorted(path_by_bookie.items())]
-    if unread_place is None:
+    if unread_path_and_reason is None:
         return rows
-    path, reason = unread_place
+    path, reason = unread_path_and_reason
     return [*rows, fact | {"value": None, "path": path, "damage": reason}]
 
 
@@ -206,10 +206,10 @@ GENERATORS = ("idgen", "idgen-long", "ms-idgen", "buckets")
 _HIERARCHICAL_OBJECTS = re.compile(r"idgen-long/HOB-([0-9]{10})")
 _LOW_BITS = 32
 _BUCKET_BITS = 56
-_NEXT = pa.schema([("generator", pa.int64()), ("next", pa.int64())])
+_NEXT_ID_SCHEMA = pa.schema([("generator", pa.int64()), ("next", pa.int64())])
 
 
-class Ids(NamedTuple):
+class IdRange(NamedTuple):
     """A range of ledger ids, ``low`` to ``high``, of one generator. It has given out exactly the ids below
     ``next``.
     """
@@ -219,7 +219,7 @@ class Ids(NamedTuple):
     next: int
 
 
-def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[Ids, ...]:
+def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
     """Return the id ranges of a store's generators; empty if the store does not show their next ids.
 
     >>> idgen = Znode("/ledgers/idgen", b"", 1, 1, 5, 5, 0, 0, made=70)
@@ -236,14 +236,16 @@ def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[Ids, ...]:
         drawn_id = _read_long(cluster)
     else:
         drawn_id = cluster.nodes["idgen"].made if "idgen" in cluster.nodes else UNCOUNTED
-    return () if drawn_id == UNCOUNTED else (Ids(0, MAX_LEDGER_ID, drawn_id),)
+    return () if drawn_id == UNCOUNTED else (IdRange(0, MAX_LEDGER_ID, drawn_id),)
 
 
-def is_bare(cluster: ClusterNodes) -> bool:
+def is_unused_store(cluster: ClusterNodes) -> bool:
     """Return whether the store certainly has neither a LAYOUT nor an id generator, like an unused store.
 
-    >>> is_bare(ClusterNodes({}, 5, "0x1")), is_bare(ClusterNodes({}, 5, "0x1", (("/ledgers", "cut"),)))
-    (True, False)
+    >>> is_unused_store(ClusterNodes({}, 5, "0x1"))
+    True
+    >>> is_unused_store(ClusterNodes({}, 5, "0x1", (("/ledgers", "cut"),)))
+    False
     """
     top_names = {path.partition("/")[0] for path in cluster.nodes}
     return not cluster.gaps and top_names.isdisjoint(("LAYOUT", *GENERATORS))
@@ -260,7 +262,7 @@ def _read_long(cluster: ClusterNodes) -> int:
     return UNCOUNTED if created_children == UNCOUNTED else number << _LOW_BITS | created_children
 
 
-def _buckets(cluster: ClusterNodes) -> tuple[Ids, ...]:
+def _buckets(cluster: ClusterNodes) -> tuple[IdRange, ...]:
     """Return the id range of each etcd bucket; an unused bucket has given out no id."""
     ids = []
     for bucket in range(etcd.BUCKET_COUNT):
@@ -268,11 +270,11 @@ def _buckets(cluster: ClusterNodes) -> tuple[Ids, ...]:
         if node is not None and node.made == UNCOUNTED:
             return ()
         low = bucket << _BUCKET_BITS
-        ids.append(Ids(low, low + (1 << _BUCKET_BITS) - 1, low + (node.made if node else 0) + 1))
+        ids.append(IdRange(low, low + (1 << _BUCKET_BITS) - 1, low + (node.made if node else 0) + 1))
     return tuple(ids)
 
 
-def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> DataFrame:
+def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange]) -> DataFrame:
     """Count by bookie the orphans whose ids the store's generator has not given out: rows of `UNDRAWN`.
 
     An application can also choose ids itself. So the result is empty unless the store lists ledgers without a
@@ -281,7 +283,7 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> 
     """
     spark = orphans.sparkSession
     rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}
-    generators = F.broadcast(arrow_frame(spark, pa.table(rows, _NEXT)))
+    generators = F.broadcast(arrow_frame(spark, pa.table(rows, _NEXT_ID_SCHEMA)))
     # The bucket is the top byte of the id, sign and all.
     generator_number = F.lit(0) if len(ids) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_BITS)
 

@@ -103,14 +103,15 @@ def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
     return missing_replicas.unionByName(unknown_replicas).distinct()
 
 
-def bookies_in_doubt(unequal: DataFrame, lacking: DataFrame) -> DataFrame:
+def bookies_in_doubt(unequal: DataFrame, lacking_copies: DataFrame) -> DataFrame:
     """Return the bookies that hold, byte for byte, entries that another bookie should hold and lacks.
 
-    ``lacking`` are the rows of `lacking_replicas`. The result has the column ``bookie_id``, each bookie once.
+    ``lacking_copies`` are the rows of `lacking_replicas`. The result has the column ``bookie_id``, each
+    bookie once.
     """
     lacking_bookies = (
         unequal.where("length(expected) > 0")
-        .join(lacking, [*REPLICA], "left_semi")
+        .join(lacking_copies, [*REPLICA], "left_semi")
         .select(*LEDGER, F.col("bookie_id").alias("other"), "expected")
     )
     held_rows = unequal.where("length(held) > 0 and not (expected <=> held)").select(
@@ -124,11 +125,11 @@ def contents(
     availability: DataFrame,
     ledgers: DataFrame,
     unequal: DataFrame,
-    lacking: DataFrame,
+    lacking_copies: DataFrame,
     directories: DataFrame,
     bookies: DataFrame,
     doubted_bookies: Sequence[str],
-    large: LargeTables,
+    large_tables: LargeTables,
 ) -> DataFrame:
     """Rank the bookie ids that explain each directory's ledgers: rows of `CONTENTS`.
 
@@ -136,51 +137,61 @@ def contents(
         availability: The table of that name.
         ledgers: The table of that name.
         unequal: The table of that name.
-        lacking: Rows of `lacking_replicas`.
+        lacking_copies: Rows of `lacking_replicas`.
         directories: The table of that name. Directories of another cluster's bookies are left out, because
             their ledger ids mean nothing here.
         bookies: The table of that name.
         doubted_bookies: Bookies whose directories are compared with every id. These are the bookies of
             `bookies_in_doubt`, and bookies with a ledger in several pieces: their pairs do not show the
             entries in one directory.
-        large: Parts and counts of tables that save a read of all rows.
+        large_tables: Parts and counts of tables that save a read of all rows.
     """
-    places = _places(directories, bookies)
+    directory_rows = _directory_rows(directories, bookies)
     is_doubted = F.col("bookie_id").isin(list(doubted_bookies))
     trusted_rows = availability.where(~is_doubted)
-    owned = places.where(~F.col("owner").isin(list(doubted_bookies)))
-    number = _number_seen(trusted_rows, owned, large, doubted_bookies)
+    owned_directories = directory_rows.where(~F.col("owner").isin(list(doubted_bookies)))
+    ledger_counts = _ledgers_seen_by_owner(trusted_rows, owned_directories, large_tables, doubted_bookies)
     plain_counts = _count_by_owner(
-        number, large.availability.where(~is_doubted), large.ledgers, unequal, owned
+        ledger_counts,
+        large_tables.availability.where(~is_doubted),
+        large_tables.ledgers,
+        unequal,
+        owned_directories,
     )
     if not doubted_bookies:
         return plain_counts
     # Bookies without a doubt take the cheap way: their replicas are counted, and no member is ever looked at.
     counts = _counts(
-        _ledgers_seen(availability.where(is_doubted), places).join(_members(ledgers, lacking), [*LEDGER])
+        _ledgers_seen(availability.where(is_doubted), directory_rows).join(
+            _members(ledgers, lacking_copies), [*LEDGER]
+        )
     )
-    return plain_counts.unionByName(_rank(counts, places, bookies))
+    return plain_counts.unionByName(_rank_bookies(counts, directory_rows, bookies))
 
 
 def _count_by_owner(
-    number: DataFrame, availability: DataFrame, ledgers: DataFrame, unequal: DataFrame, places: DataFrame
+    ledger_counts: DataFrame,
+    availability: DataFrame,
+    ledgers: DataFrame,
+    unequal: DataFrame,
+    directory_rows: DataFrame,
 ) -> DataFrame:
     """Count the ledgers in each directory that its owner explains: all replicas except unequal ones.
 
-    ``number`` is the number of ledgers in each directory, as ``key`` and ``all``. Of ``availability`` and
-    ``ledgers`` only rows for the unequal pairs are read.
+    ``ledger_counts`` is the number of ledgers in each directory, as ``key`` and ``all``. Of ``availability``
+    and ``ledgers`` only rows for the unequal pairs are read.
     """
     pairs = unequal.select(*LEDGER, "bookie_id")
     decided_ledgers = (
         ledgers.where("undecidable = false")
         .join(pairs.select(*LEDGER), [*LEDGER], "left_semi")
-        .select(*LEDGER, F.expr(_MEMBERS.format(lacks="false")).alias("members"))
+        .select(*LEDGER, F.expr(_MEMBERS_EXPRESSION.format(lacks="false")).alias("members"))
     )
     owner_condition = "exists(members, m -> m.id = owner{})"
     # Of all paths only those of unequal pairs are looked at twice.
     unequal_rows = availability.join(pairs, [*LEDGER, "bookie_id"], "left_semi")
     unequal_counts = (
-        _ledgers_seen(unequal_rows, places)
+        _ledgers_seen(unequal_rows, directory_rows)
         .join(decided_ledgers, [*LEDGER], "left")
         .groupBy("key")
         .agg(
@@ -191,10 +202,10 @@ def _count_by_owner(
         )
     )
     # All that is there, less what is unequal: a pair that left no row in `unequal` holds just what it should.
-    counts = number.join(unequal_counts, "key", "left").fillna(0)
+    counts = ledger_counts.join(unequal_counts, "key", "left").fillna(0)
     healthy_count = F.col("all") - F.col("odd")
     return (
-        counts.join(F.broadcast(places), "key")
+        counts.join(F.broadcast(directory_rows), "key")
         .select(
             F.col("path").alias("directory"),
             "place",
@@ -211,35 +222,41 @@ def _count_by_owner(
     )
 
 
-def _number_seen(
-    availability: DataFrame, places: DataFrame, large: LargeTables, doubted_bookies: Sequence[str]
+def _ledgers_seen_by_owner(
+    availability: DataFrame,
+    directory_rows: DataFrame,
+    large_tables: LargeTables,
+    doubted_bookies: Sequence[str],
 ) -> DataFrame:
     """Return the number of ledgers (``all``) in each directory (``key``)."""
     # No path of all these replicas need be looked at.
-    on_disk = F.col("state").isin(*ON_DISK) & F.col("known")
-    indexes_by_owner = large.counts.where(on_disk).groupBy(F.col("bookie_id").alias("owner"))
+    is_on_disk = F.col("state").isin(*ON_DISK) & F.col("known")
+    indexes_by_owner = large_tables.counts.where(is_on_disk).groupBy(F.col("bookie_id").alias("owner"))
     single_owners = F.broadcast(
-        places.where(
-            F.col("owner").isin(list(large.single_directory_bookies)) & ~F.col("role").eqNullSafe("journal")
+        directory_rows.where(
+            F.col("owner").isin(list(large_tables.single_directory_bookies))
+            & ~F.col("role").eqNullSafe("journal")
         )
     )
     counts_by_key = (
         indexes_by_owner.agg(F.sum("number").alias("all")).join(single_owners, "owner").select("key", "all")
     )
-    shared_owners = sorted(set(large.several_directory_bookies).difference(doubted_bookies))
+    shared_owners = sorted(set(large_tables.several_directory_bookies).difference(doubted_bookies))
     if not shared_owners:
         return counts_by_key
-    located_ledgers = _ledgers_seen(availability.where(F.col("bookie_id").isin(shared_owners)), places)
+    located_ledgers = _ledgers_seen(
+        availability.where(F.col("bookie_id").isin(shared_owners)), directory_rows
+    )
     return counts_by_key.unionByName(located_ledgers.groupBy("key").agg(F.count("*").alias("all")))
 
 
 def _counts(located_ledgers: DataFrame) -> DataFrame:
     """Count for each directory the ledgers that each id explains. The row with a null id counts all."""
     # A member without an id in every row: grouped by id, its row is the number of ledgers in the directory.
-    total = F.struct(*(F.lit(None).cast(kind).alias(name) for name, kind in _MEMBER.items()))
+    null_member = F.struct(*(F.lit(None).cast(kind).alias(name) for name, kind in _MEMBER_TYPES.items()))
     member_rows = located_ledgers.withColumn(
         "mine", F.expr("exists(members, m -> m.id = owner and m.should = held)")
-    ).select("key", "owner", "held", "mine", F.explode(F.concat(F.array(total), "members")).alias("m"))
+    ).select("key", "owner", "held", "mine", F.explode(F.concat(F.array(null_member), "members")).alias("m"))
     is_exact = F.col("m.should").isNotNull() & F.col("m.should").eqNullSafe(F.col("held"))
     return member_rows.groupBy("key", "m.id").agg(
         F.count("*").alias("named"),
@@ -251,31 +268,31 @@ def _counts(located_ledgers: DataFrame) -> DataFrame:
 
 # Ids and groups as hashes of 64 bits: rows are exploded by member, and narrow ones are shuffled at half the
 # cost.
-_MEMBER = {"id": "bigint", "should": "bigint", "lacks": "boolean"}
-_MEMBERS = (
+_MEMBER_TYPES = {"id": "bigint", "should": "bigint", "lacks": "boolean"}
+_MEMBERS_EXPRESSION = (
     "transform(replicas, r -> named_struct('id', xxhash64(r.bookie_id),"
     " 'should', if(length(r.groups) > 0, xxhash64(r.groups), null), 'lacks', {lacks}))"
 )
 
 
-def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
+def _directory_rows(directories: DataFrame, bookies: DataFrame) -> DataFrame:
     """Return each directory that may have an index: key, path, place, owner, and all names for its path."""
-    foreign = bookies.where("foreign_instance").select(F.col("bookie_id").alias("owner"))
+    other_cluster_bookies = bookies.where("foreign_instance").select(F.col("bookie_id").alias("owner"))
     # A collected directory is <collection>#<path>, and its rows of availability know the path alone.
     names = "transform(sequence(1, size(split(path, '#'))), n -> substring_index(path, '#', -n))"
     return (
         directories.where("owner is not null")
-        .join(F.broadcast(foreign), "owner", "left_anti")
+        .join(F.broadcast(other_cluster_bookies), "owner", "left_anti")
         .select(
             "owner", "place", "role", "path", F.xxhash64("path").alias("key"), F.expr(names).alias("names")
         )
     )
 
 
-def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
+def _ledgers_seen(availability: DataFrame, directory_rows: DataFrame) -> DataFrame:
     """Return the ledgers in each directory: key, ledger, bookie_id, and hashes of owner and held groups."""
     current_path = F.concat("name", F.lit("/current")).alias("current")
-    place_names = places.select("owner", "key", F.explode("names").alias("name")).select(
+    directory_names = directory_rows.select("owner", "key", F.explode("names").alias("name")).select(
         "owner", "key", current_path, F.concat(current_path, F.lit("/")).alias("below")
     )
     held_hash = F.when((F.col("state") == IndexState.OK) & (F.length("groups") > 0), F.xxhash64("groups"))
@@ -286,31 +303,37 @@ def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
     is_at_owner = (F.col("bookie_id") == F.col("owner")) & (
         path.startswith(F.col("below")) | (path == F.col("current"))
     )
-    return rows.join(F.broadcast(place_names), is_at_owner).select(
+    return rows.join(F.broadcast(directory_names), is_at_owner).select(
         *LEDGER, "key", "bookie_id", F.xxhash64("bookie_id").alias("owner"), "held"
     )
 
 
-def _members(ledgers: DataFrame, lacking: DataFrame) -> DataFrame:
+def _members(ledgers: DataFrame, lacking_copies: DataFrame) -> DataFrame:
     """Return the members of each ledger, with the entries that each should hold and whether it lacks some."""
-    of_ledger = lacking.groupBy(*LEDGER).agg(F.collect_set(F.xxhash64("bookie_id")).alias("lacking"))
-    member = _MEMBERS.format(lacks="coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)")
+    lacking_by_ledger = lacking_copies.groupBy(*LEDGER).agg(
+        F.collect_set(F.xxhash64("bookie_id")).alias("lacking")
+    )
+    member = _MEMBERS_EXPRESSION.format(
+        lacks="coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)"
+    )
     decided_ledgers = ledgers.where("undecidable = false").select(*LEDGER, "replicas")
-    return decided_ledgers.join(of_ledger, [*LEDGER], "left").select(*LEDGER, F.expr(member).alias("members"))
+    return decided_ledgers.join(lacking_by_ledger, [*LEDGER], "left").select(
+        *LEDGER, F.expr(member).alias("members")
+    )
 
 
-def _rank(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame:
+def _rank_bookies(counts: DataFrame, directory_rows: DataFrame, bookies: DataFrame) -> DataFrame:
     """Return the counts with bookie ids instead of hashes, the best id of each directory first."""
     totals = counts.where("id is null").select("key", F.col("named").alias("ledgers"))
     ids = bookies.select(F.col("bookie_id").alias("candidate"), F.xxhash64("bookie_id").alias("id"))
-    order = F.Window.partitionBy("key").orderBy(
+    rank_window = F.Window.partitionBy("key").orderBy(
         F.desc("exact"), F.desc("better"), F.desc("named"), F.asc("candidate")
     )
     return (
         counts.join(F.broadcast(ids), "id")
         .join(totals, "key")
-        .join(F.broadcast(places.withColumnRenamed("path", "directory").drop("names")), "key")
-        .withColumn("rank", F.row_number().over(order))
+        .join(F.broadcast(directory_rows.withColumnRenamed("path", "directory").drop("names")), "key")
+        .withColumn("rank", F.row_number().over(rank_window))
         .where((F.col("rank") <= _SAMPLE_SIZE) | (F.col("candidate") == F.col("owner")))
         .select(*CONTENTS.names)
     )

@@ -87,16 +87,16 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
         F.col("state").isNotNull().alias("listed"),
     )
     # Two records may say that they are one ledger: nothing is known of its entries then.
-    single_entries = identified_ledgers.groupBy(*LEDGER).agg(
+    facts_by_ledger = identified_ledgers.groupBy(*LEDGER).agg(
         F.first("digest_type").alias("said"),
         F.first("end").alias("end"),
         F.first("members").alias("members"),
         ((F.count("*") == 1) & F.first("listed")).alias("listed"),
     )
-    rows = whole_entries.join(single_entries, [*LEDGER], "left").withColumn(
+    rows = whole_entries.join(facts_by_ledger, [*LEDGER], "left").withColumn(
         "listed", F.coalesce("listed", F.lit(False))
     )
-    of_ledger = F.Window.partitionBy(*LEDGER)
+    ledger_window = F.Window.partitionBy(*LEDGER)
     # Under this password some entry of the ledger is right, or some master key.
     is_password_known = F.max(
         F.greatest(F.coalesce("mac_right", F.lit(False)), F.coalesce("key_right", F.lit(False)))
@@ -109,9 +109,9 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
     keys = F.collect_set(F.when(has_comparable_key, F.struct("bookie_id", "key_tag")))
     typed_rows = rows.withColumns(
         {
-            "master_keys": F.when(has_comparable_key, keys.over(of_ledger)["key_tag"]),
+            "master_keys": F.when(has_comparable_key, keys.over(ledger_window)["key_tag"]),
             "digest_type": _digest_type(),
-            "password_known": is_password_known.over(of_ledger),
+            "password_known": is_password_known.over(ledger_window),
         }
     )
     digest_bytes = _by_type(lambda name: F.lit(DIGEST_BYTES[name]))
@@ -122,7 +122,7 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
             {
                 "payload_bytes": payload_bytes.cast("long"),
                 "payload_crc32c": _by_type(lambda name: F.col(f"payload_{name.lower()}")),
-                "comparable": _comparable(),
+                "comparable": _is_comparable(),
             }
         )
         .withColumn("master_key", _master_key())
@@ -195,22 +195,22 @@ def _digest_state() -> Column:
 
 
 def _master_key() -> Column:
-    def alike(tag: Column) -> Column:
+    def equal_tag_count(tag: Column) -> Column:
         return F.size(F.filter("master_keys", lambda other_tag: other_tag == tag))
 
     bookies = F.size("master_keys")
-    is_majority_tag = F.exists("master_keys", lambda other_tag: alike(other_tag) * 2 > bookies)
+    is_majority_tag = F.exists("master_keys", lambda other_tag: equal_tag_count(other_tag) * 2 > bookies)
     return (
         F.when(F.col("master_keys").isNull(), None)
         .when(F.col("password_known"), F.when(F.col("key_right"), "right").otherwise("wrong"))
         .when(bookies < 2, None)
-        .when(alike(F.col("key_tag")) * 2 > bookies, "right")
+        .when(equal_tag_count(F.col("key_tag")) * 2 > bookies, "right")
         .when(is_majority_tag, "wrong")
         .otherwise("differs")
     )
 
 
-def _comparable() -> Column:
+def _is_comparable() -> Column:
     is_member = F.array_contains("members", F.col("bookie_id"))
     is_before_end = F.col("end").isNull() | (F.col("entry_id") <= F.col("end"))
     return F.coalesce(is_member & is_before_end, F.lit(False))

@@ -10,49 +10,52 @@ from typing import NamedTuple
 
 
 class Doubt(NamedTuple):
-    """A reason for which missing copies are only suspected. ``heals``: a newer look can settle it."""
+    """A reason for which missing copies are only suspected. ``is_transient``: a newer look can settle it."""
 
     text: str
-    heals: bool
+    is_transient: bool
 
 
-def misplaced(bookie_id: str) -> Doubt:
+def in_misplaced_directory(bookie_id: str) -> Doubt:
     """Return the doubt that the entries in a directory may be another bookie's."""
-    return Doubt(f"a directory of {bookie_id} is at the path of another bookie", heals=False)
+    return Doubt(f"a directory of {bookie_id} is at the path of another bookie", is_transient=False)
 
 
-def not_closed() -> Doubt:
+def ledger_not_closed() -> Doubt:
     """Return the doubt that a writer may still write the ledger."""
-    return Doubt("the ledger is not closed", heals=False)
+    return Doubt("the ledger is not closed", is_transient=False)
 
 
-def only_listed(bookie_id: str) -> Doubt:
+def only_in_listing(bookie_id: str) -> Doubt:
     """Return the doubt of a bookie's own listing: it may leave out entries that are only in memory."""
     return Doubt(
-        f"a listing of {bookie_id} proves that its entries exist, not that others are missing", heals=False
+        f"a listing of {bookie_id} proves that its entries exist, not that others are missing",
+        is_transient=False,
     )
 
 
-def undated(bookie_id: str) -> Doubt:
+def index_without_time(bookie_id: str) -> Doubt:
     """Return the doubt that no lastMark shows the age of the index. A newer index would lack it too."""
-    return Doubt(f"no lastMark shows the age of the index of {bookie_id}", heals=False)
+    return Doubt(f"no lastMark shows the age of the index of {bookie_id}", is_transient=False)
 
 
-def too_young(bookie_id: str) -> Doubt:
+def index_too_old(bookie_id: str) -> Doubt:
     """Return the doubt that the index may not have the ledger's last entries yet."""
-    return Doubt(f"the ledger changed too shortly before the index of {bookie_id} was written", heals=True)
+    return Doubt(
+        f"the ledger changed too shortly before the index of {bookie_id} was written", is_transient=True
+    )
 
 
-def unheard(bookie_id: str, why: str) -> Doubt:
+def reads_unanswered(bookie_id: str, why: str) -> Doubt:
     """Return the doubt that the bookie did not answer when it was asked for entries that its index lacks."""
-    return Doubt(f"{bookie_id} did not respond: {why}", heals=True)
+    return Doubt(f"{bookie_id} did not respond: {why}", is_transient=True)
 
 
-def unasked(why: str) -> Doubt:
+def bookie_not_asked(why: str) -> Doubt:
     """Return the doubt that no bookie of the ledger was asked, although some could have been."""
-    return Doubt(f"bookies of the ledger were not asked: {why}", heals=True)
+    return Doubt(f"bookies of the ledger were not asked: {why}", is_transient=True)
 
 
-def too_irregular(why: str) -> Doubt:
+def sets_too_irregular(why: str) -> Doubt:
     """Return the doubt that the entry sets exceed the bound of a comparison."""
-    return Doubt(why, heals=False)
+    return Doubt(why, is_transient=False)

@@ -29,9 +29,9 @@ def with_full_disks(
     used_share = 1 - F.col("free_bytes") / F.col("capacity_bytes")
     disk_usage = disks.where("capacity_bytes > 0").select("directory", used_share.alias("used"))
     # Databases in a directory prove no DbLedgerStorage: any collector may keep a metadata-cache there.
-    collectors = entry_logs.groupBy("directory").agg(F.max("logger").alias("logger"))
+    loggers_by_directory = entry_logs.groupBy("directory").agg(F.max("logger").alias("logger"))
     rows = logs.join(F.broadcast(disk_usage), "directory", "left").join(
-        F.broadcast(collectors), "directory", "left"
+        F.broadcast(loggers_by_directory), "directory", "left"
     )
     logger_usage = F.max("used").over(F.Window.partitionBy("bookie_id", "logger"))
     is_forced = F.lit(settings.forced_when_full)
@@ -43,7 +43,7 @@ def with_full_disks(
     return rows.withColumn("full_disk", state).drop("used", "logger")
 
 
-def suspended() -> Column:
+def is_suspended() -> Column:
     """Return whether a full disk suspends the ``action`` of a log: minor or major compaction."""
     is_full, is_almost_full = (
         F.col("full_disk") == disk_state.value for disk_state in (FullDisk.FULL, FullDisk.ALMOST_FULL)

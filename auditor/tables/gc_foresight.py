@@ -46,7 +46,7 @@ from auditor.tables.scans import with_since
 
 ALIASES = pa.schema([("bookie_id", pa.string()), ("other", pa.string())])
 
-_LAST_COPY = pa.schema(
+_LAST_COPY_SCHEMA = pa.schema(
     [("bookie_id", pa.string()), ("scope_id", pa.int64()), ("ledger_id", pa.int64()), ("last", pa.bool_())]
 )
 
@@ -68,7 +68,7 @@ def deletion_verdicts(
     )
     pairs = over_replicated.join(classes, [*LEDGER], "left")
     rows = pairs.join(_last_copies(over_replicated, judged, verdicts, unequal), [*REPLICA], "left")
-    rows = rows.join(_under_another_id(over_replicated, ledgers, aliases), [*REPLICA], "left")
+    rows = rows.join(_copies_under_another_id(over_replicated, ledgers, aliases), [*REPLICA], "left")
     has_unknown = judged.where(F.size("unknown") > 0).select(*LEDGER).distinct()
     rows = rows.join(has_unknown.withColumn("has_unknown", F.lit(True)), [*LEDGER], "left")
     last = F.coalesce("last", F.lit(False))
@@ -93,7 +93,7 @@ def deletion_verdicts(
     )
 
 
-def _under_another_id(
+def _copies_under_another_id(
     over_replicated: DataFrame, ledgers: DataFrame, aliases: frozenset[tuple[str, str]]
 ) -> DataFrame:
     """Return the copies of ledgers that name the copy's bookie by another of its ids."""
@@ -109,7 +109,7 @@ def _under_another_id(
 
 def other_ids(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataFrame:
     """Return each bookie id with the ``other`` id of the same bookie: rows of `ALIASES`."""
-    pairs = [dict(zip(ALIASES.names, pair, strict=True)) for pair in sorted(aliases)]
+    pairs = [dict(zip(ALIASES.names, alias_pair, strict=True)) for alias_pair in sorted(aliases)]
     return arrow_frame(spark, pa.Table.from_pylist(pairs, ALIASES))
 
 
@@ -122,15 +122,15 @@ def _last_copies(
     missing_groups = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
     rows = pairs.join(unequal.select(*REPLICA, "held"), [*REPLICA]).join(missing_groups, [*LEDGER])
 
-    def make(pairs: list[dict[str, Any]]) -> pa.RecordBatch:
+    def judge_pairs(pairs: list[dict[str, Any]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(
-            [{**row, "last": _is_last(row)} for row in pairs], schema=_LAST_COPY
+            [{**row, "last": _is_last_copy(row)} for row in pairs], schema=_LAST_COPY_SCHEMA
         )
 
-    return map_rows(rows, make, _LAST_COPY)
+    return map_rows(rows, judge_pairs, _LAST_COPY_SCHEMA)
 
 
-def _is_last(row: dict[str, Any]) -> bool | None:
+def _is_last_copy(row: dict[str, Any]) -> bool | None:
     """Return whether a copy holds an entry that all members miss; None if the sets are too irregular."""
     missing_groups = [groups_of(groups) for groups in row["missing"]]
     try:
@@ -254,15 +254,15 @@ def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
     }
     delete_cause = GcCause.OVERFLOWS if listing.overflows else GcCause.NOT_LISTED
     cause = _first_cause(keep_causes, delete_cause)
-    delete = cause == delete_cause
+    has_delete_cause = cause == delete_cause
     has_doubts = F.size("doubts") > 0
-    certain_reason = F.when(delete, GcReason.NO_METADATA).otherwise(GcReason.NOT_COLLECTED)
-    verdict = F.when(delete, GcVerdict.RIGHT).otherwise(GcVerdict.WRONG)
+    certain_reason = F.when(has_delete_cause, GcReason.NO_METADATA).otherwise(GcReason.NOT_COLLECTED)
+    verdict = F.when(has_delete_cause, GcVerdict.RIGHT).otherwise(GcVerdict.WRONG)
     verdict = F.when(has_doubts, GcVerdict.UNKNOWN).otherwise(verdict)
     return _forecast(
         rows,
         GcPass.LISTING,
-        delete,
+        has_delete_cause,
         cause,
         verdict,
         F.when(has_doubts, F.col("doubts")[0]).otherwise(certain_reason),
@@ -278,10 +278,10 @@ def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
         GcCause.LOCKED: F.col("locked"),
     }
     cause = _first_cause(keep_causes, GcCause.IN_NO_ENSEMBLE)
-    delete = cause == GcCause.IN_NO_ENSEMBLE
-    verdict = F.when(delete, F.col("verdict")).otherwise(GcVerdict.RIGHT)
-    reason = F.when(delete, F.col("reason")).otherwise(GcReason.KEPT)
-    return _forecast(rows, GcPass.OVER_REPLICATED, delete, cause, verdict, reason)
+    has_delete_cause = cause == GcCause.IN_NO_ENSEMBLE
+    verdict = F.when(has_delete_cause, F.col("verdict")).otherwise(GcVerdict.RIGHT)
+    reason = F.when(has_delete_cause, F.col("reason")).otherwise(GcReason.KEPT)
+    return _forecast(rows, GcPass.OVER_REPLICATED, has_delete_cause, cause, verdict, reason)
 
 
 def _out_of_place(
@@ -308,20 +308,20 @@ def _out_of_place(
     keep_causes = {GcCause.METADATA_READ: F.lit(settings.verify_metadata) & (F.col("unreadable") | is_member)}
     delete_cause = GcCause.OVERFLOWS if listing.overflows else GcCause.OUT_OF_ORDER
     cause = _first_cause(keep_causes, delete_cause)
-    delete = cause == delete_cause
+    has_delete_cause = cause == delete_cause
     verdict = (
-        F.when(~delete, GcVerdict.RIGHT)
+        F.when(~has_delete_cause, GcVerdict.RIGHT)
         .when(F.col("unreadable"), GcVerdict.UNKNOWN)
         .when(is_member, GcVerdict.WRONG)
         .otherwise(F.coalesce("verdict", F.lit(GcVerdict.UNKNOWN)))
     )
     reason = (
-        F.when(~delete, GcReason.KEPT)
+        F.when(~has_delete_cause, GcReason.KEPT)
         .when(F.col("unreadable"), GcReason.METADATA_UNREADABLE)
         .when(is_member, GcReason.NAMED)
         .otherwise(F.coalesce("reason", F.lit(GcReason.MEMBERS_UNKNOWN)))
     )
-    return _forecast(replicas, GcPass.LISTING, delete, cause, verdict, reason)
+    return _forecast(replicas, GcPass.LISTING, has_delete_cause, cause, verdict, reason)
 
 
 def _first_cause(keep_causes: dict[GcCause, Column], default_cause: GcCause) -> Column:
@@ -331,12 +331,12 @@ def _first_cause(keep_causes: dict[GcCause, Column], default_cause: GcCause) -> 
 
 
 def _forecast(
-    rows: DataFrame, in_pass: GcPass, delete: Column, cause: Column, verdict: Column, reason: Column
+    rows: DataFrame, in_pass: GcPass, has_delete_cause: Column, cause: Column, verdict: Column, reason: Column
 ) -> DataFrame:
     return rows.select(
         *REPLICA,
         F.lit(in_pass).alias("pass"),
-        F.when(delete, GcAction.DELETE).otherwise(GcAction.KEEP).alias("action"),
+        F.when(has_delete_cause, GcAction.DELETE).otherwise(GcAction.KEEP).alias("action"),
         cause.alias("cause"),
         verdict.alias("verdict"),
         reason.alias("reason"),

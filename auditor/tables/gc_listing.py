@@ -52,7 +52,7 @@ _RANGES = pa.schema(
     [("place", pa.string()), ("end", pa.int64()), ("previous", pa.int64()), ("reached", pa.bool_())]
 )
 # "00/foo": such a directory ends the listing of the two-digit tree.
-_NO_NUMBER = r"^[0-9]{2}/[^/]*[^0-9/]"
+_NO_NUMBER_PATTERN = r"^[0-9]{2}/[^/]*[^0-9/]"
 _SHORT_PATH = r"^[0-9]{2}/"
 
 
@@ -71,21 +71,21 @@ class ServerListing:
     overflows: bool = False
 
 
-def odd(ledgers: DataFrame) -> DataFrame:
+def unsure_ledgers(ledgers: DataFrame) -> DataFrame:
     """Return the rows of a scan for which the server's listing may differ from the scan."""
     is_longest_id = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
     return ledgers.where((F.col("status") == LedgerStatus.MISPLACED) | is_longest_id)
 
 
-def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
+def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
     """Return the server's listing: ``ledger_id``, and ``place``, which sorts ranges as the listing does.
 
     A row that ``fails`` has no id. The listing ends when it reaches this row.
     """
     prefix = len(root.rstrip("/")) + 1
     relative_path = F.expr(f"substring(path, {prefix + 1})")
-    of_scope_0 = F.col("ledger_id").isNotNull() & (F.col("scope_id") == 0)
-    listed = of_scope_0 & F.col("status").isin(*LISTED, LedgerStatus.MISPLACED)
+    is_in_scope_0 = F.col("ledger_id").isNotNull() & (F.col("scope_id") == 0)
+    listed = is_in_scope_0 & F.col("status").isin(*LISTED, LedgerStatus.MISPLACED)
     rows = ledgers.select(
         "scope_id", "status", "path", relative_path.alias("rel"), "ledger_id", listed.alias("listed")
     )
@@ -96,19 +96,19 @@ def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
         keys = rows.withColumn("fails", stops_listing).where(
             (F.col("listed") | F.col("fails")) & (F.col("rel") >= first_path) & (F.col("rel") < last_path)
         )
-        return _in_place(keys, _batch())
+        return _with_places(keys, _batch())
     if layout is LayoutKind.FLAT:
-        return _in_place(rows.where("listed").withColumn("fails", F.lit(False)), F.lit(""))
+        return _with_places(rows.where("listed").withColumn("fails", F.lit(False)), F.lit(""))
     is_short_path = F.col("rel").rlike(_SHORT_PATH)
     stops_listing = (
-        misplaced & F.col("rel").rlike(_NO_NUMBER) & F.lit(layout is not LayoutKind.LONG_HIERARCHICAL)
+        misplaced & F.col("rel").rlike(_NO_NUMBER_PATTERN) & F.lit(layout is not LayoutKind.LONG_HIERARCHICAL)
     )
     parent = F.when(F.col("fails"), F.regexp_extract("rel", r"^([^/]*/[^/]*)", 1)).otherwise(
         F.regexp_replace("rel", "/[^/]*$", "")
     )
     # Names are compared level by level: a slash must sort before all that a name may have.
     sort_key = F.concat(F.when(is_short_path, "0/").otherwise("1/"), F.translate(parent, "/", "\x01"))
-    return _in_place(rows.withColumn("fails", stops_listing).where("listed or fails"), sort_key)
+    return _with_places(rows.withColumn("fails", stops_listing).where("listed or fails"), sort_key)
 
 
 def ranges(listing_places: DataFrame) -> DataFrame:
@@ -117,7 +117,7 @@ def ranges(listing_places: DataFrame) -> DataFrame:
         F.max("ledger_id").alias("end"), F.bool_or("fails").alias("fails")
     )
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def walk_ranges(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = [*batches]
         if rows:
             table = pa.Table.from_batches(rows)
@@ -126,8 +126,8 @@ def ranges(listing_places: DataFrame) -> DataFrame:
             judged_columns = [table["place"], ends, bounds.previous, bounds.reached]
             yield from pa.table(judged_columns, schema=_RANGES).to_batches()
 
-    in_order = range_rows.repartition(1).sortWithinPartitions("place")
-    return map_batches(in_order, work, _RANGES)
+    ordered_ranges = range_rows.repartition(1).sortWithinPartitions("place")
+    return map_batches(ordered_ranges, walk_ranges, _RANGES)
 
 
 def listed_ids(listing_places: DataFrame, ranges: DataFrame) -> DataFrame:
@@ -144,7 +144,7 @@ def outcome(ranges: DataFrame) -> DataFrame:
     return ranges.agg(reaches_end.alias("overflows"), F.when(~reaches_end, reach).alias("reach"))
 
 
-def _in_place(rows: DataFrame, sort_key: Column) -> DataFrame:
+def _with_places(rows: DataFrame, sort_key: Column) -> DataFrame:
     ledger_id = F.when(F.col("listed"), F.col("ledger_id")).alias("ledger_id")
     return rows.select(sort_key.alias("place"), ledger_id, "fails")
 

@@ -49,7 +49,7 @@ GONE_ENTRIES = schema_of(
 MAX_LOGS = 10
 """Largest number of missing logs that one row names."""
 
-_LOG = ("bookie_id", "logger", "log_id", *LEDGER)
+_LOG_KEY = ("bookie_id", "logger", "log_id", *LEDGER)
 
 
 def entries_in_no_log(locations: DataFrame, ledgers: DataFrame) -> DataFrame:
@@ -65,25 +65,29 @@ def gone_entries(entries_not_in_log: DataFrame, second_reading: DataFrame | None
         entries_not_in_log: Rows of `entries_in_no_log`.
         second_reading: The table ``locations`` of the same bookies, read a second time; None if that failed.
     """
-    rows = entries_not_in_log.select(*_LOG, "gone", F.lit(False).alias("agreed"))
+    rows = entries_not_in_log.select(*_LOG_KEY, "gone", F.lit(False).alias("agreed"))
     if second_reading is not None:
         has_failed = F.max(F.col("reason").isNotNull()).alias("failed")
-        reading = second_reading.groupBy("bookie_id", "logger").agg(has_failed)
-        first_rows = entries_not_in_log.join(F.broadcast(reading), ["bookie_id", "logger"], "left")
-        rows = first_rows.where("coalesce(failed, true)").select(*_LOG, "gone", F.lit(False).alias("agreed"))
-        confirmed_rows = second_reading.where("gone is not null").join(
-            entries_not_in_log.select(*_LOG).distinct(), [*_LOG], "left_semi"
+        second_reading_state = second_reading.groupBy("bookie_id", "logger").agg(has_failed)
+        first_rows = entries_not_in_log.join(
+            F.broadcast(second_reading_state), ["bookie_id", "logger"], "left"
         )
-        rows = rows.unionByName(confirmed_rows.select(*_LOG, "gone", F.lit(True).alias("agreed")))
+        rows = first_rows.where("coalesce(failed, true)").select(
+            *_LOG_KEY, "gone", F.lit(False).alias("agreed")
+        )
+        confirmed_rows = second_reading.where("gone is not null").join(
+            entries_not_in_log.select(*_LOG_KEY).distinct(), [*_LOG_KEY], "left_semi"
+        )
+        rows = rows.unionByName(confirmed_rows.select(*_LOG_KEY, "gone", F.lit(True).alias("agreed")))
     replica_sets = rows.groupBy(*REPLICA).agg(
         F.collect_list("gone").alias("sets"),
         F.min("agreed").alias("agreed"),
         F.slice(F.array_sort(F.collect_set("log_id")), 1, MAX_LOGS).alias("logs"),
     )
-    return replica_sets.mapInArrow(_unite, spark_types(GONE_ENTRIES))
+    return replica_sets.mapInArrow(_unite_replica_sets, spark_types(GONE_ENTRIES))
 
 
-def _unite(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _unite_replica_sets(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows = [row for row in map(_row, batch.to_pylist()) if row is not None]
         yield pa.RecordBatch.from_pylist(rows, schema=GONE_ENTRIES)
@@ -91,7 +95,7 @@ def _unite(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _row(row: dict[str, Any]) -> dict[str, Any] | None:
     try:
-        groups = coverage.union([groups_of(part) for part in row.pop("sets")])
+        groups = coverage.union([groups_of(entry_set) for entry_set in row.pop("sets")])
     except CoverageLimitError:
         return None  # too irregular to compare: the index is believed, and entry-log-missing reports it
     state = GoneState.AGREED if row.pop("agreed") else GoneState.ONCE

@@ -21,7 +21,7 @@ from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
 from auditor.spark.types import DataFrame
 from auditor.tables.claims import application_of
-from auditor.tables.cluster_state import Ids
+from auditor.tables.cluster_state import IdRange
 
 ID_GENERATORS = schema_of(
     ("low", pa.int64(), "least id that the generator gives out"),
@@ -56,10 +56,10 @@ LongZkLedgerIdGenerator gives out higher ids, with znodes below idgen-long.
 """
 
 
-def highest_drawn(ids: Ids, layout: LayoutKind) -> int:
+def highest_drawn(ids: IdRange, layout: LayoutKind) -> int:
     """Return the greatest id that a generator can give out before BookKeeper's 64-bit generator takes over.
 
-    >>> highest_drawn(Ids(0, 2**63 - 1, 70), LayoutKind.HIERARCHICAL)
+    >>> highest_drawn(IdRange(0, 2**63 - 1, 70), LayoutKind.HIERARCHICAL)
     2147483647
     """
     is_short = layout is not LayoutKind.ETCD and ids.next <= _MAX_SHORT_ID
@@ -67,7 +67,7 @@ def highest_drawn(ids: Ids, layout: LayoutKind) -> int:
 
 
 def id_generators(
-    ledgers: DataFrame, undrawn: DataFrame, ids: Sequence[Ids], layout: LayoutKind, scan_time: int
+    ledgers: DataFrame, undrawn: DataFrame, ids: Sequence[IdRange], layout: LayoutKind, scan_time: int
 ) -> DataFrame:
     """Return the rows of `ID_GENERATORS`, one per generator.
 
@@ -89,7 +89,7 @@ def id_generators(
     generators = F.broadcast(arrow_frame(ledgers.sparkSession, table))
     is_undrawn_id = (F.col("ledger_id") >= F.col("next")) & (F.col("ledger_id") <= F.col("end"))
     is_settled = F.col("status").isin(*LISTED) & (F.coalesce("ctime", F.lit(0)) < scan_time)
-    in_reach = F.col("ledger_id") <= F.col("high")
+    is_in_reach = F.col("ledger_id") <= F.col("high")
     is_drawn = F.coalesce(application_of(F.col("custom_metadata")).isin(*DRAWING_APPLICATIONS), F.lit(False))
     listed_ledgers = (
         ledgers.where((F.col("scope_id") == 0) & is_settled)
@@ -97,16 +97,16 @@ def id_generators(
         .join(generators, is_undrawn_id)
         .groupBy("low")
         .agg(
-            F.count_if(in_reach).alias("listed"),
-            F.max(F.when(in_reach, F.col("ledger_id"))).alias("listed_highest"),
-            F.count_if(in_reach & F.col("is_drawn")).alias("drawn"),
-            F.count_if(~in_reach).alias("chosen"),
+            F.count_if(is_in_reach).alias("listed"),
+            F.max(F.when(is_in_reach, F.col("ledger_id"))).alias("listed_highest"),
+            F.count_if(is_in_reach & F.col("is_drawn")).alias("drawn"),
+            F.count_if(~is_in_reach).alias("chosen"),
         )
     )
-    of_generator = (F.col("highest") >= F.col("low")) & (F.col("highest") <= F.col("end"))
+    is_of_generator = (F.col("highest") >= F.col("low")) & (F.col("highest") <= F.col("end"))
     undrawn_counts = (
         undrawn.select("undrawn", "highest")
-        .join(generators, of_generator)
+        .join(generators, is_of_generator)
         .groupBy("low")
         .agg(F.max("undrawn").alias("held"), F.max("highest").alias("held_highest"))
     )

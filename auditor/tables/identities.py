@@ -85,7 +85,7 @@ def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) 
     return [
         {name: row[name] for name in ("bookie_id", "named", "marked", "found", "read")}
         | {"registered": row["registered"] is not None}
-        | _answers_at(connected.get(row["bookie_id"]))
+        | _answer_address(connected.get(row["bookie_id"]))
         | {
             "cookie": cookie_by_bookie.get(row["bookie_id"]),
             "disks": sorted(disks.get(row["bookie_id"], ())) or None,
@@ -96,11 +96,11 @@ def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) 
 
 def _cookie_of(row: Mapping[str, Any]) -> Cookie:
     indexes = tuple(row["index_dirs"]) if row["index_dirs"] else None
-    lists = (row["journal_dirs"], tuple(row["ledger_dirs"]), indexes)
-    return Cookie(row["layout"], row["bookie_host"], *lists, row["instance_id"])
+    directory_lists = (row["journal_dirs"], tuple(row["ledger_dirs"]), indexes)
+    return Cookie(row["layout"], row["bookie_host"], *directory_lists, row["instance_id"])
 
 
-def _answers_at(registration: Mapping[str, Any] | None) -> dict[str, Any]:
+def _answer_address(registration: Mapping[str, Any] | None) -> dict[str, Any]:
     if registration is None:
         return {"host": None, "port": None, "hosts": None}
     hosts = [endpoint["host"] for endpoint in registration["endpoints"]]
@@ -130,7 +130,7 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
     unnamed_copies = unequal.where("expected is null and index_state = 'ok' and length(held) > 0").select(
         *LEDGER, "bookie_id", "held"
     )
-    holding = (
+    holding_bookies = (
         expected_replicas.select(*LEDGER, "gone", "members", F.col("r.groups").alias("should"))
         .join(unnamed_copies, [*LEDGER])
         .where("not array_contains(members, bookie_id)")
@@ -152,7 +152,7 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
             F.expr("count_if(array_contains(beside, bookie_id))").alias("together"),
         )
     )
-    pairs = shared_ledgers.join(holding, ["gone", "bookie_id"], "full").join(
+    pairs = shared_ledgers.join(holding_bookies, ["gone", "bookie_id"], "full").join(
         F.broadcast(live_bookies), "bookie_id"
     )
     # From the left, so that an id that shares nothing with anybody still has its row.

@@ -40,24 +40,24 @@ from auditor.spark.execution import Execution
 from auditor.spark.table_files import TableFiles
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.accounts import ends_inside_page
-from auditor.tables.replica_blocks import Coded
+from auditor.tables.replica_blocks import CodedColumn
 
-LARGEST = 8192
+LARGEST_PAGE_BYTES = 8192
 """Largest page size considered, in bytes: the server's default.
 
 Larger pages are multiples of it, so it also divides the lengths of their files.
 """
 
-SECTOR = 512
+SECTOR_BYTES = 512
 """Smallest page size considered, in bytes. A file was truncated if this size does not divide its length."""
 
-ENOUGH_FILES = 8
+MIN_FILES_WITH_CUT = 8
 """Smallest number of files of which some may be truncated.
 
 With fewer files, a truncated file cannot be told from files with small pages.
 """
 
-CUT_PERCENT = 2
+MAX_CUT_FILES_PERCENT = 2
 """Largest percentage of the files that may be truncated. At least one file may be."""
 
 
@@ -80,7 +80,7 @@ class IndexShapes:
         >>> IndexShapes({"bk1": 8192, "bk2": 4096}, frozenset({"bk1", "bk3"}), frozenset()).edges["bk3"]
         512
         """
-        return {bookie: self.pages.get(bookie, SECTOR) for bookie in self.cut}
+        return {bookie: self.pages.get(bookie, SECTOR_BYTES) for bookie in self.cut}
 
 
 def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShapes:
@@ -99,10 +99,10 @@ def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShape
         states.add(state)
         if state == IndexState.OK and length:
             file_lengths.append((bookie, length))
-            if length % SECTOR == 0:
+            if length % SECTOR_BYTES == 0:
                 lengths.setdefault(bookie, {})[length] = count
     pages = page_sizes(lengths)
-    cut = frozenset(bookie for bookie, length in file_lengths if length % pages.get(bookie, SECTOR))
+    cut = frozenset(bookie for bookie, length in file_lengths if length % pages.get(bookie, SECTOR_BYTES))
     return IndexShapes(pages, cut, frozenset(states))
 
 
@@ -119,11 +119,14 @@ def page_sizes(lengths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
 
 
 def _page_size(counts: Iterable[tuple[int, int]]) -> int:
-    whole_files = [(length, count) for length, count in counts if length and length % SECTOR == 0]
+    whole_files = [(length, count) for length, count in counts if length and length % SECTOR_BYTES == 0]
     files = sum(count for _, count in whole_files)
-    allowed_cut_files = max(1, files * CUT_PERCENT // 100) if files >= ENOUGH_FILES else 0
-    size = LARGEST
-    while size > SECTOR and sum(count for length, count in whole_files if length % size) > allowed_cut_files:
+    allowed_cut_files = max(1, files * MAX_CUT_FILES_PERCENT // 100) if files >= MIN_FILES_WITH_CUT else 0
+    size = LARGEST_PAGE_BYTES
+    while (
+        size > SECTOR_BYTES
+        and sum(count for length, count in whole_files if length % size) > allowed_cut_files
+    ):
         size //= 2
     return size
 
@@ -140,18 +143,19 @@ COUNTS = pa.schema(
         ("number", pa.int64()),
     ]
 )
-_CODED = ("bookie_id", "state", "storage", "groups")
-_ID = LEDGER[-1]  # of which is asked whether there is one
-_READ = (*_CODED, _ID, "page_bytes")
-_DENSE = 1 << 20  # kinds of rows that are counted without sorting them first
+_CODED_COLUMNS = ("bookie_id", "state", "storage", "groups")
+_LEDGER_ID_COLUMN = LEDGER[-1]  # of which is asked whether there is one
+_READ_COLUMNS = (*_CODED_COLUMNS, _LEDGER_ID_COLUMN, "page_bytes")
+_MAX_DENSE_KINDS = 1 << 20  # kinds of rows that are counted without sorting them first
 
 
 class IndexCount(NamedTuple):
     """The number of rows of ``availability`` with equal values of these fields.
 
-    ``length`` is the largest power of two that divides the length of an index file, at most `LARGEST`; rows
-    without a file have `LARGEST` too. ``empty`` is whether no entry is held, or None if that is not known.
-    ``known`` is whether the row has a ledger id, and ``placed`` whether it has a path.
+    ``length`` is the largest power of two that divides the length of an index file, at most
+    `LARGEST_PAGE_BYTES`; rows without a file have `LARGEST_PAGE_BYTES` too. ``empty`` is whether no entry is
+    held, or None if that is not known. ``known`` is whether the row has a ledger id, and ``placed`` whether
+    it has a path.
     """
 
     bookie_id: str
@@ -172,10 +176,10 @@ def index_counts(execution: Execution, availability: TableFiles) -> list[IndexCo
 
 def _counts_of(files: TableFiles) -> Iterator[pa.RecordBatch]:
     counts: Counter[tuple[Any, ...]] = Counter()
-    for file in files.open(_CODED):
+    for file in files.open(_CODED_COLUMNS):
         for group in range(file.num_row_groups):
-            placed = _all_placed(file, group)
-            columns = [*_READ, *(["path"] if placed is None else [])]
+            placed = _all_have_path(file, group)
+            columns = [*_READ_COLUMNS, *(["path"] if placed is None else [])]
             for kind, number in _counts(file.read_row_group(group, columns, use_threads=False), placed):
                 counts[kind] += number
     rows = [(*kind, number) for kind, number in counts.items()]
@@ -184,7 +188,7 @@ def _counts_of(files: TableFiles) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_arrays(arrays, schema=COUNTS)
 
 
-def _all_placed(file: pq.ParquetFile, group: int) -> bool | None:
+def _all_have_path(file: pq.ParquetFile, group: int) -> bool | None:
     """Return True if all rows of a row group have a path, False if none has; None if that is not known."""
     path_statistics = file.metadata.row_group(group).column(file.schema.names.index("path"))
     statistics = path_statistics.statistics
@@ -195,22 +199,22 @@ def _all_placed(file: pq.ParquetFile, group: int) -> bool | None:
 
 def _counts(rows: pa.Table, placed: bool | None) -> Iterator[tuple[tuple[Any, ...], int]]:
     """Count the rows of each kind, with the columns of `COUNTS`."""
-    names = [Coded.of(rows[name]) for name in ("bookie_id", "state", "storage")]
-    groups = Coded.of(rows["groups"])
+    names = [CodedColumn.of(rows[name]) for name in ("bookie_id", "state", "storage")]
+    groups = CodedColumn.of(rows["groups"])
     is_empty = pc.equal(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     page_powers = _powers_of_two(rows["page_bytes"])
     codes = [
         *(column.codes.astype(np.int64) + 1 for column in names),
         page_powers,
         np.append(is_empty + 1, 0)[groups.codes],
-        _is_present(rows[_ID]),
+        _is_present(rows[_LEDGER_ID_COLUMN]),
         np.full(rows.num_rows, placed, np.int64) if placed is not None else _is_present(rows["path"]),
     ]
-    sizes = [*(len(column.values) + 1 for column in names), LARGEST.bit_length() + 1, 3, 2, 2]
+    sizes = [*(len(column.values) + 1 for column in names), LARGEST_PAGE_BYTES.bit_length() + 1, 3, 2, 2]
     key = np.zeros(rows.num_rows, np.int64)
     for code, size in zip(codes, sizes, strict=True):
         key = key * size + code
-    if np.prod(sizes, dtype=float) < _DENSE:
+    if np.prod(sizes, dtype=float) < _MAX_DENSE_KINDS:
         number = np.bincount(key)
         kinds = np.flatnonzero(number)
         number = number[kinds]
@@ -222,7 +226,7 @@ def _counts(rows: pa.Table, placed: bool | None) -> Iterator[tuple[tuple[Any, ..
         yield _shape_of(kind, names), row_number
 
 
-def _shape_of(codes: list[int], names: list[Coded]) -> tuple[Any, ...]:
+def _shape_of(codes: list[int], names: list[CodedColumn]) -> tuple[Any, ...]:
     texts = [
         column.values[code - 1].as_py().decode() if code else None
         for code, column in zip(codes, names, strict=False)
@@ -242,8 +246,8 @@ def _powers_of_two(lengths: pa.ChunkedArray) -> Longs:
 
     The number is 0 for length 0, and the largest possible without a file.
     """
-    values = lengths.fill_null(LARGEST).to_numpy()
-    lowest_bits = np.minimum(values & -values, LARGEST)
+    values = lengths.fill_null(LARGEST_PAGE_BYTES).to_numpy()
+    lowest_bits = np.minimum(values & -values, LARGEST_PAGE_BYTES)
     exponents: Longs = np.frexp(lowest_bits.astype(float))[1].astype(np.int64)
     return exponents
 
@@ -253,59 +257,76 @@ def _is_present(column: pa.ChunkedArray) -> Longs:
     return is_present
 
 
-def by_state(
+def union_by_state(
     availability: DataFrame,
     shapes: IndexShapes,
-    pieces: DataFrame | None = None,
-    of_pieces: Collection[str] = (),
+    combined_pieces: DataFrame | None = None,
+    bookies_in_pieces: Collection[str] = (),
 ) -> DataFrame:
     """Return all rows, one per replica, with the state ``cut`` for files that end inside a page.
 
     Args:
         availability: The table of that name.
         shapes: The properties of these rows.
-        pieces: Combined replicas of the bookies ``of_pieces`` (`auditor.tables.accounts.combine_pieces`).
-        of_pieces: Bookies whose index was read in pieces that overlap.
+        combined_pieces: Combined replicas of the bookies ``bookies_in_pieces``
+            (`auditor.tables.accounts.combine_index_pieces`).
+        bookies_in_pieces: Bookies whose index was read in pieces that overlap.
     """
-    whole_indexes = availability if pieces is None else availability.where(~_of_replicas_of(of_pieces))
-    edges = shapes.edges
-    may_be_cut = F.col("bookie_id").isin(*edges)
+    whole_indexes = (
+        availability if combined_pieces is None else availability.where(~_is_replica_of(bookies_in_pieces))
+    )
+    page_size_by_bookie = shapes.edges
+    may_be_cut = F.col("bookie_id").isin(*page_size_by_bookie)
 
-    def of(state: str) -> DataFrame:
+    def rows_of_state(state: str) -> DataFrame:
         rows = whole_indexes.where(F.col("state") == state)
-        if state == IndexState.OK and edges:
+        if state == IndexState.OK and page_size_by_bookie:
             rows = rows.where(~may_be_cut)
         return rows.withColumn("state", F.lit(state))
 
-    parts = [of(state) for state in (*OF_REPLICAS, *OF_PLACES) if state in shapes.states]
-    if edges:
+    rows_by_state = [rows_of_state(state) for state in (*OF_REPLICAS, *OF_PLACES) if state in shapes.states]
+    if page_size_by_bookie:
         # No others than these are any longer when they are taken for cut.
-        parts.append(with_cut(whole_indexes.where((F.col("state") == IndexState.OK) & may_be_cut), edges))
-    if pieces is not None:
-        parts.append(pieces)
-    return reduce(lambda union, part: union.unionByName(part), parts or [availability.where(F.lit(False))])
+        rows_by_state.append(
+            mark_cut_files(
+                whole_indexes.where((F.col("state") == IndexState.OK) & may_be_cut), page_size_by_bookie
+            )
+        )
+    if combined_pieces is not None:
+        rows_by_state.append(combined_pieces)
+    return reduce(
+        lambda united_rows, state_rows: united_rows.unionByName(state_rows),
+        rows_by_state or [availability.where(F.lit(False))],
+    )
 
 
 def replicas_in_pieces(availability: DataFrame, shapes: IndexShapes, bookies: Collection[str]) -> DataFrame:
     """Return the replicas of bookies whose index was read in pieces, one row for each piece and replica."""
-    rows = availability.where(_of_replicas_of(bookies))
-    return with_cut(rows, shapes.edges) if shapes.edges else rows
+    rows = availability.where(_is_replica_of(bookies))
+    return mark_cut_files(rows, shapes.edges) if shapes.edges else rows
 
 
-def with_cut(rows: DataFrame, edges: Mapping[str, int]) -> DataFrame:
+def mark_cut_files(rows: DataFrame, page_size_by_bookie: Mapping[str, int]) -> DataFrame:
     """Return rows of ``availability``, with the state ``cut`` for files that end inside a page.
 
     See `accounts.ends_inside_page`.
     """
-    return map_batches(rows, partial(_with_cut, edges=edges), rows.schema)
+    return map_batches(rows, partial(_mark_cut_files, page_size_by_bookie=page_size_by_bookie), rows.schema)
 
 
-def _with_cut(batches: Iterator[pa.RecordBatch], edges: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+def _mark_cut_files(
+    batches: Iterator[pa.RecordBatch], page_size_by_bookie: Mapping[str, int]
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         table = pa.Table.from_batches([batch])
         length = table["page_bytes"]
         is_cut = pa.array(
-            ends_inside_page(Coded.of(table["state"]), Coded.of(table["bookie_id"]), length, edges)
+            ends_inside_page(
+                CodedColumn.of(table["state"]),
+                CodedColumn.of(table["bookie_id"]),
+                length,
+                page_size_by_bookie,
+            )
         )
         replacement_by_column = {
             "state": IndexState.CUT,
@@ -320,6 +341,6 @@ def _with_cut(batches: Iterator[pa.RecordBatch], edges: Mapping[str, int]) -> It
         yield from table.to_batches()
 
 
-def _of_replicas_of(bookies: Collection[str]) -> Column:
-    of_replica = F.col("ledger_id").isNotNull() & F.col("state").isin(*OF_REPLICAS)
-    return F.col("bookie_id").isin(list(bookies)) & of_replica
+def _is_replica_of(bookies: Collection[str]) -> Column:
+    is_replica = F.col("ledger_id").isNotNull() & F.col("state").isin(*OF_REPLICAS)
+    return F.col("bookie_id").isin(list(bookies)) & is_replica

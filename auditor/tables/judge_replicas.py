@@ -26,10 +26,10 @@ from auditor.tables.judgement import ForeignCopy, Judgement
 from auditor.tables.read_replies import ReadReplies, unite_by_bookie, weigh_gone
 
 Groups = NDArray[np.void]
-NOTHING: Groups = np.empty(0, GROUP)
+NO_GROUPS: Groups = np.empty(0, GROUP)
 _NO_END = (1 << 63) - 1
 
-_WHY: Mapping[str, UnknownCopy | None] = {
+_REASON_BY_INDEX_STATE: Mapping[str, UnknownCopy | None] = {
     IndexState.OK: None,
     IndexState.ABSENT: None,
     IndexState.CUT: UnknownCopy.UNREADABLE,
@@ -67,8 +67,8 @@ class Pair:
     index_state: str  # an `IndexState`
     answered: int | None = None  # ms; when the bookie itself listed its entries, and no index speaks for it
     replies: ReadReplies | None = None
-    listed: Groups = field(default_factory=lambda: NOTHING)
-    gone: Groups = field(default_factory=lambda: NOTHING)
+    listed: Groups = field(default_factory=lambda: NO_GROUPS)
+    gone: Groups = field(default_factory=lambda: NO_GROUPS)
     gone_agreed: bool = False  # index and list of logs were read twice
 
 
@@ -90,9 +90,10 @@ class LedgerFacts:
     def ranges(self) -> list[tuple[int, int]]:
         """Return first and last entry of each segment. Empty: last < first. Open end: last is 2^63 - 1."""
         end = self.last_entry_id if self.closed else _NO_END
-        firsts = [first for first, _ in self.segments]
+        segment_starts = [first for first, _ in self.segments]
         return [
-            (first, min(after - 1, end)) for first, after in zip(firsts, [*firsts[1:], _NO_END], strict=True)
+            (first, min(next_start - 1, end))
+            for first, next_start in zip(segment_starts, [*segment_starts[1:], _NO_END], strict=True)
         ]
 
 
@@ -113,138 +114,159 @@ def classify_replicas(
     """
     answer = Judgement()
     members = {member for _, ensemble in ledger.segments for member in ensemble}
-    pairs = _of_this_cluster(pairs, members, bookies)
+    pairs = _drop_other_clusters_entries(pairs, members, bookies)
     for pair in sorted(pairs, key=lambda pair: pair.bookie_id):
         state = bookies.get(pair.bookie_id, BookieState(BookieRead.UNREAD))
         if pair.bookie_id not in members:
             if pair.index_state != IndexState.NOT_INDEXED:
                 answer.foreign.append(ForeignCopy(pair.bookie_id, pair.held))
             continue
-        _classify_replica(ledger, _without_unserved(pair), state, grace_ms, answer)
+        _classify_replica(ledger, _drop_unserved_entries(pair), state, grace_ms, answer)
         if pair.index_state != IndexState.NOT_INDEXED:
             _find_excess(ledger, pair, answer)
     if not ledger.closed:
-        _find_lagging(ledger, {pair.bookie_id: _without_unserved(pair) for pair in pairs}, bookies, answer)
+        _find_lagging(
+            ledger, {pair.bookie_id: _drop_unserved_entries(pair) for pair in pairs}, bookies, answer
+        )
     answer.missing = unite_by_bookie(answer.missing)
     return answer
 
 
-def _of_this_cluster(
+def _drop_other_clusters_entries(
     pairs: Sequence[Pair], members: Collection[str], bookies: Mapping[str, BookieState]
 ) -> list[Pair]:
     """Return the replicas, without entries on another cluster's bookies: those are of other ledgers."""
-    foreign = {
+    other_cluster_bookies = {
         pair.bookie_id for pair in pairs if pair.bookie_id in bookies and bookies[pair.bookie_id].foreign
     }
-    if not foreign:
+    if not other_cluster_bookies:
         return list(pairs)
     return [
-        replace(pair, held=NOTHING, listed=NOTHING, gone=NOTHING, replies=None, answered=None)
-        if pair.bookie_id in foreign
+        replace(pair, held=NO_GROUPS, listed=NO_GROUPS, gone=NO_GROUPS, replies=None, answered=None)
+        if pair.bookie_id in other_cluster_bookies
         else pair
         for pair in pairs
-        if pair.bookie_id in members or pair.bookie_id not in foreign
+        if pair.bookie_id in members or pair.bookie_id not in other_cluster_bookies
     ]
 
 
-def _without_unserved(pair: Pair) -> Pair:
+def _drop_unserved_entries(pair: Pair) -> Pair:
     """Return the replica as the bookie serves it: without entries if the ledger is not indexed or in limbo.
 
     A bookie refuses every entry of a ledger in limbo. A ledger of which it served an entry is no longer in
     limbo.
     """
     refuses = pair.index_state == IndexState.LIMBO and not (pair.replies and len(pair.replies.served))
-    return replace(pair, held=NOTHING) if refuses or pair.index_state == IndexState.NOT_INDEXED else pair
+    return replace(pair, held=NO_GROUPS) if refuses or pair.index_state == IndexState.NOT_INDEXED else pair
 
 
 def _classify_replica(
     ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, answer: Judgement
 ) -> None:
     """Classify expected entries that are not held: missing if the index proves absence, else unknown."""
-    lacking = coverage.difference(pair.expected, pair.held)
+    unheld_groups = coverage.difference(pair.expected, pair.held)
     if len(pair.gone):
-        pair, lacking = _weigh_gone_entries(ledger, pair, lacking, state, answer)
+        pair, unheld_groups = _weigh_gone_entries(ledger, pair, unheld_groups, state, answer)
     if pair.replies is not None:
-        _weigh_replies(ledger, pair, pair.replies, lacking, state, grace_ms, answer)
+        _weigh_replies(ledger, pair, pair.replies, unheld_groups, state, grace_ms, answer)
         return
     if len(pair.listed) and _is_accountable(ledger, pair, state, grace_ms):
-        _add(answer.listed, pair, coverage.intersection(pair.expected, pair.listed))
-    if not len(lacking):
+        _add_groups(answer.listed, pair, coverage.intersection(pair.expected, pair.listed))
+    if not len(unheld_groups):
         return
-    why = why_unknown(state, pair)
-    if why is not None:
-        answer.unknown.append((pair.bookie_id, lacking, why))
+    state_reason = why_unknown(state, pair)
+    if state_reason is not None:
+        answer.unknown.append((pair.bookie_id, unheld_groups, state_reason))
     else:
-        answer.missing.append((pair.bookie_id, lacking))
-        answer.doubts |= standing_doubts(ledger, pair, state) | ageing_doubts(ledger, pair, state, grace_ms)
+        answer.missing.append((pair.bookie_id, unheld_groups))
+        answer.doubts |= unanswerable_doubts(ledger, pair, state) | answerable_doubts(
+            ledger, pair, state, grace_ms
+        )
 
 
 def _weigh_gone_entries(
-    ledger: LedgerFacts, pair: Pair, lacking: Groups, state: BookieState, answer: Judgement
+    ledger: LedgerFacts, pair: Pair, unheld_groups: Groups, state: BookieState, answer: Judgement
 ) -> tuple[Pair, Groups]:
     """Classify entries in missing entry logs. Return pair and lacking entries without these entries."""
-    gone_groups = coverage.intersection(lacking, pair.gone)
+    gone_groups = coverage.intersection(unheld_groups, pair.gone)
     gone_copies = weigh_gone(gone_groups, pair.gone_agreed or state.stopped, pair.replies or ReadReplies())
-    answer.doubts |= standing_doubts(ledger, pair, state) if len(gone_copies.missing) else set()
-    _add(answer.missing, pair, gone_copies.missing)
+    answer.doubts |= unanswerable_doubts(ledger, pair, state) if len(gone_copies.missing) else set()
+    _add_groups(answer.missing, pair, gone_copies.missing)
     if len(gone_copies.unknown):
         answer.unknown.append((pair.bookie_id, gone_copies.unknown, UnknownCopy.ENTRY_LOG))
     other_replies, expected = (
         pair.replies and pair.replies.without(gone_groups),
         coverage.difference(pair.expected, gone_groups),
     )
-    return replace(pair, expected=expected, replies=other_replies), coverage.difference(lacking, gone_groups)
+    return replace(pair, expected=expected, replies=other_replies), coverage.difference(
+        unheld_groups, gone_groups
+    )
 
 
-def _add(kind: list[tuple[str, Groups]], pair: Pair, groups: Groups) -> None:
+def _add_groups(replica_groups: list[tuple[str, Groups]], pair: Pair, groups: Groups) -> None:
     if len(groups):
-        kind.append((pair.bookie_id, groups))
+        replica_groups.append((pair.bookie_id, groups))
 
 
 def _weigh_replies(
     ledger: LedgerFacts,
     pair: Pair,
     replies: ReadReplies,
-    lacking: Groups,
+    unheld_groups: Groups,
     state: BookieState,
     grace_ms: int,
     answer: Judgement,
 ) -> None:
     """Classify the replica of a bookie that was asked for entries (`auditor.tables.rejudgement`)."""
-    why = why_unknown(state, pair)
-    listed = coverage.intersection(pair.expected, pair.listed)
-    unindexed = coverage.intersection(coverage.union([lacking, listed]), replies.served)
-    undecided_groups = coverage.difference(lacking, replies.served)
-    denied = pair.expected if replies.no_ledger else replies.denied
-    missing, unknown = NOTHING, coverage.difference(coverage.intersection(pair.expected, denied), lacking)
-    because = UnknownCopy.DENIED
+    state_reason = why_unknown(state, pair)
+    listed_groups = coverage.intersection(pair.expected, pair.listed)
+    unindexed_groups = coverage.intersection(coverage.union([unheld_groups, listed_groups]), replies.served)
+    undecided_groups = coverage.difference(unheld_groups, replies.served)
+    denied_groups = pair.expected if replies.no_ledger else replies.denied
+    missing_groups, unknown_groups = (
+        NO_GROUPS,
+        coverage.difference(coverage.intersection(pair.expected, denied_groups), unheld_groups),
+    )
+    unknown_reason = UnknownCopy.DENIED
     # Where it does not look for the index, its own word is all there is.
-    if why in (None, UnknownCopy.UNREAD, UnknownCopy.MISPLACED):
-        missing = coverage.intersection(undecided_groups, denied)
-        undecided_groups = coverage.difference(undecided_groups, denied)
-    if len(missing):
-        answer.doubts |= standing_doubts(ledger, pair, state)
-    ageing = ageing_doubts(ledger, pair, state, grace_ms)
-    if len(undecided_groups) and (why is not None or len(unindexed) or (len(missing) and ageing)):
-        because = why or (UnknownCopy.INDEX_INCOMPLETE if len(unindexed) else UnknownCopy.NOT_ASKED)
-        unknown = coverage.union([unknown, undecided_groups])
+    if state_reason in (None, UnknownCopy.UNREAD, UnknownCopy.MISPLACED):
+        missing_groups = coverage.intersection(undecided_groups, denied_groups)
+        undecided_groups = coverage.difference(undecided_groups, denied_groups)
+    if len(missing_groups):
+        answer.doubts |= unanswerable_doubts(ledger, pair, state)
+    answerable = answerable_doubts(ledger, pair, state, grace_ms)
+    if len(undecided_groups) and (
+        state_reason is not None or len(unindexed_groups) or (len(missing_groups) and answerable)
+    ):
+        unknown_reason = state_reason or (
+            UnknownCopy.INDEX_INCOMPLETE if len(unindexed_groups) else UnknownCopy.NOT_ASKED
+        )
+        unknown_groups = coverage.union([unknown_groups, undecided_groups])
     elif len(undecided_groups):
-        missing = coverage.union([missing, undecided_groups])
-        answer.doubts |= standing_doubts(ledger, pair, state) | ageing
+        missing_groups = coverage.union([missing_groups, undecided_groups])
+        answer.doubts |= unanswerable_doubts(ledger, pair, state) | answerable
         if (silence_reason := replies.unheard) is not None and not (replies.refused and state.journal_read):
-            answer.doubts.add(doubts.unheard(pair.bookie_id, silence_reason))
-    _add(answer.missing, pair, missing)
-    if len(unknown):
-        answer.unknown.append((pair.bookie_id, unknown, because))
+            answer.doubts.add(doubts.reads_unanswered(pair.bookie_id, silence_reason))
+    _add_groups(answer.missing, pair, missing_groups)
+    if len(unknown_groups):
+        answer.unknown.append((pair.bookie_id, unknown_groups, unknown_reason))
     if _is_accountable(ledger, pair, state, grace_ms):
-        _add(answer.unindexed, pair, unindexed)
-        _add(answer.listed, pair, coverage.difference(listed, coverage.union([replies.served, denied])))
+        _add_groups(answer.unindexed, pair, unindexed_groups)
+        _add_groups(
+            answer.listed,
+            pair,
+            coverage.difference(listed_groups, coverage.union([replies.served, denied_groups])),
+        )
 
 
 def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
     """Return whether an index should show all entries: it is complete, and newer than its closed ledger."""
-    settled = ledger.closed and ledger.mtime is not None and not state.suspect
-    return settled and why_unknown(state, pair) is None and not ageing_doubts(ledger, pair, state, grace_ms)
+    is_settled = ledger.closed and ledger.mtime is not None and not state.suspect
+    return (
+        is_settled
+        and why_unknown(state, pair) is None
+        and not answerable_doubts(ledger, pair, state, grace_ms)
+    )
 
 
 def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
@@ -255,36 +277,36 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
     the ledger. misplaced, wrong-directory: it does not look in that directory. If a bookie answered about
     this ledger, the answer is complete, even if not all its disks were read.
 
-    >>> bookie, pair = BookieState(BookieRead.READ), Pair("bk1", NOTHING, NOTHING, IndexState.CUT)
+    >>> bookie, pair = BookieState(BookieRead.READ), Pair("bk1", NO_GROUPS, NO_GROUPS, IndexState.CUT)
     >>> str(why_unknown(bookie, pair)), why_unknown(bookie, replace(pair, index_state=IndexState.ABSENT))
     ('unreadable', None)
     """
     if pair.answered is not None and pair.index_state == IndexState.OK:
         return None
-    return UnknownCopy.UNREAD if state.read != BookieRead.READ else _WHY[pair.index_state]
+    return UnknownCopy.UNREAD if state.read != BookieRead.READ else _REASON_BY_INDEX_STATE[pair.index_state]
 
 
-def standing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[Doubt]:
+def unanswerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[Doubt]:
     """Return the doubts that no answer of the bookie settles."""
     pair_doubts = set()
     if state.suspect:
-        pair_doubts.add(doubts.misplaced(pair.bookie_id))
+        pair_doubts.add(doubts.in_misplaced_directory(pair.bookie_id))
     if not ledger.closed:
-        pair_doubts.add(doubts.not_closed())
+        pair_doubts.add(doubts.ledger_not_closed())
     return pair_doubts
 
 
-def ageing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
+def answerable_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
     """Return the doubts about lacking entries that an answer of the bookie settles.
 
     A listing proves the entries that it has, but may leave out a page that is only in memory (4.17.2).
     """
     if pair.answered is not None:
-        return {doubts.only_listed(pair.bookie_id)}
+        return {doubts.only_in_listing(pair.bookie_id)}
     if state.index_time is None:
-        return {doubts.undated(pair.bookie_id)}
+        return {doubts.index_without_time(pair.bookie_id)}
     if ledger.mtime is not None and ledger.mtime > state.index_time - grace_ms:
-        return {doubts.too_young(pair.bookie_id)}
+        return {doubts.index_too_old(pair.bookie_id)}
     return set()
 
 
@@ -293,7 +315,9 @@ def _find_excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
     if not len(pair.held):
         return
     striped_groups = (
-        pair.expected if ledger.closed else striped_to(ledger, pair.bookie_id, coverage.last_entry(pair.held))
+        pair.expected
+        if ledger.closed
+        else entries_striped_to(ledger, pair.bookie_id, coverage.last_entry(pair.held))
     )
     excess_groups = coverage.difference(pair.held, striped_groups)
     if not len(excess_groups):
@@ -303,50 +327,60 @@ def _find_excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
         for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True)
         if last >= first and pair.bookie_id not in ensemble
     ]
-    stale_groups = coverage.union(segments_elsewhere) if segments_elsewhere else NOTHING
-    _add(answer.stale, pair, stale_groups)
-    _add(answer.surplus, pair, coverage.difference(excess_groups, stale_groups))
+    stale_groups = coverage.union(segments_elsewhere) if segments_elsewhere else NO_GROUPS
+    _add_groups(answer.stale, pair, stale_groups)
+    _add_groups(answer.surplus, pair, coverage.difference(excess_groups, stale_groups))
 
 
-def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only: bool = False) -> Groups:
-    """Return the entries up to ``upto`` that segments, or the last one only, stripe to a bookie."""
+def entries_striped_to(
+    ledger: LedgerFacts, bookie_id: str, max_entry_id: int, last_segment_only: bool = False
+) -> Groups:
+    """Return the entries up to ``max_entry_id`` that segments, or the last one only, stripe to a bookie."""
     rows = [
-        (first, min(last, upto), ensemble.index(bookie_id))
+        (first, min(last, max_entry_id), ensemble.index(bookie_id))
         for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True)
         if bookie_id in ensemble
     ]
     if last_segment_only:
         rows = [row for row in rows if row[0] == ledger.segments[-1][0]]
     if not rows:
-        return NOTHING
+        return NO_GROUPS
     first, last, index = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     size, quorum = np.full_like(first, ledger.ensemble_size), np.full_like(first, ledger.write_quorum)
-    sets = stripe(first, last, index, size, quorum)
-    folded = fold(sets.merge(np.zeros(len(rows), np.int64), 1))
-    return groups_of(folded.tobytes())
+    striped_entries = stripe(first, last, index, size, quorum)
+    merged_groups = fold(striped_entries.merge(np.zeros(len(rows), np.int64), 1))
+    return groups_of(merged_groups.tobytes())
 
 
 def _find_lagging(
     ledger: LedgerFacts, pairs: Mapping[str, Pair], bookies: Mapping[str, BookieState], answer: Judgement
 ) -> None:
     """Find entries of the open end that an ack quorum of members holds and another read member lacks."""
-    start, ensemble = ledger.segments[-1]
-    held_groups = {member: pairs[member].held if member in pairs else NOTHING for member in ensemble}
-    newest = max((coverage.last_entry(groups) for groups in held_groups.values()), default=-1)
-    if newest < start:
+    last_start, ensemble = ledger.segments[-1]
+    held_groups = {member: pairs[member].held if member in pairs else NO_GROUPS for member in ensemble}
+    newest_entry = max((coverage.last_entry(groups) for groups in held_groups.values()), default=-1)
+    if newest_entry < last_start:
         return
-    due_groups = {member: striped_to(ledger, member, newest, last_segment_only=True) for member in ensemble}
-    present = [coverage.intersection(due_groups[member], held_groups[member]) for member in ensemble]
-    acknowledged = coverage.at_least(present, ledger.ack_quorum)
+    expected_groups = {
+        member: entries_striped_to(ledger, member, newest_entry, last_segment_only=True)
+        for member in ensemble
+    }
+    present_groups = [
+        coverage.intersection(expected_groups[member], held_groups[member]) for member in ensemble
+    ]
+    acknowledged_groups = coverage.at_least(present_groups, ledger.ack_quorum)
     for member in sorted(ensemble):
         state = bookies.get(member, BookieState(BookieRead.UNREAD))
         # A pair that is not here is equal and no answer: what it lacks is known of a bookie that was read.
-        if why_unknown(state, pairs.get(member, Pair(member, NOTHING, NOTHING, IndexState.ABSENT))) is None:
-            late = coverage.difference(
-                coverage.intersection(due_groups[member], acknowledged), held_groups[member]
+        if (
+            why_unknown(state, pairs.get(member, Pair(member, NO_GROUPS, NO_GROUPS, IndexState.ABSENT)))
+            is None
+        ):
+            lagging_groups = coverage.difference(
+                coverage.intersection(expected_groups[member], acknowledged_groups), held_groups[member]
             )
-            if len(late):
-                answer.lagging.append((member, late))
+            if len(lagging_groups):
+                answer.lagging.append((member, lagging_groups))
 
 
 def groups_of(data: bytes | memoryview | None) -> Groups:
@@ -356,4 +390,4 @@ def groups_of(data: bytes | memoryview | None) -> Groups:
     >>> groups_of(GroupBatch.of([[(1, 4, 2, 3)]]).tobytes()).tolist(), groups_of(None).tolist()
     ([(1, 4, 2, 3)], [])
     """
-    return np.frombuffer(data, GROUP) if data else NOTHING
+    return np.frombuffer(data, GROUP) if data else NO_GROUPS

@@ -32,9 +32,9 @@ from auditor.tables.judge_replicas import (
     groups_of,
 )
 from auditor.tables.judgement import Judgement
-from auditor.tables.ledger_class import lacks_whole_replicas, measure, measure_whole
+from auditor.tables.ledger_class import lacks_whole_replicas, set_class, set_classes_of_whole
 from auditor.tables.parts import filter_part
-from auditor.tables.past_end import set_apart
+from auditor.tables.past_end import separate_past_end
 
 
 def judge_many(
@@ -52,31 +52,36 @@ def judge_many(
             if lacks_whole_replicas(ledger, pairs):
                 whole_numbers.append((ledger, answer))
             else:
-                measure(ledger, answer)
+                set_class(ledger, answer)
                 # After the judgement: entries behind the end of a closed ledger are no ordinary surplus.
-                set_apart(ledger, bookies, answer)
-        except CoverageLimitError as limit:
-            answer = irregular_judgement(ledger, pairs, limit)
+                separate_past_end(ledger, bookies, answer)
+        except CoverageLimitError as limit_error:
+            answer = irregular_judgement(ledger, pairs, limit_error)
         answers.append(answer)
-    measure_whole(whole_numbers)
+    set_classes_of_whole(whole_numbers)
     return answers
 
 
-def counts(sets: Sequence[bytes]) -> list[int]:
+def counts(group_sets: Sequence[bytes]) -> list[int]:
     """Count the entries of each set from its packed groups, in one pass over all sets.
 
     >>> counts([GroupBatch.of([[(0, 9, 2, 3)]]).tobytes(), b""])
     [8, 0]
     """
-    lengths = np.array([len(value) for value in sets], np.int64)
-    batch = GroupBatch.frombytes(b"".join(sets), offsets_of(lengths))
-    totals = offsets_of(batch.entries())
-    return [int(total) for total in totals[batch.offsets[1:]] - totals[batch.offsets[:-1]]]
+    lengths = np.array([len(value) for value in group_sets], np.int64)
+    batch = GroupBatch.frombytes(b"".join(group_sets), offsets_of(lengths))
+    entry_offsets = offsets_of(batch.entries())
+    return [
+        int(entry_count)
+        for entry_count in entry_offsets[batch.offsets[1:]] - entry_offsets[batch.offsets[:-1]]
+    ]
 
 
 ANSWER_COLUMNS = ("bookie_id", "entry_id", "answer", "reason")
 """Columns of the table ``witness`` that the table ``judged`` includes."""
-_ENTRIES = pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())]))
+_ENTRIES_TYPE = pa.list_(
+    pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())])
+)
 JUDGED = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
@@ -95,7 +100,7 @@ JUDGED = schema_of(
         "the entries that decide the ledger's class: entries with no copy left, fewer than "
         "the ack quorum, or fewer than the write quorum; null: too many groups to list",
     ),
-    ("missing", _ENTRIES, "entries that a bookie should have and lacks, although it was read"),
+    ("missing", _ENTRIES_TYPE, "entries that a bookie should have and lacks, although it was read"),
     (
         "unknown",
         pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("why", pa.string())])),
@@ -105,19 +110,23 @@ JUDGED = schema_of(
     ),
     (
         "lagging",
-        _ENTRIES,
+        _ENTRIES_TYPE,
         "acknowledged last entries of an open ledger that a completely read bookie of the "
         "last ensemble lacks",
     ),
-    ("stale", _ENTRIES, "entries that a bookie has of segments whose ensembles do not contain the bookie"),
+    (
+        "stale",
+        _ENTRIES_TYPE,
+        "entries that a bookie has of segments whose ensembles do not contain the bookie",
+    ),
     (
         "surplus",
-        _ENTRIES,
+        _ENTRIES_TYPE,
         "entries that a bookie has beyond the last entry, or outside of the bookie's stripe",
     ),
     (
         "past_end",
-        _ENTRIES,
+        _ENTRIES_TYPE,
         "consecutive entries beyond the last entry that an ack quorum of bookies has; not in surplus",
     ),
     ("past_end_last", pa.int64(), "the last entry of past_end; null: past_end is empty"),
@@ -134,12 +143,12 @@ JUDGED = schema_of(
     ),
     (
         "unindexed",
-        _ENTRIES,
+        _ENTRIES_TYPE,
         "entries that a bookie returned although its index lacks them, if clocks do not explain that",
     ),
     (
         "listed",
-        _ENTRIES,
+        _ENTRIES_TYPE,
         "entries that a bookie listed although its index lacks them; without entries that "
         "were asked for, or that clocks explain",
     ),
@@ -160,10 +169,10 @@ LEDGER_COLUMNS = (
     "last_entry_id", "length", "segments", "changes",
 )  # fmt: skip
 
-_AS_THEY_ARE = tuple(name for name in LEDGER_COLUMNS if name in JUDGED.names)
+_COPIED_COLUMNS = tuple(name for name in LEDGER_COLUMNS if name in JUDGED.names)
 # Columns that are fields of a judgement by the same names: as they are, and as sets of entries of bookies.
-_NUMBERS = ("m", "mu", "past_end_last", "past_end_by_takeover")
-_SETS = ("missing", "lagging", "stale", "surplus", "past_end", "unindexed", "listed")
+_NUMBER_COLUMNS = ("m", "mu", "past_end_last", "past_end_by_takeover")
+_ENTRY_SET_COLUMNS = ("missing", "lagging", "stale", "surplus", "past_end", "unindexed", "listed")
 
 
 def judge_ledgers(
@@ -173,10 +182,10 @@ def judge_ledgers(
 
     Spark sends all of ``bookies`` to the tasks. It has one element per bookie.
     """
-    judgeable = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
+    judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     # A plain dict, whatever mapping it was: it is pickled into every task.
     states = dict(bookies)
-    rows = judgeable.join(pairs_by_ledger(unequal), [*LEDGER])
+    rows = judgeable_ledgers.join(pairs_by_ledger(unequal), [*LEDGER])
     return map_rows(rows, partial(_answers, bookies=states, grace_ms=grace_ms), JUDGED)
 
 
@@ -193,12 +202,16 @@ def _answers(rows: list[dict[str, Any]], bookies: Mapping[str, BookieState], gra
     return rows_of(rows, judge_many(ledgers, bookies, grace_ms), [[]] * len(rows))
 
 
-def irregular_judgement(ledger: LedgerFacts, pairs: Sequence[Pair], limit: CoverageLimitError) -> Judgement:
+def irregular_judgement(
+    ledger: LedgerFacts, pairs: Sequence[Pair], limit_error: CoverageLimitError
+) -> Judgement:
     """Return the judgement of a ledger whose sets are too irregular to compare: its replicas are unknown."""
     unknown: list[tuple[str, Groups, str]] = [
         (pair.bookie_id, pair.expected, UnknownCopy.UNREADABLE) for pair in pairs
     ]
-    return Judgement(mu=ledger.write_quorum, unknown=unknown, doubts={doubts.too_irregular(str(limit))})
+    return Judgement(
+        mu=ledger.write_quorum, unknown=unknown, doubts={doubts.sets_too_irregular(str(limit_error))}
+    )
 
 
 def facts_of(row: Mapping[str, Any]) -> LedgerFacts:
@@ -234,31 +247,33 @@ def rows_of(
     rows: list[dict[str, Any]], answers: list[Judgement], witness_rows: Sequence[list[dict[str, Any]]]
 ) -> pa.RecordBatch:
     """Return rows of the table judged from rows of ledgers, their judgements, and the bookies' answers."""
-    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in _AS_THEY_ARE}
-    columns |= {name: [getattr(answer, name) for answer in answers] for name in _NUMBERS}
-    columns |= {name: _entries([getattr(answer, name) for answer in answers]) for name in _SETS}
+    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in _COPIED_COLUMNS}
+    columns |= {name: [getattr(answer, name) for answer in answers] for name in _NUMBER_COLUMNS}
+    columns |= {name: _entries([getattr(answer, name) for answer in answers]) for name in _ENTRY_SET_COLUMNS}
     columns |= {
         "class_entries": _class_entries(answers),
-        "unknown": _unknown(answers),
+        "unknown": _unknown_copies(answers),
         "foreign": [
             [
                 {
-                    "bookie_id": copy.bookie_id,
-                    "count": coverage.count(copy.held),
-                    "behind_end": copy.behind_end,
+                    "bookie_id": foreign_copy.bookie_id,
+                    "count": coverage.count(foreign_copy.held),
+                    "behind_end": foreign_copy.behind_end,
                 }
-                for copy in answer.foreign
+                for foreign_copy in answer.foreign
             ]
             for answer in answers
         ],
-        "doubts": [_texts(answer.doubts) for answer in answers],
-        "lasting_doubts": [_texts(doubt for doubt in answer.doubts if not doubt.heals) for answer in answers],
+        "doubts": [_doubt_texts(answer.doubts) for answer in answers],
+        "lasting_doubts": [
+            _doubt_texts(doubt for doubt in answer.doubts if not doubt.is_transient) for answer in answers
+        ],
         "witness": witness_rows,
     }
     return rows_of_columns(JUDGED, len(rows), columns)
 
 
-def _unknown(answers: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
+def _unknown_copies(answers: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
     """Return each bookie's number of unknown entries, and the reason. No table has the groups of these."""
     entries = _entries([[(bookie, groups) for bookie, groups, _ in answer.unknown] for answer in answers])
     return [
@@ -281,17 +296,17 @@ def _class_entries(answers: Sequence[Judgement]) -> list[dict[str, Any] | None]:
     ]
 
 
-def _texts(doubts: Iterable[Doubt]) -> list[str]:
+def _doubt_texts(doubts: Iterable[Doubt]) -> list[str]:
     return sorted(doubt.text for doubt in doubts)
 
 
-def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]:
+def _entries(group_sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]:
     """Return each ledger's sets as rows, with their numbers of entries."""
-    values = [groups.tobytes() for ledger_sets in sets for _, groups in ledger_sets]
+    values = [groups.tobytes() for ledger_sets in group_sets for _, groups in ledger_sets]
     # One pass counts all sets of the batch; they are dealt out again in the order in which they were put in.
     counted_values = iter(zip(values, counts(values), strict=True))
     rows = []
-    for bookie_sets in sets:
+    for bookie_sets in group_sets:
         row = []
         for bookie, _ in bookie_sets:
             value, count = next(counted_values)
@@ -307,11 +322,15 @@ def find_unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
     count, and whether they are served.
     """
 
-    def explode_part(column: str, served: bool) -> DataFrame:
-        return unindexed_ledgers.select(*LEDGER, F.explode(column).alias("u"), F.lit(served).alias("served"))
+    def explode_entry_sets(column: str, is_served: bool) -> DataFrame:
+        return unindexed_ledgers.select(
+            *LEDGER, F.explode(column).alias("u"), F.lit(is_served).alias("served")
+        )
 
     unindexed_ledgers = filter_part("unindexed", judged)
-    rows = explode_part("unindexed", served=True).unionByName(explode_part("listed", served=False))
+    rows = explode_entry_sets("unindexed", is_served=True).unionByName(
+        explode_entry_sets("listed", is_served=False)
+    )
     if moved is not None:
         rows = rows.join(moved.select(*LEDGER), [*LEDGER], "left_anti")
     return rows.select(*LEDGER, "u.*", "served")

@@ -1,10 +1,10 @@
 """The class of a ledger: how many copies its worst entry lacks, and which entries are as bad.
 
-`measure` compares sets of entries and serves every ledger. `measure_whole` gives the same result for many
-ledgers at a time if their unequal replicas hold nothing. A bookie that is unread, down or empty lacks its
-replica of each of its ledgers. If most bookies are unread, most ledgers of the cluster lack several replicas.
-The places of the bookies in the ensembles are then enough to find the worst entry. docs/architecture.md has
-the time that this saves.
+`set_class` compares sets of entries and serves every ledger. `set_classes_of_whole` gives the same result for
+many ledgers at a time if their unequal replicas hold nothing. A bookie that is unread, down or empty lacks
+its replica of each of its ledgers. If most bookies are unread, most ledgers of the cluster lack several
+replicas. The places of the bookies in the ensembles are then enough to find the worst entry.
+docs/architecture.md has the time that this saves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from auditor.codecs.availability.fold import fold
 from auditor.codecs.availability.striping import short_of_whole, worst_of_whole
 from auditor.errors import CoverageLimitError
 from auditor.tables.judge_replicas import (
-    NOTHING,
+    NO_GROUPS,
     BookieState,
     Groups,
     LedgerFacts,
@@ -36,11 +36,11 @@ def judge(
     Arguments and errors are those of `auditor.tables.judge_replicas.classify_replicas`.
     """
     answer = classify_replicas(ledger, pairs, bookies, grace_ms)
-    measure(ledger, answer)
+    set_class(ledger, answer)
     return answer
 
 
-def measure(ledger: LedgerFacts, answer: Judgement) -> None:
+def set_class(ledger: LedgerFacts, answer: Judgement) -> None:
     """Set the class of a classified ledger: ``m``, ``mu`` and the entries of the class.
 
     Raises `CoverageLimitError` as `judge` does.
@@ -77,7 +77,7 @@ def entries_of_class(ledger: LedgerFacts, answer: Judgement) -> Groups | None:
     """
     missing = [groups for _, groups in answer.missing]
     if len(missing) < 2:
-        return missing[0] if missing else NOTHING
+        return missing[0] if missing else NO_GROUPS
     try:
         return coverage.at_least(missing, least_missing(ledger, answer.m))
     except CoverageLimitError:
@@ -93,48 +93,56 @@ def lacks_whole_replicas(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
     return ledger.closed and empty
 
 
-def measure_whole(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) -> None:
+def set_classes_of_whole(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) -> None:
     """Set the class of classified ledgers for which `lacks_whole_replicas` is true.
 
-    The result is that of `measure`.
+    The result is that of `set_class`.
     """
     answers = [answer for _, answer in ledgers]
-    owner: list[int] = []
-    seats: list[tuple[int, int, int, int]] = []
+    answer_numbers: list[int] = []
+    segment_rows: list[tuple[int, int, int, int]] = []
     missing_members: list[list[bool]] = []
-    doubtful: list[list[bool]] = []
+    unknown_members: list[list[bool]] = []
     for number, (ledger, answer) in enumerate(ledgers):
         lost = {bookie for bookie, _ in answer.missing}
-        unsure = {bookie for bookie, _, _ in answer.unknown}
+        unknown_bookies = {bookie for bookie, _, _ in answer.unknown}
         for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True):
-            owner.append(number)
-            seats.append((first, last, ledger.ensemble_size, ledger.write_quorum))
+            answer_numbers.append(number)
+            segment_rows.append((first, last, ledger.ensemble_size, ledger.write_quorum))
             missing_members.append([member in lost for member in ensemble])
-            doubtful.append([member in unsure for member in ensemble])
-    if not seats:
+            unknown_members.append([member in unknown_bookies for member in ensemble])
+    if not segment_rows:
         return
-    first_entry, last_entry, size, quorum = np.array(seats, np.int64).T
-    absent = _square(missing_members)
-    m, mu = worst_of_whole(first_entry, last_entry, size, quorum, absent, _square(doubtful))
-    for number, worst, potential in zip(owner, m.tolist(), mu.tolist(), strict=True):
+    first_entry, last_entry, size, quorum = np.array(segment_rows, np.int64).T
+    missing_flags = _to_flags(missing_members)
+    m, mu = worst_of_whole(first_entry, last_entry, size, quorum, missing_flags, _to_flags(unknown_members))
+    for number, worst_missing, potential_missing in zip(answer_numbers, m.tolist(), mu.tolist(), strict=True):
         # One seat per segment; a ledger is as bad as the worst of its segments.
-        answers[number].m = max(answers[number].m, worst)
-        answers[number].mu = max(answers[number].mu, potential)
-    least = [least_missing(ledgers[number][0], answers[number].m) for number in owner]
-    sets, exact = short_of_whole(first_entry, last_entry, size, quorum, absent, np.array(least, np.int64))
-    inexact_ledgers = {number for number, single in zip(owner, exact.tolist(), strict=True) if not single}
+        answers[number].m = max(answers[number].m, worst_missing)
+        answers[number].mu = max(answers[number].mu, potential_missing)
+    least_counts = [least_missing(ledgers[number][0], answers[number].m) for number in answer_numbers]
+    class_entry_sets, exact_flags = short_of_whole(
+        first_entry, last_entry, size, quorum, missing_flags, np.array(least_counts, np.int64)
+    )
+    inexact_ledgers = {
+        number
+        for number, has_exact_set in zip(answer_numbers, exact_flags.tolist(), strict=True)
+        if not has_exact_set
+    }
     try:
-        folded = fold(sets.merge(np.array(owner, np.int64), len(answers))).values()
+        merged_groups = fold(
+            class_entry_sets.merge(np.array(answer_numbers, np.int64), len(answers))
+        ).values()
     except CoverageLimitError:
-        inexact_ledgers, folded = set(owner), [b""] * len(answers)
-    for number, ((ledger, answer), groups) in enumerate(zip(ledgers, folded, strict=True)):
+        inexact_ledgers, merged_groups = set(answer_numbers), [b""] * len(answers)
+    for number, ((ledger, answer), groups) in enumerate(zip(ledgers, merged_groups, strict=True)):
         answer.class_entries = (
             entries_of_class(ledger, answer) if number in inexact_ledgers else groups_of(groups)
         )
 
 
-def _square(rows: Sequence[Sequence[bool]]) -> NDArray[np.bool_]:
+def _to_flags(rows: Sequence[Sequence[bool]]) -> NDArray[np.bool_]:
     """Return rows of different lengths as one array, padded with False."""
-    width = max(len(row) for row in rows)
+    row_length = max(len(row) for row in rows)
     # A seat that is not there can be neither gone nor doubtful.
-    return np.array([[*row, *[False] * (width - len(row))] for row in rows], bool)
+    return np.array([[*row, *[False] * (row_length - len(row))] for row in rows], bool)

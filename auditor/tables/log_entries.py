@@ -69,10 +69,10 @@ It matters for a bookie without an index, because all its logs are then read.
 """
 
 NOT_IN_COLLECTION = "its collection has no entry logs"
-OVER_LIMIT = f"one task reads at most {MAX_TASK_BYTES >> 30} GB of entry logs"
+OVER_LIMIT_REASON = f"one task reads at most {MAX_TASK_BYTES >> 30} GB of entry logs"
 
-_LOG = ("bookie_id", "directory", "path", "log_id")
-_OPEN_ENDED = (UnknownCopy.LIMBO, UnknownCopy.NOT_INDEXED, UnknownCopy.NOT_ASKED)
+_LOG_KEY = ("bookie_id", "directory", "path", "log_id")
+_REASONS_WITHOUT_ENTRIES = (UnknownCopy.LIMBO, UnknownCopy.NOT_INDEXED, UnknownCopy.NOT_ASKED)
 """Reasons of unknown copies for which the table judged does not say which entries the index lacks."""
 
 
@@ -84,38 +84,40 @@ def log_entries(
     gone_entries: DataFrame,
 ) -> DataFrame:
     """Return the rows of `LOG_ENTRIES`. The arguments are the tables of these names."""
-    in_logs = entry_logs.where(
+    logged_ledgers = entry_logs.where(
         F.col("ledger_id").isNotNull()
         & F.col("bookie_id").isNotNull()
         & (F.col("kind") == LogFileKind.LOG)
         & (F.col("entry_bytes") > 0)
-    ).select(*_LOG, *LEDGER, F.col("entry_bytes").alias("bytes"))
+    ).select(*_LOG_KEY, *LEDGER, F.col("entry_bytes").alias("bytes"))
     # Another log may have what the index has in one that is not there, whatever the judgement of that is.
-    gone_pairs = gone_entries.select(*LEDGER, "bookie_id", F.col("groups").alias("wanted"), *_flags())
-    lacking = _lacking_pairs(locations, ledgers, judged).unionByName(gone_pairs)
-    members = in_logs.join(lacking, [*REPLICA])
-    lost_pairs = in_logs.join(_lost_copies(judged), [*LEDGER])
-    of_ledger = members.unionByName(lost_pairs).groupBy(*_LOG, *LEDGER).agg(
+    gone_pairs = gone_entries.select(*LEDGER, "bookie_id", F.col("groups").alias("wanted"), *_flag_columns())
+    lacking_replicas = _lacking_replicas(locations, ledgers, judged).unionByName(gone_pairs)
+    members = logged_ledgers.join(lacking_replicas, [*REPLICA])
+    lost_pairs = logged_ledgers.join(_lost_copies(judged), [*LEDGER])
+    log_ledgers = members.unionByName(lost_pairs).groupBy(*_LOG_KEY, *LEDGER).agg(
         F.max("bytes").alias("bytes"),
         F.collect_list("wanted").alias("wanted"),
         F.max("any_entry").alias("any_entry"),
         F.max("no_copy").alias("no_copy"),
     )  # fmt: skip
-    part = F.struct(*LEDGER, "bytes", "wanted", "any_entry", "no_copy")
-    logs = of_ledger.groupBy(*_LOG).agg(F.collect_list(part).alias("parts"))
+    ledger_part = F.struct(*LEDGER, "bytes", "wanted", "any_entry", "no_copy")
+    logs = log_ledgers.groupBy(*_LOG_KEY).agg(F.collect_list(ledger_part).alias("parts"))
     tasks = logs.sparkSession.sparkContext.defaultParallelism
     return logs.repartition(tasks).mapInArrow(_read, spark_types(LOG_ENTRIES))
 
 
-def _lacking_pairs(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> DataFrame:
+def _lacking_replicas(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> DataFrame:
     """Return the replicas whose index lacks entries: ``wanted``, or null with ``any_entry``."""
 
-    def of_set(column: str) -> DataFrame:
-        part = judged.select(*LEDGER, F.explode(column).alias("part"))
-        return part.select(*LEDGER, "part.bookie_id", F.col("part.groups").alias("wanted"), *_flags())
+    def explode_set(column: str) -> DataFrame:
+        ledger_part = judged.select(*LEDGER, F.explode(column).alias("part"))
+        return ledger_part.select(
+            *LEDGER, "part.bookie_id", F.col("part.groups").alias("wanted"), *_flag_columns()
+        )
 
     unknown = judged.select(*LEDGER, F.explode("unknown").alias("part")).where(
-        F.col("part.why").isin([str(why) for why in _OPEN_ENDED])
+        F.col("part.why").isin([str(why) for why in _REASONS_WITHOUT_ENTRIES])
     )
     unclosed_ledgers = ledgers.where(
         F.col("ledger_id").isNotNull() & ~F.col("undecidable") & (F.col("state") != LedgerState.CLOSED)
@@ -126,9 +128,9 @@ def _lacking_pairs(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) 
     located_replicas = locations.where(F.col("log_id").isNotNull()).select(*REPLICA).distinct()
     no_groups = F.lit(None).cast("binary")
     unlocated_pairs = unbounded_pairs.distinct().join(located_replicas, [*REPLICA], "left_anti").select(
-        *LEDGER, "bookie_id", no_groups.alias("wanted"), *_flags(any_entry=True)
+        *LEDGER, "bookie_id", no_groups.alias("wanted"), *_flag_columns(any_entry=True)
     )  # fmt: skip
-    return of_set("missing").unionByName(of_set("lagging")).unionByName(unlocated_pairs)
+    return explode_set("missing").unionByName(explode_set("lagging")).unionByName(unlocated_pairs)
 
 
 def _lost_copies(judged: DataFrame) -> DataFrame:
@@ -142,7 +144,7 @@ def _lost_copies(judged: DataFrame) -> DataFrame:
     )
 
 
-def _flags(any_entry: bool = False) -> tuple[Column, Column]:
+def _flag_columns(any_entry: bool = False) -> tuple[Column, Column]:
     return F.lit(any_entry).alias("any_entry"), F.lit(None).cast("binary").alias("no_copy")
 
 
@@ -150,43 +152,43 @@ def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     bytes_left = MAX_TASK_BYTES
     for batch in batches:
         for log in batch.to_pylist():
-            parts = log.pop("parts")
+            ledger_parts = log.pop("parts")
             reason = None
             if IN_COLLECTION in log["path"]:
                 reason = NOT_IN_COLLECTION
             elif bytes_left <= 0:
-                reason = OVER_LIMIT
+                reason = OVER_LIMIT_REASON
             if reason is None:
-                rows, size = rows_of_log(log["path"], parts)
+                rows, size = rows_of_log(log["path"], ledger_parts)
                 bytes_left -= size
             else:
-                rows = [_unknown(part, reason) for part in parts]
+                rows = [_unknown_row(ledger_part, reason) for ledger_part in ledger_parts]
             if rows:
                 yield pa.RecordBatch.from_pylist([log | row for row in rows], schema=LOG_ENTRIES)
 
 
-def rows_of_log(path: str, parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of one log for the ledgers of ``parts``, and the length of the log in bytes.
+def rows_of_log(path: str, ledger_parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows of one log for the ledgers of ``ledger_parts``, and the length of the log in bytes.
 
     A ledger without a needed entry in the log has no row.
     """
-    ids = np.unique(np.array([part["ledger_id"] for part in parts], np.int64))
+    ids = np.unique(np.array([ledger_row["ledger_id"] for ledger_row in ledger_parts], np.int64))
     try:
         logged_entries = read_ledger_entries(path, ids)
     except OSError as error:
         # A running bookie may have deleted it by now.
         reason = error.strerror or str(error)
-        return [_unknown(part, reason) for part in parts], 0
+        return [_unknown_row(ledger_row, reason) for ledger_row in ledger_parts], 0
     # Sorted once: a log may have entries of a hundred thousand ledgers.
     order = np.argsort(logged_entries.ledger_ids, kind="stable")
     sorted_ids = logged_entries.ledger_ids[order]
     rows = []
-    for part in parts:
-        start, end = np.searchsorted(sorted_ids, [part["ledger_id"], part["ledger_id"] + 1])
+    for ledger_part in ledger_parts:
+        start, end = np.searchsorted(sorted_ids, [ledger_part["ledger_id"], ledger_part["ledger_id"] + 1])
         rows_of_ledger = order[start:end]
-        rows_of_ledger = rows_of_ledger[logged_entries.scope_ids[rows_of_ledger] == part["scope_id"]]
+        rows_of_ledger = rows_of_ledger[logged_entries.scope_ids[rows_of_ledger] == ledger_part["scope_id"]]
         row = _row(
-            part,
+            ledger_part,
             logged_entries.entry_ids[rows_of_ledger],
             logged_entries.sizes[rows_of_ledger],
             logged_entries.damage,
@@ -196,21 +198,23 @@ def rows_of_log(path: str, parts: list[dict[str, Any]]) -> tuple[list[dict[str, 
     return rows, logged_entries.log_bytes
 
 
-def _unknown(part: dict[str, Any], reason: str) -> dict[str, Any]:
-    return {name: part[name] for name in (*LEDGER, "bytes")} | {"reason": reason}
+def _unknown_row(ledger_part: dict[str, Any], reason: str) -> dict[str, Any]:
+    return {name: ledger_part[name] for name in (*LEDGER, "bytes")} | {"reason": reason}
 
 
-def _row(part: dict[str, Any], entries: Longs, sizes: Longs, damage: str | None) -> dict[str, Any] | None:
+def _row(
+    ledger_part: dict[str, Any], entries: Longs, sizes: Longs, damage: str | None
+) -> dict[str, Any] | None:
     """Return the row of one ledger. None if the log was read to its end and has no needed entry."""
     is_lost_entry = np.zeros(len(entries), np.bool_)
-    if part["no_copy"] is not None:
-        is_lost_entry = coverage.contains(_groups(part["no_copy"]), entries)
-    is_needed_entry = is_lost_entry | _is_wanted(part, entries)
+    if ledger_part["no_copy"] is not None:
+        is_lost_entry = coverage.contains(_groups(ledger_part["no_copy"]), entries)
+    is_needed_entry = is_lost_entry | _is_wanted(ledger_part, entries)
     if not is_needed_entry.any():
-        return None if damage is None else _unknown(part, damage)
+        return None if damage is None else _unknown_row(ledger_part, damage)
     unique_needed, unique_lost = np.unique(entries[is_needed_entry]), np.unique(entries[is_lost_entry])
     return {
-        **{name: part[name] for name in (*LEDGER, "bytes")},
+        **{name: ledger_part[name] for name in (*LEDGER, "bytes")},
         "groups": _fold_entries(unique_needed),
         "entries": len(unique_needed),
         "needed_bytes": int(sizes[is_needed_entry].sum()),
@@ -220,11 +224,11 @@ def _row(part: dict[str, Any], entries: Longs, sizes: Longs, damage: str | None)
     }
 
 
-def _is_wanted(part: dict[str, Any], entries: Longs) -> NDArray[np.bool_]:
-    if part["any_entry"]:
+def _is_wanted(ledger_part: dict[str, Any], entries: Longs) -> NDArray[np.bool_]:
+    if ledger_part["any_entry"]:
         return np.ones(len(entries), np.bool_)
     is_needed = np.zeros(len(entries), np.bool_)
-    for groups in part["wanted"]:
+    for groups in ledger_part["wanted"]:
         is_needed |= coverage.contains(_groups(groups), entries)
     return is_needed
 

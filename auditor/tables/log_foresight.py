@@ -49,7 +49,7 @@ from auditor.sources.bookies.entry_logs.reader import MAP, read_contents
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.full_disks import suspended, with_full_disks
+from auditor.tables.full_disks import is_suspended, with_full_disks
 
 LOG_FORESIGHT = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
@@ -126,7 +126,7 @@ def log_foresight(
     earlier: DataFrame | None = None,
     disks: DataFrame | None = None,
     availability: DataFrame | None = None,
-    passed: DataFrame | None = None,
+    passed_bookies: DataFrame | None = None,
 ) -> DataFrame:
     """Forecast collection and compaction of every entry log: rows of `LOG_FORESIGHT`.
 
@@ -139,12 +139,12 @@ def log_foresight(
         earlier: The table ``log_foresight`` of an earlier run; None if there is none.
         disks: The table of that name; None if its free bytes are not those of the bookies' disks.
         availability: The table of that name. Without it, logs with damaged records are left out.
-        passed: Bookies whose collector is known to have run since the earlier run.
+        passed_bookies: Bookies whose collector is known to have run since the earlier run.
     """
     usage = F.when(F.col("entries") == 0, F.lit(0.0)).otherwise(F.col("remain") / F.col("entries"))
     if settings.by_target_size:
-        largest = F.greatest(F.col("entries"), F.lit(settings.log_size_limit))
-        usage = F.when(usage < 1, F.col("remain") / largest).otherwise(usage)
+        full_log_bytes = F.greatest(F.col("entries"), F.lit(settings.log_size_limit))
+        usage = F.when(usage < 1, F.col("remain") / full_log_bytes).otherwise(usage)
     is_wrong = F.col("state").isin(EntryLogState.MAP_WRONG, EntryLogState.ASTRAY)
     rows = (
         _all_logs(space, foresight, entry_logs, availability)
@@ -154,18 +154,18 @@ def log_foresight(
     allows_minor = F.lit(settings.minor) & (F.col("usage") < settings.minor_threshold)
     allows_major = F.lit(settings.major) & (F.col("usage") < settings.major_threshold)
     has_remaining = F.col("remain") > 0
-    once_closed = (
+    action_once_closed = (
         F.when(F.col("scan_fails") & (has_remaining | (F.col("entries") == 0)), GcAction.KEEP)
         .when(~has_remaining, GcAction.DELETE)
         .when(allows_minor, GcAction.MINOR)
         .when(allows_major, GcAction.MAJOR)
         .otherwise(GcAction.KEEP)
     )
-    action = F.when(F.col("current"), GcAction.KEEP).otherwise(once_closed)
-    state_after_restart = F.when(F.col("current") & ~F.col("unclear"), once_closed)
+    action = F.when(F.col("current"), GcAction.KEEP).otherwise(action_once_closed)
+    state_after_restart = F.when(F.col("current") & ~F.col("unclear"), action_once_closed)
     rows = rows.withColumns({"action": action, "after_restart": state_after_restart})
     rows = with_full_disks(rows, entry_logs, disks, settings)
-    is_kept = (F.col("action") == GcAction.KEEP) | suspended() | (F.col("needed") > 0)
+    is_kept = (F.col("action") == GcAction.KEEP) | is_suspended() | (F.col("needed") > 0)
     rows = rows.withColumn("frees", F.when(is_kept, F.lit(0)).otherwise(F.col("bytes") - F.col("remain")))
     carried_columns = {
         "minor_since": "long",
@@ -174,36 +174,39 @@ def log_foresight(
         "overdue": "boolean",
     }
 
-    def carry(name: str) -> Column:
+    def carried_column(name: str) -> Column:
         # A run of an older release does not say it.
         has_column = earlier is not None and name in earlier.columns
         column = F.col(name) if has_column else F.lit(None).cast(carried_columns[name])
         return column.alias(f"was_{name.removesuffix('_since')}")
 
-    was = [carry(name) for name in carried_columns]
+    earlier_columns = [carried_column(name) for name in carried_columns]
     if earlier is None:
-        rows = rows.select("*", *was)
+        rows = rows.select("*", *earlier_columns)
     else:
-        rows = rows.join(earlier.select("bookie_id", "path", *was), ["bookie_id", "path"], "left")
-    nobody = rows.sparkSession.createDataFrame([], "bookie_id string, passed boolean")
-    rows = rows.join(F.broadcast(nobody if passed is None else passed), "bookie_id", "left")
+        rows = rows.join(earlier.select("bookie_id", "path", *earlier_columns), ["bookie_id", "path"], "left")
+    no_bookies = rows.sparkSession.createDataFrame([], "bookie_id string, passed boolean")
+    rows = rows.join(
+        F.broadcast(no_bookies if passed_bookies is None else passed_bookies), "bookie_id", "left"
+    )
 
     # Null in the run before: the log was above the threshold then, and begins anew. What it was between the
     # two runs nobody has seen.
-    def since(was: str, is_below_threshold: Column) -> Column:
+    def since_column(earlier_column: str, is_below_threshold: Column) -> Column:
         return F.when(
-            has_remaining & is_below_threshold & ~F.col("current"), F.coalesce(F.col(was), F.lit(scan_time))
+            has_remaining & is_below_threshold & ~F.col("current"),
+            F.coalesce(F.col(earlier_column), F.lit(scan_time)),
         )
 
     is_deleted = F.col("action") == GcAction.DELETE
     # A log that a pass has left once is overdue until its deletion is no longer coming.
-    overdue = is_deleted & F.col("was_delete").isNotNull() & (F.col("passed") | F.col("was_overdue"))
+    is_overdue = is_deleted & F.col("was_delete").isNotNull() & (F.col("passed") | F.col("was_overdue"))
     forecast_rows = rows.withColumns(
         {
-            "minor_since": since("was_minor", allows_minor),
-            "major_since": since("was_major", allows_minor | allows_major),
+            "minor_since": since_column("was_minor", allows_minor),
+            "major_since": since_column("was_major", allows_minor | allows_major),
             "delete_since": F.when(is_deleted, F.coalesce("was_delete", F.lit(scan_time))),
-            "overdue": F.coalesce(overdue, F.lit(False)),
+            "overdue": F.coalesce(is_overdue, F.lit(False)),
         }
     )
     return forecast_rows.select(*LOG_FORESIGHT.names)
@@ -227,13 +230,13 @@ def _damaged_logs(
     space: DataFrame, foresight: DataFrame, damaged: DataFrame, availability: DataFrame
 ) -> DataFrame:
     """Return rows like `_logs` for logs with damaged records. The collector misses ``needed`` bytes."""
-    planned = foresight.where(F.col("pass") == GcPass.LISTING).select(
+    listing_forecast = foresight.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
     stored_replicas = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
     ledgers = damaged.where(F.col("ledger_id").isNotNull() & F.col("bookie_id").isNotNull())
-    counted = (
-        ledgers.join(planned, [*REPLICA], "left")
+    needed_ledger_counts = (
+        ledgers.join(listing_forecast, [*REPLICA], "left")
         .join(stored_replicas.withColumn("had", F.lit(True)), [*REPLICA], "left")
         .withColumn("stays", F.coalesce("planned", "had", F.lit(False)))
         .groupBy("path")
@@ -254,7 +257,7 @@ def _damaged_logs(
             F.sum(F.when(is_behind, F.col("bytes")).otherwise(0)).alias("needed"),
         )
         .join(scans, "path")
-        .join(counted, "path", "left")
+        .join(needed_ledger_counts, "path", "left")
         .withColumns(
             {
                 "entries": F.coalesce("entries", zero_bytes),
@@ -272,25 +275,25 @@ def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
     ``unclear`` owner are left out. The exception is the newest log of a directory, ``current``, whose end is
     always unclear.
     """
-    plans = foresight.where(F.col("pass") == GcPass.LISTING).select(
+    listing_forecast = foresight.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
-    of_ledger = F.col("ledger_id").isNotNull()
+    has_ledger = F.col("ledger_id").isNotNull()
     unclear_classes = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED)
     # Superseded bytes of a ledger that is gone already are of no orphan, so no row of foresight is theirs.
     remaining_bytes = F.coalesce("planned", "remains")
     rows = space.where((F.col("kind") == LogFileKind.LOG) & F.col("bookie_id").isNotNull()).join(
-        plans, [*REPLICA], "left"
+        listing_forecast, [*REPLICA], "left"
     )
     return (
         rows.groupBy("bookie_id", "directory", "path", "log_id", "current")
         .agg(
             F.sum("bytes").alias("bytes"),
-            F.coalesce(F.sum(F.when(of_ledger, F.col("bytes"))), F.lit(0)).alias("entries"),
-            F.coalesce(F.sum(F.when(of_ledger & remaining_bytes, F.col("bytes"))), F.lit(0)).alias("remain"),
+            F.coalesce(F.sum(F.when(has_ledger, F.col("bytes"))), F.lit(0)).alias("entries"),
+            F.coalesce(F.sum(F.when(has_ledger & remaining_bytes, F.col("bytes"))), F.lit(0)).alias("remain"),
             F.sum(F.when(F.col("class").isin(*NOT_RECLAIMABLE), F.col("bytes")).otherwise(0)).alias("needed"),
             F.max(
-                F.col("class").isin(*unclear_classes) & (~F.col("current") | of_ledger & ~remaining_bytes)
+                F.col("class").isin(*unclear_classes) & (~F.col("current") | has_ledger & ~remaining_bytes)
             ).alias("unclear"),
         )
         .where("current or not unclear")
@@ -319,12 +322,14 @@ DELETION_CANDIDATES = schema_of(
 
 def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> DataFrame:
     """Return the rows of `DELETION_CANDIDATES`. The arguments are the tables of these names."""
-    by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select("path")
+    logs_counted_by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select(
+        "path"
+    )
     is_outside_collection = ~F.col("path").contains(IN_COLLECTION)
     logs_to_rewrite = log_foresight.where(
-        (F.col("action") != GcAction.KEEP) & ~suspended() & is_outside_collection
+        (F.col("action") != GcAction.KEEP) & ~is_suspended() & is_outside_collection
     )
-    logs = logs_to_rewrite.join(by_map, "path", "left_semi")
+    logs = logs_to_rewrite.join(logs_counted_by_map, "path", "left_semi")
     tasks = logs.sparkSession.sparkContext.defaultParallelism
     schema = spark_types(DELETION_CANDIDATES)
     is_rewritten = (F.col("action") != GcAction.DELETE).alias("rewritten")
@@ -336,7 +341,9 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> Data
 MAX_REWRITTEN_BYTES = 4 << 30
 """Approximate limit of bytes that one task reads from logs that compaction rewrites."""
 
-OVER_LIMIT = f"one task reads at most {MAX_REWRITTEN_BYTES >> 30} GB of the logs that compaction rewrites"
+OVER_LIMIT_REASON = (
+    f"one task reads at most {MAX_REWRITTEN_BYTES >> 30} GB of the logs that compaction rewrites"
+)
 
 
 def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -345,7 +352,7 @@ def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for row in batch.to_pylist():
             if row.pop("rewritten"):
                 if bytes_left <= 0:
-                    unread_row = {"state": EntryLogState.UNREADABLE.value, "reason": OVER_LIMIT}
+                    unread_row = {"state": EntryLogState.UNREADABLE.value, "reason": OVER_LIMIT_REASON}
                     yield pa.RecordBatch.from_pylist([row | unread_row], schema=DELETION_CANDIDATES)
                     continue
                 bytes_left -= row["bytes"]
@@ -359,15 +366,17 @@ def hold_map(path: str) -> dict[str, str | None]:
     {'state': 'unreadable', 'reason': 'No such file or directory'}
     """
     try:
-        contents = read_contents(path, verify=True)
+        log_contents = read_contents(path, verify=True)
     except OSError as error:
         # A running bookie may have deleted it by now, as was forecast.
         return {"state": EntryLogState.UNREADABLE.value, "reason": error.strerror or str(error)}
-    if contents.map_damage is not None and not contents.map_unreadable:
-        return {"state": EntryLogState.MAP_WRONG.value, "reason": contents.map_damage.reason}
-    if contents.collector_scan is not None:
-        reason = str(contents.damage) if contents.damage else "records that are not entries, or are cut"
+    if log_contents.map_damage is not None and not log_contents.map_unreadable:
+        return {"state": EntryLogState.MAP_WRONG.value, "reason": log_contents.map_damage.reason}
+    if log_contents.collector_scan is not None:
+        reason = (
+            str(log_contents.damage) if log_contents.damage else "records that are not entries, or are cut"
+        )
         return {"state": EntryLogState.DAMAGED.value, "reason": reason}
-    if contents.damage is not None:
-        return {"state": EntryLogState.UNREADABLE.value, "reason": str(contents.damage)}
+    if log_contents.damage is not None:
+        return {"state": EntryLogState.UNREADABLE.value, "reason": str(log_contents.damage)}
     return {"state": EntryLogState.OK.value, "reason": None}

@@ -77,12 +77,12 @@ def registered_ids(bookies: DataFrame) -> DataFrame:
     return F.broadcast(bookies.where("registered is not null").agg(ids))
 
 
-def stock(marks: DataFrame) -> DataFrame:
+def marks_with_scope(marks: DataFrame) -> DataFrame:
     """Return marks and locks with the column ``scope_id``. It is 0, because other scopes have none."""
     return marks.withColumn("scope_id", F.lit(0).cast("long"))
 
 
-def of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
+def marks_of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
     """Return the marks, without marks of ledgers created after the first scan, which were not audited.
 
     ``moved`` has the differences between two scans of a live store; None for a saved store.
@@ -99,12 +99,12 @@ def empty_directories(marks: DataFrame) -> DataFrame:
     The table has each directory in which a read found no mark. The directory is not empty if another read
     found something below it. It is not known to be empty if it could not be listed.
     """
-    slashes = "length(path) - length(replace(path, '/', ''))"
+    slash_count = "length(path) - length(replace(path, '/', ''))"
     parent_path = F.expr(
         f"explode(transform(sequence(1, {MARK_DEPTH}), "
-        f"level -> substring_index(path, '/', {slashes} - level + 1)))"
+        f"level -> substring_index(path, '/', {slash_count} - level + 1)))"
     )
     nonempty_directories = marks.where("kind != 'lock'").select(parent_path.alias("path"))
-    unknown = marks.where("kind = 'gap'").select("path")
+    unreadable_directories = marks.where("kind = 'gap'").select("path")
     directories = marks.where("kind = 'directory'").select("path", "ctime")
-    return directories.join(nonempty_directories.unionByName(unknown), "path", "left_anti")
+    return directories.join(nonempty_directories.unionByName(unreadable_directories), "path", "left_anti")

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from auditor.model.columns import schema_of
 from auditor.spark.execution import Execution
 from auditor.spark.table_files import TableFiles
-from auditor.tables.replica_blocks import Coded
+from auditor.tables.replica_blocks import CodedColumn
 
 MEMBERS = schema_of(
     ("bookie_id", pa.string(), "a bookie id in an ensemble"),
@@ -26,8 +26,8 @@ MEMBERS = schema_of(
     ),
 )
 
-_ROWS = 1 << 18
-_FIELDS = ("bookie_id", "groups", "depends")
+_ROWS_PER_BATCH = 1 << 18
+_MEMBER_FIELDS = ("bookie_id", "groups", "depends")
 
 
 def members(execution: Execution, ledgers: TableFiles) -> pa.Table:
@@ -36,14 +36,14 @@ def members(execution: Execution, ledgers: TableFiles) -> pa.Table:
 
 
 def _members_of(files: TableFiles) -> Iterator[pa.RecordBatch]:
-    columns = [f"replicas.list.element.{name}" for name in _FIELDS]
-    for rows in files.row_groups(columns, (), _ROWS):
+    columns = [f"replicas.list.element.{name}" for name in _MEMBER_FIELDS]
+    for rows in files.row_groups(columns, (), _ROWS_PER_BATCH):
         flat_chunks = [chunk.flatten() for chunk in rows["replicas"].chunks]
         bookie, groups, depends_flags = (
             pa.chunked_array([chunk.field(name) for chunk in flat_chunks], kind)
-            for name, kind in zip(_FIELDS, (pa.string(), pa.binary(), pa.bool_()), strict=True)
+            for name, kind in zip(_MEMBER_FIELDS, (pa.string(), pa.binary(), pa.bool_()), strict=True)
         )
-        ids = Coded.of(bookie)
+        ids = CodedColumn.of(bookie)
         has_groups = pc.greater(pc.binary_length(groups), 0)
         counts = [np.bincount(ids.codes, minlength=len(ids.values))]
         for flags in (depends_flags, has_groups):

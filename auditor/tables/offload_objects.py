@@ -43,38 +43,40 @@ OFFLOAD_OBJECTS = schema_of(
     ("offload_time", pa.int64(), "time when the offload was begun, or was completed, ms"),
 )
 
-_COPY = ("uid", *LEDGER)
-ORPHAN, MISSING = "object-orphan", "offload-object-missing"
-_NAME = "^(?:.*/)?([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})-ledger-([0-9]{1,19})(-index)?$"
+_COPY_KEY = ("uid", *LEDGER)
+ORPHAN_FAULT, MISSING_FAULT = "object-orphan", "offload-object-missing"
+_NAME_PATTERN = (
+    "^(?:.*/)?([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})-ledger-([0-9]{1,19})(-index)?$"
+)
 
 
-def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFrame:
+def offload_objects(listing: DataFrame, owners: DataFrame, grace_ms: int) -> DataFrame:
     """Return the rows of `OFFLOAD_OBJECTS`: every offload context with a UUID, and every listed copy.
 
     Args:
         listing: The bucket's inventory, columns name and bytes. It is at least as new as the newest offload
             context whose objects it has.
         owners: The table of that name.
-        grace: Time in ms. An object that the inventory lacks counts as absent if its offload context is older
-            than the newest context by more than this time.
+        grace_ms: Time in ms. An object that the inventory lacks counts as absent if its offload context is
+            older than the newest context by more than this time.
     """
     # Full: a copy without a context is a leak in the bucket, a context without a copy a loss.
-    copies = _copies(listing).join(_contexts(owners), [*_COPY], "full_outer")
+    copies = _copies(listing).join(_contexts(owners), [*_COPY_KEY], "full_outer")
     # An unreadable value may name any of the copies: one is enough to leave all of them in doubt.
-    unread = owners.where("status != 'ok'").agg(
+    unread_owner_state = owners.where("status != 'ok'").agg(
         F.min(F.concat("path", F.lit(": "), "damage")).alias("unread")
     )
     listing_reach = copies.where("has_data and has_index").agg(F.max("offload_time").alias("reached"))
-    copies = copies.crossJoin(F.broadcast(unread)).crossJoin(F.broadcast(listing_reach))
+    copies = copies.crossJoin(F.broadcast(unread_owner_state)).crossJoin(F.broadcast(listing_reach))
     is_complete = F.coalesce(F.col("has_data") & F.col("has_index"), F.lit(False))
-    fault = F.when(F.col("path").isNull(), ORPHAN).when(
-        F.col("offload").isin("complete", "deleted") & ~is_complete, MISSING
+    fault = F.when(F.col("path").isNull(), ORPHAN_FAULT).when(
+        F.col("offload").isin("complete", "deleted") & ~is_complete, MISSING_FAULT
     )
     # An offload without a time is never old: the listing may have been made before it.
-    is_old = F.coalesce(F.col("offload_time") <= F.col("reached") - grace, F.lit(False))
-    unread_reason = F.when((F.col("fault") == ORPHAN) & F.col("unread").isNotNull(), F.col("unread"))
+    is_old = F.coalesce(F.col("offload_time") <= F.col("reached") - grace_ms, F.lit(False))
+    unread_reason = F.when((F.col("fault") == ORPHAN_FAULT) & F.col("unread").isNotNull(), F.col("unread"))
     unread_reason = unread_reason.when(
-        (F.col("fault") == MISSING) & ~is_old, "the listing may be older than the copy"
+        (F.col("fault") == MISSING_FAULT) & ~is_old, "the listing may be older than the copy"
     )
     copies = copies.withColumn("fault", fault).withColumn("why", unread_reason)
     copies = copies.fillna(0, ["objects", "bytes"]).fillna(False, ["has_data", "has_index"])
@@ -83,18 +85,18 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFr
 
 def _copies(listing: DataFrame) -> DataFrame:
     """Return one row for each copy in the listing."""
-    parts = {
-        name: F.regexp_extract("name", _NAME, group)
+    name_columns = {
+        name: F.regexp_extract("name", _NAME_PATTERN, group)
         for group, name in enumerate(("uid", "ledger", "index"), 1)
     }
-    rows = listing.withColumns(parts).where("uid != ''")
+    rows = listing.withColumns(name_columns).where("uid != ''")
     # Java writes UUIDs in lower case; try_cast, since 19 digits may be more than a ledger id can be.
     rows = rows.withColumns({"uid": F.small_digits("uid"), "ledger_id": F.expr("try_cast(ledger as bigint)")})
     rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
     is_index = F.col("index") != ""
     return (
         rows.where("ledger_id is not null")
-        .groupBy(*_COPY)
+        .groupBy(*_COPY_KEY)
         .agg(
             F.count("*").alias("objects"),
             F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
@@ -114,4 +116,4 @@ def _contexts(owners: DataFrame) -> DataFrame:
     references_by_object = rows.groupBy(F.small_digits("offload_uid").alias("uid"), *LEDGER).agg(
         first_owner.alias("one")
     )
-    return references_by_object.select(*_COPY, "one.*")
+    return references_by_object.select(*_COPY_KEY, "one.*")

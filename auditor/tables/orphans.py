@@ -25,10 +25,10 @@ COLLECTED_WITHIN_MS = 3_600_000
 It runs every 15 minutes, unless compaction delays it.
 """
 
-_PAIR = ("bookie_id", *LEDGER)
+_PAIR_KEY = ("bookie_id", *LEDGER)
 
 
-class Lately(NamedTuple):
+class RecentIds(NamedTuple):
     """Evidence that the metadata had a ledger within the collectors' last interval before the first scan.
 
     ``listed`` are the ids that an earlier run listed in that interval; None if there is no such run.
@@ -99,7 +99,7 @@ def orphans(
     unequal: DataFrame,
     indexes: DataFrame,
     ledgers: DataFrame,
-    again: DataFrame | None,
+    second_scan: DataFrame | None,
     moved: DataFrame | None,
     scan_time: int,
     index_times: Mapping[str, int | None],
@@ -117,7 +117,7 @@ def orphans(
         unequal: The table of that name.
         indexes: Rows of ``availability``. If nothing moved, those of the unequal pairs are enough.
         ledgers: The table of that name. Rows for the unequal pairs are enough if ``all_ledgers`` is given.
-        again: The second scan of a live store; None for a saved one.
+        second_scan: The second scan of a live store; None for a saved one.
         moved: Differences between the two scans (`auditor.tables.scans`); None for a saved store.
         scan_time: Time of the first scan, ms.
         index_times: Upper bound of the time of each bookie's index, ms; None if it is unknown. Used for
@@ -131,33 +131,33 @@ def orphans(
     never_listed = stored_replicas.join(
         scanned_ids.join(stored_replicas.select(*LEDGER), [*LEDGER], "left_semi"), [*LEDGER], "left_anti"
     )
-    orphan_rows = never_listed.select(*_PAIR, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
-    candidates = stored_replicas.select(*_PAIR)
-    if again is not None and moved is not None:
-        deleted_indexes = indexes.where(_is_had()).join(deleted_ids(moved), [*LEDGER])
+    orphan_rows = never_listed.select(*_PAIR_KEY, F.col("held").alias("groups"), F.lit(False).alias("in_m0"))
+    candidates = stored_replicas.select(*_PAIR_KEY)
+    if second_scan is not None and moved is not None:
+        deleted_indexes = indexes.where(_has_files()).join(deleted_ids(moved), [*LEDGER])
         orphan_rows = orphan_rows.join(new_ids(moved), [*LEDGER], "left_anti").unionByName(
-            deleted_indexes.select(*_PAIR, "groups", F.lit(True).alias("in_m0"))
+            deleted_indexes.select(*_PAIR_KEY, "groups", F.lit(True).alias("in_m0"))
         )
-        candidates = candidates.unionByName(deleted_indexes.select(*_PAIR))
+        candidates = candidates.unionByName(deleted_indexes.select(*_PAIR_KEY))
     orphan_rows = orphan_rows.withColumn("doubt", F.lit(None).cast("string"))
     if doubtful is not None:
         # One that the first scan lists is in question only where the second may have missed it.
         doubt = F.coalesce("second", F.when(~F.col("in_m0"), F.col("first")))
         orphan_rows = with_both_doubts(orphan_rows.drop("doubt"), doubtful).withColumn("doubt", doubt)
         orphan_rows = orphan_rows.drop("first", "second")
-    dated_rows = indexes.where(F.col("mtime") > scan_time).select(*_PAIR)
+    dated_rows = indexes.where(F.col("mtime") > scan_time).select(*_PAIR_KEY)
     later_bookies = [
         name for name, index_time in index_times.items() if index_time is None or index_time > scan_time
     ]
-    if again is None and later_bookies:
+    if second_scan is None and later_bookies:
         dated_rows = dated_rows.unionByName(
             _is_above_all(indexes, scan_ids(ledgers if all_ledgers is None else all_ledgers), later_bookies)
         )
     newer_rows = (
-        dated_rows.join(candidates, [*_PAIR], "left_semi").distinct().withColumn("newer", F.lit(True))
+        dated_rows.join(candidates, [*_PAIR_KEY], "left_semi").distinct().withColumn("newer", F.lit(True))
     )
-    return orphan_rows.join(newer_rows, [*_PAIR], "left").select(
-        *_PAIR,
+    return orphan_rows.join(newer_rows, [*_PAIR_KEY], "left").select(
+        *_PAIR_KEY,
         "groups",
         "in_m0",
         F.lit(False).alias("in_m1"),
@@ -166,7 +166,7 @@ def orphans(
     )
 
 
-def _is_had(empty: str = "length(groups) = 0") -> Column:
+def _has_files(empty: str = "length(groups) = 0") -> Column:
     """Return whether the bookie has the ledger of a row of ``availability``."""
     # A bookie that was asked for one ledger and has nothing of it does not have it.
     is_empty_answer = (F.col("storage") == "rpc") & F.expr(empty)
@@ -179,22 +179,24 @@ def _is_above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> 
     A RocksDB index keeps no times, but ids grow. An id above the highest that the scan lists in its scope may
     have been created after the scan. If the scan lists no id of a scope, every id of the scope may have been.
     """
-    highest = listed.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
-    rows = indexes.where((F.col("storage") == "rocksdb") & F.col("bookie_id").isin(bookies)).select(*_PAIR)
+    highest_ids = listed.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
+    rows = indexes.where((F.col("storage") == "rocksdb") & F.col("bookie_id").isin(bookies)).select(
+        *_PAIR_KEY
+    )
     is_above_highest = F.col("highest").isNull() | (F.col("ledger_id") > F.col("highest"))
-    return rows.join(F.broadcast(highest), "scope_id", "left").where(is_above_highest).select(*_PAIR)
+    return rows.join(F.broadcast(highest_ids), "scope_id", "left").where(is_above_highest).select(*_PAIR_KEY)
 
 
-def _with_recent(orphans: DataFrame, lately: Lately) -> DataFrame:
-    """Add ``recent``: the orphan was in the metadata ``lately``, and awaits its garbage collection."""
+def _with_recent(orphans: DataFrame, recent_ids: RecentIds) -> DataFrame:
+    """Add ``recent``: the orphan was in the metadata ``recent_ids``, and awaits its garbage collection."""
     recent = F.lit(False)
-    if lately.drawn is not None:
-        first_drawn, next_undrawn = lately.drawn
+    if recent_ids.drawn is not None:
+        first_drawn, next_undrawn = recent_ids.drawn
         recent = (F.col("scope_id") == 0) & F.col("ledger_id").between(first_drawn, next_undrawn - 1)
-    if lately.listed is None:
+    if recent_ids.listed is None:
         return orphans.withColumn("recent", recent)
     # Of all ledgers only those that are orphans now.
-    listed = lately.listed.join(orphans.select(*LEDGER).distinct(), [*LEDGER], "left_semi")
+    listed = recent_ids.listed.join(orphans.select(*LEDGER).distinct(), [*LEDGER], "left_semi")
     rows = orphans.join(listed.distinct().withColumn("seen", F.lit(True)), [*LEDGER], "left")
     return rows.withColumn("recent", recent | F.col("seen").isNotNull()).drop("seen")
 
@@ -212,7 +214,7 @@ def holdings(
     counts: DataFrame,
     orphans: DataFrame,
     earlier: DataFrame | None = None,
-    lately: Lately | None = None,
+    recent_ids: RecentIds | None = None,
     owned: DataFrame | None = None,
 ) -> DataFrame:
     """Count by bookie the ledgers in its index, the orphans among them, and the orphans in doubt.
@@ -222,19 +224,21 @@ def holdings(
         orphans: The table of that name.
         earlier: Orphans of a run that ended `COLLECTED_WITHIN_MS` or more before; None if there is none.
             ``lasting`` counts orphans of both runs that are not in doubt.
-        lately: Evidence of ledgers that were in the metadata recently. ``recent`` counts orphans of such
+        recent_ids: Evidence of ledgers that were in the metadata recently. ``recent`` counts orphans of such
             ledgers that are not in doubt.
         owned: Ledgers that owners name. None if owners were not read: then no orphan counts as dropped.
     """
-    ledgers = counts.where(_is_had("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
+    ledgers = counts.where(_has_files("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
     recent = F.count_if(F.col("recent") & F.col("doubt").isNull()).alias("recent")
-    dated_rows = _with_dropped(_with_recent(orphans, lately or Lately()), owned)
+    dated_rows = _with_dropped(_with_recent(orphans, recent_ids or RecentIds()), owned)
     is_explained = F.col("recent") | F.col("in_m0") | F.col("newer_than_scan") | F.col("dropped")
     unexplained = F.count_if(~is_explained).alias("unexplained")
     rows = _with_orphans(ledgers, dated_rows, ["bookie_id"], recent, unexplained)
     if earlier is None:
         return rows.withColumn("lasting", F.lit(0).cast("long"))
-    lasting_orphans = orphans.where("doubt is null").join(earlier.select(*_PAIR), [*_PAIR], "left_semi")
+    lasting_orphans = orphans.where("doubt is null").join(
+        earlier.select(*_PAIR_KEY), [*_PAIR_KEY], "left_semi"
+    )
     lasting_counts = lasting_orphans.groupBy("bookie_id").agg(F.count("*").alias("lasting"))
     return rows.join(lasting_counts, "bookie_id", "left").fillna({"lasting": 0})
 
@@ -242,13 +246,13 @@ def holdings(
 def vanished_ranges(
     availability: DataFrame,
     orphans: DataFrame,
-    lately: Lately | None = None,
+    recent_ids: RecentIds | None = None,
     settings: CheckSettings | None = None,
 ) -> DataFrame:
     """Find blocks of ids in which a bookie has only orphans, and at least ``vanished_ledgers`` of them.
 
     Returns rows of `VANISHED_RANGES`; ``in_doubt`` counts orphans with an id in doubt. Orphans that were in
-    the metadata ``lately`` do not count towards the minimum. By default, a block is a leaf of the
+    the metadata ``recent_ids`` do not count towards the minimum. By default, a block is a leaf of the
     hierarchical layouts, because a vanished inner znode takes whole leaves with it.
     """
     settings = settings or CheckSettings()
@@ -256,7 +260,7 @@ def vanished_ranges(
     # Downwards, for negative ids too: other scopes have them.
     block_number = F.expr(f"ledger_id div {block_ids} - if(ledger_id % {block_ids} < 0, 1, 0)")
     block_keys = ["bookie_id", "scope_id", "leaf"]
-    recent_orphans = _with_recent(orphans, lately or Lately()).withColumn("leaf", block_number)
+    recent_orphans = _with_recent(orphans, recent_ids or RecentIds()).withColumn("leaf", block_number)
     full_blocks = (
         recent_orphans.where("not recent")
         .groupBy(*block_keys)
@@ -264,7 +268,7 @@ def vanished_ranges(
         .where(F.col("count") >= settings.vanished_ledgers)
     )
     held_ledgers = (
-        availability.where(_is_had())
+        availability.where(_has_files())
         .withColumn("leaf", block_number)
         .join(full_blocks, block_keys, "left_semi")
     )

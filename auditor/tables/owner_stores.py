@@ -77,12 +77,12 @@ def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: 
     is_own_claim = F.col("claim").isNotNull() & F.col("application").isin(*applications)
     is_claim = is_own_claim & ~F.coalesce("borrowed", F.lit(False))
     # A ledger that was listed and is gone has a row only where it is dangling, which is another check's.
-    still_there = F.col("listed_before") & ~F.col("standing").isin("dangling", "offloaded")
+    was_listed_and_exists = F.col("listed_before") & ~F.col("standing").isin("dangling", "offloaded")
     return ownership.groupBy("store").agg(
         F.count_if(is_claim).alias("claims"),
         F.count_if(is_claim & (F.col("standing") == "foreign")).alias("foreign_claims"),
         F.count_if(F.col("standing") == "unowned").alias("unowned"),
-        F.count_if(still_there).alias("listed_before"),
+        F.count_if(was_listed_and_exists).alias("listed_before"),
         F.count_if(F.col("dropped_since") > scan_time - DROPPED_MEMORY_MS).alias("dropped"),
     )
 
@@ -150,12 +150,14 @@ def match_stores(
 
 
 def _connected(store: str, pairs: Sequence[tuple[str, str]]) -> set[str]:
-    found, pending_stores = set[str](), {store}
+    connected_stores, pending_stores = set[str](), {store}
     while pending_stores:
         name = pending_stores.pop()
-        found.add(name)
-        pending_stores |= {neighbour for pair in pairs if name in pair for neighbour in pair} - found
-    return found
+        connected_stores.add(name)
+        pending_stores |= {
+            neighbour_store for pair in pairs if name in pair for neighbour_store in pair
+        } - connected_stores
+    return connected_stores
 
 
 def _new_identity(store: str, first: int | None) -> str:

@@ -94,21 +94,25 @@ OWNERSHIP = schema_of(
     ("damage_offset", pa.int64(), "byte of the value at which decoding failed"),
 )
 
-GAPS_LIMIT, SHUT_LIMIT = 1000, 200_000
+MAX_GAPS, MAX_CLOSED_PLACES = 1000, 200_000
 """Largest numbers of unlisted and of unread places in owners' trees. Beyond either, no ledger is unowned."""
 
-AGELESS = "the ledger's creation time is not known"
+AGELESS_REASON = "the ledger's creation time is not known"
 """Reason why a ledger without an owner is unknown if the store keeps no times (etcd)."""
 
-SHORT_GRACE = (
+SHORT_GRACE_REASON = (
     "--owner-grace is shorter than 4 hours, a broker's usual ledger rollover: a broker "
     "may still add this ledger to its topic"
 )
 """Reason why a ledger without an owner is not confirmed as unowned if the grace is short."""
 
-DANGLING, UNOWNED = "owner-dangling", "ledger-unowned"
-LENGTH, MISATTRIBUTED, UNREADABLE = "owner-length-mismatch", "ledger-misattributed", "owner-unreadable"
-INCOMPLETE, NOT_TRIMMED = "offload-incomplete", "offload-not-trimmed"
+DANGLING_FAULT, UNOWNED_FAULT = "owner-dangling", "ledger-unowned"
+LENGTH_FAULT, MISATTRIBUTED_FAULT, UNREADABLE_FAULT = (
+    "owner-length-mismatch",
+    "ledger-misattributed",
+    "owner-unreadable",
+)
+INCOMPLETE_FAULT, NOT_TRIMMED_FAULT = "offload-incomplete", "offload-not-trimmed"
 
 _REFERENCE = (
     *OWNER, "place", "list_size",
@@ -118,7 +122,7 @@ _REFERENCE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class ReadTimes:
     """The times of the reads, in ms. A ledger younger than ``grace`` at ``scan_time`` is never unowned.
 
     ``chroots`` are the paths above the owners' trees, by store. ``first_zxid`` is the zxid at the first scan
@@ -143,7 +147,7 @@ def ownership(
     earlier: DataFrame | None,
     lists: DataFrame | None,
     applications: tuple[str, ...],
-    moments: Moments,
+    moments: ReadTimes,
 ) -> DataFrame:
     """Return the rows of `OWNERSHIP`.
 
@@ -172,17 +176,17 @@ def ownership(
         "doubt", F.coalesce("first", "second")
     )
     ownership_rows = _seen_before(ownership_rows, earlier).withColumn(
-        "standing", _standing(applications, moments)
+        "standing", _standing_column(applications, moments)
     )
     ownership_rows = ownership_rows.withColumns(
         {
-            "why": _why(applications, moments),
-            "fault": _fault(moments),
+            "why": _reason_column(applications, moments),
+            "fault": _fault_column(moments),
             "application": F.coalesce("application", "said"),
         }
     )
     ownership_rows = ownership_rows.withColumn("claim", F.concat(_chroot(moments.chroots), "claim"))
-    fault = F.when(F.col("status") != "ok", UNREADABLE)
+    fault = F.when(F.col("status") != "ok", UNREADABLE_FAULT)
     unnamed_owners = owners.where("ledger_id is null").drop("ctime", "mtime").withColumn("fault", fault)
     return select_columns(ownership_rows, OWNERSHIP).unionByName(select_columns(unnamed_owners, OWNERSHIP))
 
@@ -218,9 +222,9 @@ def _ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
         .withColumn("settled", F.col("gone").isNull())
         .drop("gone")
     )
-    new = new_ids(moved).where("scope_id = 0").select("ledger_id")
-    new = new.withColumns({"there": F.lit(True), "settled": F.lit(False)})
-    return rows.unionByName(new, allowMissingColumns=True)
+    new_ledger_ids = new_ids(moved).where("scope_id = 0").select("ledger_id")
+    new_ledger_ids = new_ledger_ids.withColumns({"there": F.lit(True), "settled": F.lit(False)})
+    return rows.unionByName(new_ledger_ids, allowMissingColumns=True)
 
 
 def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
@@ -239,15 +243,15 @@ def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
     # An inner znode that was not listed hides every owner below it.
     is_below_gap = (F.col("claim") == F.col("gap")) | F.col("claim").startswith(F.concat("gap", F.lit("/")))
     hidden_claims = rows.where("claim is not null and path is null").select("ledger_id", "claim")
-    hidden_claims = hidden_claims.join(F.broadcast(gaps.limit(GAPS_LIMIT)), is_below_gap)
+    hidden_claims = hidden_claims.join(F.broadcast(gaps.limit(MAX_GAPS)), is_below_gap)
     hidden_claims = hidden_claims.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
     # Both lists are broadcast, so they are bounded; beyond that no ledger is called unowned.
-    counts = gaps.groupBy().count().select((F.col("count") > GAPS_LIMIT).alias("many"))
+    counts = gaps.groupBy().count().select((F.col("count") > MAX_GAPS).alias("many"))
     counts = counts.crossJoin(
-        closed_places.groupBy().count().select((F.col("count") > SHUT_LIMIT).alias("more"))
+        closed_places.groupBy().count().select((F.col("count") > MAX_CLOSED_PLACES).alias("more"))
     )
     closed_rows = rows.join(hidden_claims, "ledger_id", "left").join(
-        F.broadcast(closed_places.limit(SHUT_LIMIT)), "claim", "left"
+        F.broadcast(closed_places.limit(MAX_CLOSED_PLACES)), "claim", "left"
     )
     general_reason = F.when(
         F.col("many") | F.col("more"), F.lit("too many paths of the owners' trees were not read")
@@ -259,9 +263,11 @@ def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
 def _with_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
     """Add ``claimed_namespace``, and ``namespace_read``: whether a store has it; null without a claim."""
     name = "claimed_namespace"
-    of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(F.col(name).isNotNull())
-    of_stores = of_stores.distinct().withColumn("has_namespace", F.lit(True))
-    joined_rows = rows.withColumn(name, namespace_of(F.col("claim"))).join(of_stores, name, "left")
+    namespaces_of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(
+        F.col(name).isNotNull()
+    )
+    namespaces_of_stores = namespaces_of_stores.distinct().withColumn("has_namespace", F.lit(True))
+    joined_rows = rows.withColumn(name, namespace_of(F.col("claim"))).join(namespaces_of_stores, name, "left")
     has_namespace = F.coalesce("has_namespace", F.lit(False))
     return joined_rows.withColumn("namespace_read", F.when(F.col("claim").isNotNull(), has_namespace))
 
@@ -302,7 +308,7 @@ def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
     """
     if earlier is None:
         return rows.withColumn("seen_before", F.lit(False))
-    is_ageless = (F.col("standing") == "unknown") & (F.col("why") == AGELESS)
+    is_ageless = (F.col("standing") == "unknown") & (F.col("why") == AGELESS_REASON)
     earlier_unowned = (
         earlier.where((F.col("standing") == "unowned") | is_ageless).select("ledger_id").distinct()
     )
@@ -310,7 +316,7 @@ def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
     return compared_rows.withColumn("seen_before", F.coalesce("before", F.lit(False)))
 
 
-def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
+def _standing_column(applications: tuple[str, ...], moments: ReadTimes) -> Column:
     is_listed, is_named = F.col("there").isNotNull(), F.col("path").isNotNull()
     # Given up for its copy in an object store it is rightly gone; a shadow topic lists what another one owns.
     absence_reason = F.when(F.col("offload") == "deleted", "offloaded").when(F.col("borrowed"), "unknown")
@@ -341,7 +347,7 @@ def _is_foreign() -> Column:
     return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
 
 
-def _why(applications: tuple[str, ...], moments: Moments) -> Column:
+def _reason_column(applications: tuple[str, ...], moments: ReadTimes) -> Column:
     change_reason = (
         F.when(F.col("mzxid") > moments.first_zxid, "the ledger's owner changed while the metadata was read")
         if moments.first_zxid is not None
@@ -352,14 +358,14 @@ def _why(applications: tuple[str, ...], moments: Moments) -> Column:
         change_reason = F.when(is_later, "the ledger's owner may have changed while the metadata was read")
     identity_reason, grace_reason = (
         F.lit(moments.mismatch_reason),
-        F.lit(SHORT_GRACE if moments.grace < ROLLOVER_MS else None),
+        F.lit(SHORT_GRACE_REASON if moments.grace < ROLLOVER_MS else None),
     )
     unknown = F.coalesce(
         F.when(F.col("borrowed"), "a shadow topic may list ledgers that its source has given up"),
         F.when(~F.col("settled"), "the ledger was made or deleted while the metadata was read"),
         F.when(F.col("claim").isNull(), "the ledger's custom metadata does not mention its owner"),
         F.col("blocked"),
-        F.when(F.col("ctime").isNull(), AGELESS),
+        F.when(F.col("ctime").isNull(), AGELESS_REASON),
     )
     return (
         F.when(F.col("standing") == "unknown", unknown)
@@ -372,7 +378,7 @@ def _why(applications: tuple[str, ...], moments: Moments) -> Column:
     )
 
 
-def _fault(moments: Moments) -> Column:
+def _fault_column(moments: ReadTimes) -> Column:
     """Return the fault of a row, whether its ledger is owned, dangling or unowned."""
     is_owned = F.col("standing") == "owned"
     data = is_owned & (F.col("kind") == "data") & ~F.col("borrowed")
@@ -385,10 +391,10 @@ def _fault(moments: Moments) -> Column:
     waiting_since = F.greatest("ctime", "timestamp", "offload_time")
     is_old = F.lit(moments.scan_time) - waiting_since > moments.grace
     return (
-        F.when(F.col("standing") == "dangling", DANGLING)
-        .when(F.col("standing") == "unowned", UNOWNED)
-        .when(is_owned & has_exact_length & (F.col("claim") != F.col("below_root")), MISATTRIBUTED)
-        .when(data & length, LENGTH)
-        .when(data & is_old & (F.col("offload") == "incomplete"), INCOMPLETE)
-        .when(data & is_old & F.col("offload").isin("complete", "deleted"), NOT_TRIMMED)
+        F.when(F.col("standing") == "dangling", DANGLING_FAULT)
+        .when(F.col("standing") == "unowned", UNOWNED_FAULT)
+        .when(is_owned & has_exact_length & (F.col("claim") != F.col("below_root")), MISATTRIBUTED_FAULT)
+        .when(data & length, LENGTH_FAULT)
+        .when(data & is_old & (F.col("offload") == "incomplete"), INCOMPLETE_FAULT)
+        .when(data & is_old & F.col("offload").isin("complete", "deleted"), NOT_TRIMMED_FAULT)
     )

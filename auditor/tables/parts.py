@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from auditor.model.bookie_id import PORTABLE, RESERVED
 from auditor.spark.types import DataFrame
 
-BROKEN = ("ledgers", "ledger_id is not null and size(rules) > 0")
+BROKEN_LEDGERS = ("ledgers", "ledger_id is not null and size(rules) > 0")
 
 PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "entry_lost": (("verdicts", "class = 'entry-lost'"),),
@@ -30,11 +30,11 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "stray_files": (("availability", "state = 'stray'"),),
     "unreadable_ledgers": (("ledgers", "status = 'unreadable'"),),
     "misplaced_ledgers": (("ledgers", "status = 'misplaced'"),),
-    "broken_ledgers": (BROKEN,),
+    "broken_ledgers": (BROKEN_LEDGERS,),
     "recovering_ledgers": (("ledgers", "state = 'IN_RECOVERY'"),),
     "open_ledgers": (("ledgers", "state = 'OPEN'"),),
     "odd_ids": (
-        BROKEN,
+        BROKEN_LEDGERS,
         ("bookies", rf"not bookie_id rlike r'\A{PORTABLE}\z' or bookie_id rlike r'\A{RESERVED}\z'"),
     ),
     "damaged_marks": (("marks", "damage is not null or misplaced"), ("locks", "damage is not null")),

@@ -23,11 +23,11 @@ from dataclasses import replace
 from auditor.codecs.availability import coverage
 from auditor.codecs.availability.groups import Groups
 from auditor.model.states import BookieRead
-from auditor.tables.judge_replicas import BookieState, LedgerFacts, striped_to
+from auditor.tables.judge_replicas import BookieState, LedgerFacts, entries_striped_to
 from auditor.tables.judgement import Judgement
 
 
-def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: Judgement) -> None:
+def separate_past_end(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: Judgement) -> None:
     """Move entries after the end that may have been acknowledged from ``surplus`` to ``past_end``.
 
     On bookies that no ensemble names, entries after the end are counted if no takeover explains them. After
@@ -36,12 +36,12 @@ def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: J
 
     Entries that an index does not show do not count as held. Raises `CoverageLimitError` as `judge` does.
     """
-    if not ledger.closed or closed_by_its_writer(ledger):
+    if not ledger.closed or is_closed_by_its_writer(ledger):
         return
     first_entry = ledger.last_entry_id + 1
-    if not changed_by_takeover(ledger):
+    if not is_changed_by_takeover(ledger):
         answer.foreign = [
-            replace(copy, behind_end=_count_from(copy.held, first_entry)) for copy in answer.foreign
+            replace(copy, behind_end=_count_entries_from(copy.held, first_entry)) for copy in answer.foreign
         ]
     newest_entry = max((coverage.last_entry(groups) for _, groups in answer.surplus), default=-1)
     if newest_entry < first_entry:
@@ -49,7 +49,7 @@ def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: J
     open_ledger = replace(ledger, closed=False)
     present_groups = {
         bookie: coverage.clip(
-            coverage.intersection(striped_to(open_ledger, bookie, newest_entry), groups),
+            coverage.intersection(entries_striped_to(open_ledger, bookie, newest_entry), groups),
             first_entry,
             newest_entry,
         )
@@ -58,9 +58,11 @@ def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: J
     }
     if len(present_groups) < ledger.ack_quorum:
         return
-    last_entry = _end_of_run(coverage.at_least(list(present_groups.values()), ledger.ack_quorum), first_entry)
+    last_entry = _last_of_run(
+        coverage.at_least(list(present_groups.values()), ledger.ack_quorum), first_entry
+    )
     if last_entry >= first_entry:
-        answer.past_end_last, answer.past_end_by_takeover = last_entry, changed_by_takeover(ledger)
+        answer.past_end_last, answer.past_end_by_takeover = last_entry, is_changed_by_takeover(ledger)
     past_end_groups = {
         bookie: coverage.clip(groups, first_entry, last_entry) for bookie, groups in present_groups.items()
     }
@@ -75,38 +77,38 @@ def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: J
     answer.surplus = [(bookie, groups) for bookie, groups in remaining_surplus if len(groups)]
 
 
-def closed_by_its_writer(ledger: LedgerFacts) -> bool:
+def is_closed_by_its_writer(ledger: LedgerFacts) -> bool:
     """Return whether the writer closed the ledger: only new segments and one close changed the metadata.
 
     There is one change for each further segment, and one for the close. A recovery makes two changes, and
     re-replication more.
 
     >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], changes=1)
-    >>> closed_by_its_writer(ledger), closed_by_its_writer(replace(ledger, changes=2))
+    >>> is_closed_by_its_writer(ledger), is_closed_by_its_writer(replace(ledger, changes=2))
     (True, False)
     """
     return ledger.closed and ledger.changes == len(ledger.segments)
 
 
-def changed_by_takeover(ledger: LedgerFacts) -> bool:
+def is_changed_by_takeover(ledger: LedgerFacts) -> bool:
     """Return whether only new segments, one start of a recovery and one close changed the metadata.
 
     The metadata does not tell whether the writer or the recovery closed the ledger. Re-replication makes more
     changes.
 
     >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], changes=2)
-    >>> changed_by_takeover(ledger), changed_by_takeover(replace(ledger, changes=3))
+    >>> is_changed_by_takeover(ledger), is_changed_by_takeover(replace(ledger, changes=3))
     (True, False)
     """
     return ledger.closed and ledger.changes == len(ledger.segments) + 1
 
 
-def _count_from(groups: Groups, first_entry: int) -> int:
+def _count_entries_from(groups: Groups, first_entry: int) -> int:
     last_entry = coverage.last_entry(groups)
     return coverage.count(coverage.clip(groups, first_entry, last_entry)) if last_entry >= first_entry else 0
 
 
-def _end_of_run(groups: Groups, first_entry: int) -> int:
+def _last_of_run(groups: Groups, first_entry: int) -> int:
     """Return the last of the consecutive entries from ``first_entry`` on; ``first_entry - 1`` if none."""
     if not len(groups) or int(groups["first_start"][0]) != first_entry:
         return first_entry - 1

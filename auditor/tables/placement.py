@@ -39,9 +39,9 @@ from auditor.spark.part_tables import PartTable
 from auditor.spark.table_files import TableFiles
 from auditor.spark.types import SparkSession
 
-_NAMES = pa.list_(pa.string())
-_ROWS = 1 << 15
-_NO_END = 1 << 62
+_NAMES_TYPE = pa.list_(pa.string())
+_ROWS_PER_BATCH = 1 << 15
+_OPEN_END = 1 << 62
 
 PLACEMENT = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
@@ -58,9 +58,9 @@ PLACEMENT = schema_of(
     ),
     ("excused", pa.bool_(), "whether the segment would pass if every bookie with a location were writable"),
     ("windows", pa.int32(), "number of write sets of the segment with this result"),
-    ("bookies", _NAMES, "bookies of the first write set with this result"),
-    ("locations", _NAMES, "locations of these bookies in the mapping; null: not known"),
-    ("unwritable", _NAMES, "those of these bookies that are not writable"),
+    ("bookies", _NAMES_TYPE, "bookies of the first write set with this result"),
+    ("locations", _NAMES_TYPE, "locations of these bookies in the mapping; null: not known"),
+    ("unwritable", _NAMES_TYPE, "those of these bookies that are not writable"),
     (
         "domain",
         pa.string(),
@@ -125,13 +125,13 @@ def placement(spark: SparkSession, ledgers: TableFiles, judge: PlacementJudge) -
     return from_files(spark, PLACEMENT, ledgers, partial(judge_files, judge=judge))
 
 
-_OF_LEDGER = (*LEDGER, "state", "write_quorum", "ack_quorum")
-_READ = (*_OF_LEDGER, "undecidable", "last_entry_id", "segments")
+_LEDGER_COLUMNS = (*LEDGER, "state", "write_quorum", "ack_quorum")
+_READ_COLUMNS = (*_LEDGER_COLUMNS, "undecidable", "last_entry_id", "segments")
 
 
 def judge_files(files: TableFiles, judge: PlacementJudge) -> Iterator[pa.RecordBatch]:
     """Return the rows of `PLACEMENT` for the ledgers of some files."""
-    for rows in files.row_groups(_READ, (), _ROWS):
+    for rows in files.row_groups(_READ_COLUMNS, (), _ROWS_PER_BATCH):
         is_decodable = pc.and_(rows["ledger_id"].is_valid(), pc.equal(rows["undecidable"], False))
         judged_rows = rows.filter(is_decodable)
         if judged_rows.num_rows:
@@ -144,10 +144,10 @@ def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
     verdicts = _Verdicts.of_none(len(segments.row))
     judged = np.flatnonzero((segments.size > 0) & (segments.write_quorum > 0))
     shapes = np.stack([segments.size, segments.write_quorum, segments.ack_quorum], axis=1)[judged]
-    shape_number, examples = distinct_rows(shapes)
-    for number in range(len(examples)):
-        verdicts.judge(segments, judged[shape_number == number], judge)
-    return _table(rows, segments, verdicts, judge)
+    shape_numbers, example_rows = distinct_rows(shapes)
+    for number in range(len(example_rows)):
+        verdicts.judge(segments, judged[shape_numbers == number], judge)
+    return _placement_table(rows, segments, verdicts, judge)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class _Segments:
         size = pc.list_value_length(ensembles).to_numpy().astype(np.int64)
         # A segment ends before the next one of its ledger, the last at the end of a closed ledger.
         closed = pc.equal(rows["state"], LedgerState.CLOSED).to_numpy()
-        ends = np.where(closed, rows["last_entry_id"].to_numpy() + 1, _NO_END)[row]
+        ends = np.where(closed, rows["last_entry_id"].to_numpy() + 1, _OPEN_END)[row]
         later_rows = np.flatnonzero(row[1:] == row[:-1])
         ends[later_rows] = np.minimum(first[later_rows + 1], ends[later_rows])
         members = pc.index_in(ensembles.flatten(), pa.array(names, pa.string())).to_numpy()
@@ -213,8 +213,8 @@ class _Verdicts:
             int(column[rows[0]]) for column in (segments.size, segments.write_quorum, segments.ack_quorum)
         )
         all_ensembles = segments.members[segments.begin[rows][:, None] + np.arange(size)]
-        shape_number, examples = distinct_rows(all_ensembles)
-        ensembles = all_ensembles[examples]
+        shape_numbers, example_rows = distinct_rows(all_ensembles)
+        ensembles = all_ensembles[example_rows]
         judgements = [
             judge_ensembles(ensembles, quorum, view, judge.settings, by_places=True) for view in judge.views
         ]
@@ -229,20 +229,22 @@ class _Verdicts:
         is_marked = np.where(broken[:, None], judgements[0].broken, is_risky)
         start = is_marked.argmax(axis=1)
         whole = judge_ensembles(ensembles, quorum, judge.whole, judge.settings, by_places=True)
-        self.broken[rows] = broken[shape_number]
-        self.excused[rows] = (broken & (whole.adherence != Adherence.FAIL))[shape_number]
-        self.at_risk[rows] = (is_risky.any(axis=1) & ~broken)[shape_number] & segments.holds[rows]
-        self.start[rows], self.windows[rows] = start[shape_number], is_marked.sum(axis=1)[shape_number]
-        self.in_one_domain[rows] = in_one_domain[np.arange(len(start)), start][shape_number]
+        self.broken[rows] = broken[shape_numbers]
+        self.excused[rows] = (broken & (whole.adherence != Adherence.FAIL))[shape_numbers]
+        self.at_risk[rows] = (is_risky.any(axis=1) & ~broken)[shape_numbers] & segments.holds[rows]
+        self.start[rows], self.windows[rows] = start[shape_numbers], is_marked.sum(axis=1)[shape_numbers]
+        self.in_one_domain[rows] = in_one_domain[np.arange(len(start)), start][shape_numbers]
 
 
-def _table(rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: PlacementJudge) -> pa.Table:
+def _placement_table(
+    rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: PlacementJudge
+) -> pa.Table:
     shown_rows = np.flatnonzero(verdicts.broken | verdicts.at_risk)
     quorum = segments.write_quorum[shown_rows]
     offsets = np.concatenate([[0], np.cumsum(quorum)])
     # The members of each window, one behind the other.
-    position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], quorum)
-    ensemble_index = (np.repeat(verdicts.start[shown_rows], quorum) + position) % np.repeat(
+    slot = np.arange(offsets[-1]) - np.repeat(offsets[:-1], quorum)
+    ensemble_index = (np.repeat(verdicts.start[shown_rows], quorum) + slot) % np.repeat(
         segments.size[shown_rows], quorum
     )
     members = segments.members[np.repeat(segments.begin[shown_rows], quorum) + ensemble_index]
@@ -251,16 +253,16 @@ def _table(rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: Plac
     in_one_domain = pa.array(verdicts.in_one_domain[shown_rows])
     columns: dict[str, Any] = {
         name: pc.array_take(rows[name].combine_chunks(), pa.array(segments.row[shown_rows]))
-        for name in _OF_LEDGER
+        for name in _LEDGER_COLUMNS
     }
     columns |= {
         "first_entry_id": segments.first[shown_rows],
         "violated": verdicts.broken[shown_rows],
         "excused": verdicts.excused[shown_rows],
         "windows": verdicts.windows[shown_rows].astype(np.int32),
-        "bookies": _lists(judge.names, members, offsets),
-        "locations": _lists(judge.paths, members, offsets),
-        "unwritable": _lists(
+        "bookies": _list_column(judge.names, members, offsets),
+        "locations": _list_column(judge.paths, members, offsets),
+        "unwritable": _list_column(
             judge.names, members[is_unwritable], np.concatenate([[0], np.cumsum(is_unwritable)])[offsets]
         ),
         "domain": pc.if_else(
@@ -270,7 +272,7 @@ def _table(rows: pa.Table, segments: _Segments, verdicts: _Verdicts, judge: Plac
     return pa.table([columns[name] for name in PLACEMENT.names], schema=PLACEMENT)
 
 
-def _lists(texts: Sequence[str | None], codes: Numbers, offsets: NDArray[np.int64]) -> pa.ListArray:
+def _list_column(texts: Sequence[str | None], codes: Numbers, offsets: NDArray[np.int64]) -> pa.ListArray:
     values = pc.array_take(pa.array(texts, pa.string()), pa.array(codes))
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 

@@ -14,8 +14,8 @@ from auditor.codecs.availability.groups import GROUP, Groups
 from auditor.codecs.bookie.wire import Status, status_text
 from auditor.model.states import WitnessAnswer
 
-NOTHING: Groups = np.empty(0, GROUP)
-READ_ERROR = status_text(Status.EIO)
+NO_GROUPS: Groups = np.empty(0, GROUP)
+READ_ERROR_TEXT = status_text(Status.EIO)
 """Reply of a bookie that cannot read an entry from its disk."""
 
 
@@ -29,12 +29,12 @@ class ReadReplies:
     the only reason for ``silent`` is that the bookie accepts no reads from this client.
     """
 
-    served: Groups = field(default_factory=lambda: NOTHING)
-    denied: Groups = field(default_factory=lambda: NOTHING)
+    served: Groups = field(default_factory=lambda: NO_GROUPS)
+    denied: Groups = field(default_factory=lambda: NO_GROUPS)
     no_ledger: bool = False
     silent: str | None = None
     refused: bool = False
-    failed: Groups = field(default_factory=lambda: NOTHING)
+    failed: Groups = field(default_factory=lambda: NO_GROUPS)
     failure: str | None = None
 
     @property
@@ -45,7 +45,7 @@ class ReadReplies:
     def without(self, entries: Groups) -> ReadReplies:
         """Return the replies, without replies about ``entries``."""
         reply_groups = (self.served, self.denied, self.failed)
-        served, denied, failed = (coverage.difference(part, entries) for part in reply_groups)
+        served, denied, failed = (coverage.difference(reply_part, entries) for reply_part in reply_groups)
         return replace(self, served=served, denied=denied, failed=failed)
 
 
@@ -58,17 +58,17 @@ def replies_by_bookie(answers: Iterable[Mapping[str, Any]]) -> dict[str, ReadRep
 
 
 def _replies_of(rows: Sequence[Mapping[str, Any]]) -> ReadReplies:
-    def of(*answers: WitnessAnswer) -> list[Mapping[str, Any]]:
+    def answer_rows(*answers: WitnessAnswer) -> list[Mapping[str, Any]]:
         return [row for row in rows if row["answer"] in answers]
 
-    unknown, refused = of(WitnessAnswer.UNKNOWN), of(WitnessAnswer.REFUSED)
-    failed = [row for row in unknown if (row["reason"] or "").endswith(READ_ERROR)]
+    unknown, refused = answer_rows(WitnessAnswer.UNKNOWN), answer_rows(WitnessAnswer.REFUSED)
+    failed = [row for row in unknown if (row["reason"] or "").endswith(READ_ERROR_TEXT)]
     unheard = [row for row in unknown if row not in failed] or refused
     # The least of the reasons, so that the same answers in another order give the same row.
     return ReadReplies(
-        served=entries_of(of(WitnessAnswer.SERVED)),
-        denied=entries_of(of(WitnessAnswer.NO_SUCH_ENTRY, WitnessAnswer.NO_SUCH_LEDGER)),
-        no_ledger=bool(of(WitnessAnswer.NO_SUCH_LEDGER)),
+        served=entries_of(answer_rows(WitnessAnswer.SERVED)),
+        denied=entries_of(answer_rows(WitnessAnswer.NO_SUCH_ENTRY, WitnessAnswer.NO_SUCH_LEDGER)),
+        no_ledger=bool(answer_rows(WitnessAnswer.NO_SUCH_LEDGER)),
         silent=min((row["reason"] for row in unheard), default=None),
         refused=bool(refused) and not unknown,
         failed=entries_of(failed),
@@ -107,18 +107,18 @@ def weigh_gone(gone_groups: Groups, is_certain: bool, replies: ReadReplies) -> G
     refused = coverage.intersection(unserved_groups, denied)
     if len(coverage.intersection(gone_groups, replies.served)):
         return GoneCopies(refused, coverage.difference(unserved_groups, refused))
-    nothing = unserved_groups[:0]
+    no_groups = unserved_groups[:0]
     return (
-        GoneCopies(unserved_groups, nothing)
+        GoneCopies(unserved_groups, no_groups)
         if is_certain or len(refused)
-        else GoneCopies(nothing, unserved_groups)
+        else GoneCopies(no_groups, unserved_groups)
     )
 
 
-def unite_by_bookie(sets: Sequence[tuple[str, Groups]]) -> list[tuple[str, Groups]]:
+def unite_by_bookie(groups_of_bookies: Sequence[tuple[str, Groups]]) -> list[tuple[str, Groups]]:
     """Return the entries of each bookie in one set. Bookies keep the order of their first entries."""
     groups_by_bookie: dict[str, Groups] = {}
-    for bookie_id, groups in sets:
+    for bookie_id, groups in groups_of_bookies:
         groups_by_bookie[bookie_id] = (
             coverage.union([groups_by_bookie[bookie_id], groups]) if bookie_id in groups_by_bookie else groups
         )

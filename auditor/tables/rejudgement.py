@@ -66,7 +66,7 @@ from auditor.model.states import IndexState, LedgerClass, UnknownCopy
 from auditor.spark import functions as F
 from auditor.spark.batches import map_rows
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.doubts import unasked
+from auditor.tables.doubts import bookie_not_asked
 from auditor.tables.judge_replicas import (
     BookieState,
     Groups,
@@ -86,13 +86,13 @@ from auditor.tables.judged import (
 )
 from auditor.tables.judgement import Judgement
 from auditor.tables.ledger_class import judge
-from auditor.tables.past_end import set_apart
+from auditor.tables.past_end import separate_past_end
 from auditor.tables.read_replies import ReadReplies, entries_of, replies_by_bookie
 from auditor.tables.verdicts import class_of
 
-SAMPLE = 64
+MAX_SAMPLED_ENTRIES = 64
 """Largest number of entries that a bookie is asked for, of those that it lacks of one ledger."""
-BOUND = "the bound on reads was reached (--witness-reads)"
+BOUND_REASON = "the bound on reads was reached (--witness-reads)"
 
 
 def questions(
@@ -128,8 +128,12 @@ def questions(
         {} if worst_entry is None else {(bookie, worst_entry): 0 for bookie in write_set(ledger, worst_entry)}
     )
     for bookie, groups in (*missing, *listed):
-        sample = [entry for entry in even_sample(groups, SAMPLE) if entry != worst_entry]
-        rank_by_question |= {(bookie, entry): question_rank for question_rank, entry in enumerate(sample, 1)}
+        sampled_entries = [
+            entry for entry in even_sample(groups, MAX_SAMPLED_ENTRIES) if entry != worst_entry
+        ]
+        rank_by_question |= {
+            (bookie, entry): question_rank for question_rank, entry in enumerate(sampled_entries, 1)
+        }
     for bookie in undecided:
         rank_by_question.setdefault((bookie, first_entry(ledger, bookie)), 1)
     return sorted(
@@ -146,7 +150,9 @@ def write_set(ledger: LedgerFacts, entry: int) -> list[str]:
     ['c', 'a']
     """
     ensemble = next(members for first, members in reversed(ledger.segments) if first <= entry)
-    ensemble_indexes = ((entry + copy) % ledger.ensemble_size for copy in range(ledger.write_quorum))
+    ensemble_indexes = (
+        (entry + copy_number) % ledger.ensemble_size for copy_number in range(ledger.write_quorum)
+    )
     return list(dict.fromkeys(ensemble[ensemble_index] for ensemble_index in ensemble_indexes))
 
 
@@ -181,7 +187,7 @@ def judge_again(
     """
     bookie_replies = replies_by_bookie(answers)
     answered_pairs = [
-        replace(pair, replies=bookie_replies.get(pair.bookie_id, ReadReplies(silent=BOUND)))
+        replace(pair, replies=bookie_replies.get(pair.bookie_id, ReadReplies(silent=BOUND_REASON)))
         if pair.bookie_id in askable or pair.bookie_id in bookie_replies
         else pair
         for pair in pairs
@@ -195,14 +201,14 @@ def judge_again(
     return judge(ledger, answered_pairs, bookies, grace_ms)
 
 
-ANSWERS_KEPT = 12
+MAX_ANSWERS_KEPT = 12
 """Largest number of answers in a row of ``judged``. The table ``witness`` has all answers."""
 
-_UNDECIDED = (UnknownCopy.LIMBO, UnknownCopy.MISPLACED, UnknownCopy.ENTRY_LOG)
+_UNDECIDED_REASONS = (UnknownCopy.LIMBO, UnknownCopy.MISPLACED, UnknownCopy.ENTRY_LOG)
 """Reasons of unknown replicas for which the bookie's own answer tells more than its index."""
 
-_WORST_FIRST = (LedgerClass.ENTRY_LOST, LedgerClass.BELOW_ACK_QUORUM, LedgerClass.BELOW_WRITE_QUORUM)
-_QUESTIONS = pa.schema(
+_CLASSES_WORST_FIRST = (LedgerClass.ENTRY_LOST, LedgerClass.BELOW_ACK_QUORUM, LedgerClass.BELOW_WRITE_QUORUM)
+_QUESTION_SCHEMA = pa.schema(
     [
         ("scope_id", pa.int64()),
         ("ledger_id", pa.int64()),
@@ -217,7 +223,7 @@ _QUESTIONS = pa.schema(
 def candidates(judged: DataFrame, askable: Sequence[str]) -> DataFrame:
     """Return the rows of ``judged`` that answers may change, because a bookie concerned can be asked."""
     listed = F.exists("listed", lambda part: part["bookie_id"].isin(list(askable)))
-    return judged.where(_reachable(askable) | listed | (F.size(_undecided(askable)) > 0))
+    return judged.where(_can_be_asked(askable) | listed | (F.size(_undecided_copies(askable)) > 0))
 
 
 def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], max_reads: int) -> DataFrame:
@@ -228,19 +234,21 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], max_
     """
     names = frozenset(askable)
     ranked_candidates = candidates(judged, askable).withColumn("rank", _rank())
-    columns = ("missing", "listed", _undecided(askable).alias("undecided"), "rank")
-    chosen = ranked_candidates.orderBy("rank", *LEDGER).limit(max_reads).select(*LEDGER, *columns)
+    columns = ("missing", "listed", _undecided_copies(askable).alias("undecided"), "rank")
+    chosen_ledgers = ranked_candidates.orderBy("rank", *LEDGER).limit(max_reads).select(*LEDGER, *columns)
     facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
 
-    def make(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    def make_questions(rows: list[dict[str, Any]]) -> pa.RecordBatch:
         question_rows = [question for row in rows for question in _questions(row, names)]
-        return pa.RecordBatch.from_pylist(question_rows, schema=_QUESTIONS)
+        return pa.RecordBatch.from_pylist(question_rows, schema=_QUESTION_SCHEMA)
 
-    ledger_questions = map_rows(facts.join(F.broadcast(chosen), [*LEDGER]), make, _QUESTIONS)
-    order = ["turn", "rank", *LEDGER, "bookie_id", "entry_id"]
-    row_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(*order))
+    ledger_questions = map_rows(
+        facts.join(F.broadcast(chosen_ledgers), [*LEDGER]), make_questions, _QUESTION_SCHEMA
+    )
+    request_order = ["turn", "rank", *LEDGER, "bookie_id", "entry_id"]
+    row_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(*request_order))
     return (
-        ledger_questions.orderBy(*order)
+        ledger_questions.orderBy(*request_order)
         .limit(max_reads)
         .withColumn("place", row_rank)
         .where(F.col("place") <= max(1, max_reads // 2))
@@ -272,8 +280,8 @@ def rejudge(
     )
     unanswered_rows = judged.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_anti")
     # A later run may ask: it is not one of the lasting doubts.
-    doubt = F.array_union("doubts", F.array(F.lit(unasked(BOUND).text)))
-    doubts = F.when(_reachable(askable), doubt).otherwise(F.col("doubts"))
+    doubt = F.array_union("doubts", F.array(F.lit(bookie_not_asked(BOUND_REASON).text)))
+    doubts = F.when(_can_be_asked(askable), doubt).otherwise(F.col("doubts"))
     unanswered_pairs = unanswered_rows.withColumn("doubts", doubts).select(*JUDGED.names)
     return unanswered_pairs.unionByName(answered_rows)
 
@@ -287,9 +295,9 @@ def _questions(row: Mapping[str, Any], askable: frozenset[str]) -> Iterable[dict
         chosen_entries = questions(facts_of(row), missing, askable, listed, row["undecided"])
     except CoverageLimitError:
         return  # too irregular to choose: not asked about, and the row says so
-    of_ledger = {name: row[name] for name in (*LEDGER, "rank")}
+    ledger_columns = {name: row[name] for name in (*LEDGER, "rank")}
     for question_rank, bookie_id, entry in chosen_entries:
-        yield {**of_ledger, "entry_id": entry, "bookie_id": bookie_id, "turn": question_rank}
+        yield {**ledger_columns, "entry_id": entry, "bookie_id": bookie_id, "turn": question_rank}
 
 
 def _judge_again(
@@ -300,7 +308,7 @@ def _judge_again(
         ledger, pairs = facts_of(row), [pair_of(pair) for pair in row["pairs"]]
         try:
             answer = judge_again(ledger, pairs, row["said"], askable, bookies, grace_ms)
-            set_apart(ledger, bookies, answer)
+            separate_past_end(ledger, bookies, answer)
             answers.append(answer)
         except CoverageLimitError as limit:
             answers.append(irregular_judgement(ledger, pairs, limit))
@@ -308,31 +316,33 @@ def _judge_again(
 
 
 def _first_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first `ANSWERS_KEPT` answers, grouped by entry.
+    """Return the first `MAX_ANSWERS_KEPT` answers, grouped by entry.
 
     The worst entry is first: most bookies were asked for it, so it has the most answers.
     """
     question_counts = Counter(answer["entry_id"] for answer in answers)
-    order = sorted(
+    request_order = sorted(
         answers,
         key=lambda answer: (-question_counts[answer["entry_id"]], answer["entry_id"], answer["bookie_id"]),
     )
-    return order[:ANSWERS_KEPT]
+    return request_order[:MAX_ANSWERS_KEPT]
 
 
-def _reachable(askable: Sequence[str]) -> Column:
+def _can_be_asked(askable: Sequence[str]) -> Column:
     return F.exists("missing", lambda part: part["bookie_id"].isin(list(askable)))
 
 
-def _undecided(askable: Sequence[str]) -> Column:
+def _undecided_copies(askable: Sequence[str]) -> Column:
     """Return the askable bookies whose reply about one entry decides a replica."""
     undecided_copies = F.filter(
-        "unknown", lambda part: part["bookie_id"].isin(list(askable)) & part["why"].isin(*_UNDECIDED)
+        "unknown", lambda part: part["bookie_id"].isin(list(askable)) & part["why"].isin(*_UNDECIDED_REASONS)
     )
     return F.transform(undecided_copies, lambda part: part["bookie_id"])
 
 
 def _rank() -> Column:
     """Return the rank of a ledger's class, the worst first; ledgers that lack nothing come last."""
-    class_rank = F.array_position(F.array(*(F.lit(name) for name in _WORST_FIRST)), class_of("m")).cast("int")
-    return F.when(class_rank > 0, class_rank).otherwise(len(_WORST_FIRST) + 1)
+    class_rank = F.array_position(
+        F.array(*(F.lit(name) for name in _CLASSES_WORST_FIRST)), class_of("m")
+    ).cast("int")
+    return F.when(class_rank > 0, class_rank).otherwise(len(_CLASSES_WORST_FIRST) + 1)

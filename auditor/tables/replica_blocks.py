@@ -38,32 +38,36 @@ class Account(IntEnum):
     MISSING_LOGS = 4  # what its index has in entry logs that are not there
 
 
-NO_ANSWER = np.iinfo(np.int64).min
+NO_ANSWER_TIME = np.iinfo(np.int64).min
 """Time of the answer for a replica about which no bookie was asked."""
 
-_NUMBERS = ("ledgers", "scopes", "answered")
-_CODED = ("bookies", "groups", "states")
+_NUMBER_FIELDS = ("ledgers", "scopes", "answered")
+_CODED_FIELDS = ("bookies", "groups", "states")
 BLOCKS = pa.schema(
     [
         pa.field("bucket", pa.int32()),
         pa.field("account", pa.int8()),
-        *(pa.field(name, pa.binary()) for name in _NUMBERS),
-        *(pa.field(f"{name}_{part}", pa.binary()) for name in _CODED for part in ("codes", "ends", "octets")),
+        *(pa.field(name, pa.binary()) for name in _NUMBER_FIELDS),
+        *(
+            pa.field(f"{name}_{part}", pa.binary())
+            for name in _CODED_FIELDS
+            for part in ("codes", "ends", "octets")
+        ),
     ]
 )
 
 
-class Coded(NamedTuple):
+class CodedColumn(NamedTuple):
     """A dictionary-encoded column of bytes: a code for each row, -1 for null, and the value of each code."""
 
     codes: Codes
     values: pa.Array
 
     @classmethod
-    def of(cls, column: pa.ChunkedArray | pa.Array) -> Coded:
+    def of(cls, column: pa.ChunkedArray | pa.Array) -> CodedColumn:
         """Encode a column of texts or bytes.
 
-        >>> Coded.of(pa.array(["b", None, "b"])).codes.tolist()
+        >>> CodedColumn.of(pa.array(["b", None, "b"])).codes.tolist()
         [0, -1, 0]
         """
         chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
@@ -75,9 +79,9 @@ class Coded(NamedTuple):
         codes = [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in chunks]
         return cls(np.concatenate(codes).astype(np.int32), chunks[0].dictionary.cast(pa.binary()))
 
-    def taken(self, rows: Longs | NDArray[np.bool_]) -> Coded:
+    def taken(self, rows: Longs | NDArray[np.bool_]) -> CodedColumn:
         """Return the given rows of the column."""
-        return Coded(self.codes[rows], self.values)
+        return CodedColumn(self.codes[rows], self.values)
 
     def column(self, rows: Longs, kind: pa.DataType) -> pa.Array:
         """Return the values of the given rows. The row number -1 gives null."""
@@ -94,9 +98,9 @@ class ReplicaBatch(NamedTuple):
     ledgers: Longs
     scopes: Longs
     answered: Longs
-    bookies: Coded
-    groups: Coded
-    states: Coded
+    bookies: CodedColumn
+    groups: CodedColumn
+    states: CodedColumn
 
     def taken(self, rows: Longs | NDArray[np.bool_]) -> ReplicaBatch:
         """Return the given rows of the batch."""
@@ -110,10 +114,10 @@ def pack(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBat
     order = np.argsort(bucket, kind="stable")
     counts = np.bincount(bucket, minlength=buckets)
     ends = np.cumsum(counts)
-    ordered = replicas.taken(order)
+    ordered_replicas = replicas.taken(order)
     bucket_numbers = np.flatnonzero(counts).tolist()
     blocks = [
-        _block(ordered, slice(ends[bucket_number] - counts[bucket_number], ends[bucket_number]))
+        _block(ordered_replicas, slice(ends[bucket_number] - counts[bucket_number], ends[bucket_number]))
         for bucket_number in bucket_numbers
     ]
     columns = [
@@ -148,10 +152,10 @@ def unpack(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray[np.i
     counts = [len(row["ledgers"]) // 8 for row in rows]
     accounts = [account for batch in batches for account in batch.column("account").to_pylist()]
     replicas = ReplicaBatch(
-        _numbers(rows, "ledgers", counts, 0),
-        _numbers(rows, "scopes", counts, 0),
-        _numbers(rows, "answered", counts, NO_ANSWER),
-        *(_united(rows, name) for name in _CODED),
+        _join_numbers(rows, "ledgers", counts, 0),
+        _join_numbers(rows, "scopes", counts, 0),
+        _join_numbers(rows, "answered", counts, NO_ANSWER_TIME),
+        *(_join_coded(rows, name) for name in _CODED_FIELDS),
     )
     return replicas, np.repeat(np.array(accounts, np.int8), counts)
 
@@ -161,12 +165,12 @@ def _block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
     return [
         replicas.ledgers[rows].tobytes(),
         scopes.tobytes() if scopes.any() else b"",
-        answered.tobytes() if (answered != NO_ANSWER).any() else b"",
-        *(part for coded in replicas[3:] for part in _coded(coded.codes[rows], coded.values)),
+        answered.tobytes() if (answered != NO_ANSWER_TIME).any() else b"",
+        *(part for coded in replicas[3:] for part in _to_buffers(coded.codes[rows], coded.values)),
     ]
 
 
-def _coded(codes: Codes, values: pa.Array) -> tuple[bytes, bytes, bytes]:
+def _to_buffers(codes: Codes, values: pa.Array) -> tuple[bytes, bytes, bytes]:
     """Return codes of the values that occur, and the end offsets and bytes of these values."""
     is_used = np.zeros(len(values) + 1, bool)
     is_used[codes] = True  # null is the last
@@ -183,10 +187,10 @@ def _coded(codes: Codes, values: pa.Array) -> tuple[bytes, bytes, bytes]:
     )
 
 
-def _numbers(
+def _join_numbers(
     rows: Sequence[dict[str, pa.Buffer]], name: str, counts: Sequence[int], default_value: int
 ) -> Longs:
-    return _joined(
+    return _join_arrays(
         [
             np.frombuffer(row[name], np.int64) if len(row[name]) else np.full(count, default_value)
             for row, count in zip(rows, counts, strict=True)
@@ -194,7 +198,7 @@ def _numbers(
     )
 
 
-def _united(rows: Sequence[dict[str, pa.Buffer]], name: str) -> Coded:
+def _join_coded(rows: Sequence[dict[str, pa.Buffer]], name: str) -> CodedColumn:
     ends, octets = (
         [np.frombuffer(row[f"{name}_{part}"], kind) for row in rows]
         for part, kind in (("ends", np.int32), ("octets", np.uint8))
@@ -205,23 +209,23 @@ def _united(rows: Sequence[dict[str, pa.Buffer]], name: str) -> Coded:
     ]
     sizes = [len(row_ends) for row_ends in ends]
     starts = np.cumsum([0, *(len(row_octets) for row_octets in octets)])
-    offsets = _joined([row_ends + start for row_ends, start in zip(ends, starts, strict=False)])
+    offsets = _join_arrays([row_ends + start for row_ends, start in zip(ends, starts, strict=False)])
     # Long offsets: the groups of a bucket's ledgers that are full of holes may be more than 2 GiB.
     values = pa.Array.from_buffers(
         pa.large_binary(),
         len(offsets),
-        [None, pa.py_buffer(np.append(0, offsets).astype(np.int64)), pa.py_buffer(_joined(octets))],
+        [None, pa.py_buffer(np.append(0, offsets).astype(np.int64)), pa.py_buffer(_join_arrays(octets))],
     )
     unique_values = values.dictionary_encode()
     code_by_old_code = np.append(unique_values.indices.to_numpy(), -1).astype(np.int32)
-    bases = np.cumsum([0, *sizes])
-    joined_codes = _joined(codes)
-    shift = np.repeat(bases[:-1], [len(row_codes) for row_codes in codes])
-    return Coded(
-        code_by_old_code[np.where(joined_codes < 0, len(values), joined_codes + shift)],
+    code_bases = np.cumsum([0, *sizes])
+    joined_codes = _join_arrays(codes)
+    code_shift = np.repeat(code_bases[:-1], [len(row_codes) for row_codes in codes])
+    return CodedColumn(
+        code_by_old_code[np.where(joined_codes < 0, len(values), joined_codes + code_shift)],
         unique_values.dictionary,
     )
 
 
-def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def _join_arrays(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(arrays) if arrays else np.zeros(0, np.int64)

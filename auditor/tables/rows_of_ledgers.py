@@ -19,20 +19,20 @@ from auditor.spark.table_files import TableFiles
 from auditor.spark.types import SparkSession, StructType
 from auditor.tables.judged import LEDGER_COLUMNS
 
-OF_LEDGERS = (*LEDGER_COLUMNS, "status", "undecidable", "replicas")
+COLUMNS_OF_LEDGERS = (*LEDGER_COLUMNS, "status", "undecidable", "replicas")
 """Columns of ``ledgers`` that are kept for the ledgers of a small table."""
 
-_ID = LEDGER[-1]
+_LEDGER_ID_COLUMN = LEDGER[-1]
 
 
 def rows_of_ledgers(
     spark: SparkSession,
     table: TableFiles,
-    few: TableFiles,
+    wanted_files: TableFiles,
     schema: StructType,
     columns: Sequence[str] | None = None,
 ) -> PartTable:
-    """Return all rows of ``table`` with a ledger id of ``few``, in any scope and on any bookie.
+    """Return all rows of ``table`` with a ledger id of ``wanted_files``, in any scope and on any bookie.
 
     ``schema`` has the columns of ``table``. ``columns`` are the columns to keep, or None for all.
     """
@@ -41,14 +41,21 @@ def rows_of_ledgers(
     kept_schema = StructType(
         [column for column in schema.fields if columns is None or column.name in columns]
     )
-    return from_files(spark, kept_schema, table, partial(_matching_rows, few=few, columns=kept_schema.names))
+    return from_files(
+        spark,
+        kept_schema,
+        table,
+        partial(_matching_rows, wanted_files=wanted_files, columns=kept_schema.names),
+    )
 
 
-def _matching_rows(files: TableFiles, few: TableFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    ledger_ids = few.read([_ID])[_ID].unique()
+def _matching_rows(
+    files: TableFiles, wanted_files: TableFiles, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    ledger_ids = wanted_files.read([_LEDGER_ID_COLUMN])[_LEDGER_ID_COLUMN].unique()
     for file in files.open():
         for group in range(file.num_row_groups):
-            ids = file.read_row_group(group, [_ID], use_threads=False)[_ID]
+            ids = file.read_row_group(group, [_LEDGER_ID_COLUMN], use_threads=False)[_LEDGER_ID_COLUMN]
             is_match = pc.is_in(ids, value_set=ledger_ids, skip_nulls=True)
             if pc.any(is_match).as_py():
                 size = column_bytes(file.metadata, group, columns)

@@ -71,20 +71,22 @@ class Table:
     of: tuple[str, ...] = ()
 
 
-LIVE = "runs on a live store"
+LIVE_RUNS = "runs on a live store"
 LISTING_RUNS = "runs that asked bookies for their ledgers"
-WITNESSED = "runs that asked bookies for entries"
-OWNED = "runs that read owners"
-LOGS = "runs with `--entry-logs`"
-DEEP = "runs with `--deep`"
-LISTING = "runs with `--offload-listing`"
-PLACED = "runs that judge placement"
+WITNESS_RUNS = "runs that asked bookies for entries"
+OWNER_RUNS = "runs that read owners"
+ENTRY_LOG_RUNS = "runs with `--entry-logs`"
+DEEP_RUNS = "runs with `--deep`"
+OFFLOAD_LISTING_RUNS = "runs with `--offload-listing`"
+PLACEMENT_RUNS = "runs that judge placement"
 
-_ALL = (
+_ALL_TABLES = (
     Table("ledgers", "a ledger's metadata in the first scan; or a znode that is not a ledger's", LEDGERS),
-    Table("ledgers_again", "a ledger's metadata in the last scan, with fewer columns", LEDGERS_AGAIN, LIVE),
+    Table(
+        "ledgers_again", "a ledger's metadata in the last scan, with fewer columns", LEDGERS_AGAIN, LIVE_RUNS
+    ),
     Table("doubtful_ids", "ids that a scan of the metadata may have missed, and why", DOUBTFUL_IDS),
-    Table("moved", "a ledger that changed, appeared or vanished between the scans", MOVED, LIVE),
+    Table("moved", "a ledger that changed, appeared or vanished between the scans", MOVED, LIVE_RUNS),
     Table("marks", "an under-replication mark, a lock, or a directory without marks", MARKS),
     Table("cookies", "a cookie in the store", COOKIES),
     Table("registrations", "a registered bookie", REGISTRATIONS),
@@ -114,35 +116,38 @@ _ALL = (
         "entry_logs",
         "an entry log, or a ledger in an entry log, with the number of bytes and its source",
         ENTRY_LOGS,
-        LOGS,
+        ENTRY_LOG_RUNS,
     ),
-    Table("locations", "a ledger in an entry log according to the bookie's index", LOCATIONS, LOGS),
+    Table("locations", "a ledger in an entry log according to the bookie's index", LOCATIONS, ENTRY_LOG_RUNS),
     Table(
         "disks",
         "a bookie's directory, with the bytes outside entry logs, and free bytes",
         DISKS,
-        LOGS,
+        ENTRY_LOG_RUNS,
     ),
     Table(
         "log_entries",
         "a ledger in an entry log with needed entries that the index lacks",
         LOG_ENTRIES,
-        LOGS,
+        ENTRY_LOG_RUNS,
     ),
     Table(
         "gone_entries",
         "a ledger on a bookie whose index has entries in a missing entry log",
         GONE_ENTRIES,
-        LOGS,
+        ENTRY_LOG_RUNS,
     ),
-    Table("space", "bytes of one class and ledger in an entry log", SPACE, LOGS),
+    Table("space", "bytes of one class and ledger in an entry log", SPACE, ENTRY_LOG_RUNS),
     Table(
-        "misplaced", "a ledger on a bookie whose index has entries that the entry log lacks", MISPLACED, LOGS
+        "misplaced",
+        "a ledger on a bookie whose index has entries that the entry log lacks",
+        MISPLACED,
+        ENTRY_LOG_RUNS,
     ),
-    Table("digests", "a sampled entry on a bookie, and whether its digest is right", DIGESTS, DEEP),
+    Table("digests", "a sampled entry on a bookie, and whether its digest is right", DIGESTS, DEEP_RUNS),
     Table("unequal", "a ledger on a bookie whose expected and actual entries differ", UNEQUAL),
     Table("judged", "a ledger of `unequal`, with its missing, unknown and surplus entries", JUDGED),
-    Table("witness", "an entry that a bookie was asked for, and its answer", WITNESS, WITNESSED),
+    Table("witness", "an entry that a bookie was asked for, and its answer", WITNESS, WITNESS_RUNS),
     Table("verdicts", "a ledger, and its class", VERDICTS),
     Table(
         "reachability",
@@ -154,7 +159,7 @@ _ALL = (
         "placement",
         "a segment that breaks the placement policy, or that one failure would make lose data",
         PLACEMENT,
-        PLACED,
+        PLACEMENT_RUNS,
     ),
     Table("holdings", "a bookie, with its numbers of ledgers and orphans", HOLDINGS),
     Table(
@@ -175,13 +180,13 @@ _ALL = (
         "log_foresight",
         "an entry log, and its next garbage collection or compaction",
         LOG_FORESIGHT,
-        LOGS,
+        ENTRY_LOG_RUNS,
     ),
     Table(
         "deletion_candidates",
         "an entry log that is deleted or rewritten next, compared with its map",
         DELETION_CANDIDATES,
-        LOGS,
+        ENTRY_LOG_RUNS,
         make=deletion_candidates,
         of=("entry_logs", "log_foresight"),
     ),
@@ -189,7 +194,7 @@ _ALL = (
         "unseen_entries",
         "a ledger with indexed entries that garbage collection does not see",
         UNSEEN_ENTRIES,
-        LOGS,
+        ENTRY_LOG_RUNS,
         make=unseen_entries,
         of=("entry_logs", "locations", "deletion_candidates"),
     ),
@@ -197,20 +202,20 @@ _ALL = (
         "owners",
         "an application's reference to a ledger, or an unreadable value",
         OWNERS,
-        OWNED,
+        OWNER_RUNS,
     ),
     Table(
         "ownership",
         "an application's reference with its ledger, or a ledger without a reference",
         OWNERSHIP,
-        OWNED,
+        OWNER_RUNS,
     ),
     Table("owner_stores", "a store of owners, and the proof that it is complete", OWNER_STORES),
     Table(
         "offload_objects",
         "an offload context or a copy in the bucket",
         OFFLOAD_OBJECTS,
-        LISTING,
+        OFFLOAD_LISTING_RUNS,
     ),
     Table("stale_marks", "an under-replication mark of a ledger that has all its copies", STALE_MARKS),
     Table(
@@ -224,10 +229,10 @@ _ALL = (
         HOLDS,
     ),
 )
-TABLES = {table.name: table for table in _ALL}
+TABLES = {table.name: table for table in _ALL_TABLES}
 """All tables of a run, by name."""
 
-OPTIONAL = frozenset(table.name for table in _ALL if table.only is not None)
+OPTIONAL_TABLES = frozenset(table.name for table in _ALL_TABLES if table.only is not None)
 """Names of the tables that not every audit has."""
 
 

@@ -36,17 +36,19 @@ DOUBTFUL_IDS = schema_of(
     ("why", pa.string(), "path that could not be read, or that is in the wrong place, and why"),
 )
 
-LEAVE_IDS_OPEN = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
+STATUSES_WITH_OPEN_IDS = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
 """Statuses of scanned rows for which it may be open whether ledgers exist."""
 
-WIDE = "decimal(38,0)"
+WIDE_NUMBER_TYPE = "decimal(38,0)"
 """SQL type that can hold the difference of any two ids."""
 
-IN_ANOTHER_LAYOUT = "status = 'misplaced' and damage is not null"
+IS_IN_ANOTHER_LAYOUT = "status = 'misplaced' and damage is not null"
 """SQL condition for records at a path that another layout has for a ledger."""
 
 
-def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, any_id_reason: str | None = None) -> DataFrame:
+def doubtful_ids(
+    ledgers: DataFrame, second_scan: DataFrame | None, any_id_reason: str | None = None
+) -> DataFrame:
     """Return the rows of `DOUBTFUL_IDS` from one scan of the ledgers or from two.
 
     ``any_id_reason`` says why the scan may have missed any id; None if there is no such reason.
@@ -62,8 +64,8 @@ def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, any_id_reason: str
             F.lit(1).alias("scan"),
         )
         rows = rows.unionByName(whole_range)
-    if again is not None:
-        rows = rows.unionByName(_ranges(again, any_id_reason).withColumn("scan", F.lit(2)))
+    if second_scan is not None:
+        rows = rows.unionByName(_ranges(second_scan, any_id_reason).withColumn("scan", F.lit(2)))
     return _without_overlaps(rows, ["scan", "scope_id"]).select(*DOUBTFUL_IDS.names)
 
 
@@ -103,7 +105,7 @@ def _ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
 
     If ``any_id_reason`` is given, records at paths of other layouts are left out.
     """
-    rows = scan.where(F.col("status").isin(*LEAVE_IDS_OPEN)).where(f"not ({IN_ANOTHER_LAYOUT})")
+    rows = scan.where(F.col("status").isin(*STATUSES_WITH_OPEN_IDS)).where(f"not ({IS_IN_ANOTHER_LAYOUT})")
     if any_id_reason is None:
         rows = rows.unionByName(lost_elsewhere(scan))
     is_unseen = F.col("low").isNotNull()
@@ -118,7 +120,7 @@ def _ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
 
 def lost_elsewhere(scan: DataFrame) -> DataFrame:
     """Return records at paths of other layouts whose ledgers are not listed at their own paths."""
-    rows = scan.where(IN_ANOTHER_LAYOUT)
+    rows = scan.where(IS_IN_ANOTHER_LAYOUT)
     ids = F.broadcast(rows.select("scope_id", F.col("low").alias("ledger_id")))
     listed_rows = scan.where(F.col("status").isin(*LISTED)).join(ids, [*LEDGER], "left_semi")
     return rows.join(
@@ -140,8 +142,8 @@ def _without_overlaps(ranges: DataFrame, partition_columns: Sequence[str]) -> Da
     order = F.Window.partitionBy(*partition_columns).orderBy("low", F.desc("high"), F.desc("unseen"), "why")
     highest_before = F.max("high").over(order.rowsBetween(F.Window.unboundedPreceding, -1))
     # Ids reach from -2^63 to 2^63 - 1: one past the greatest does not fit a long.
-    lowest_id = F.col("low").cast(WIDE)
-    first_uncovered = F.greatest(lowest_id, F.coalesce(highest_before.cast(WIDE) + 1, lowest_id))
+    lowest_id = F.col("low").cast(WIDE_NUMBER_TYPE)
+    first_uncovered = F.greatest(lowest_id, F.coalesce(highest_before.cast(WIDE_NUMBER_TYPE) + 1, lowest_id))
     cut_ranges = ranges.withColumn("least", first_uncovered).where(F.col("least") <= F.col("high"))
     return cut_ranges.withColumn("low", F.col("least").cast("bigint")).drop("least")
 
@@ -165,13 +167,13 @@ MOVED = schema_of(
 )
 
 
-def find_moves(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None = None) -> DataFrame:
+def find_moves(ledgers: DataFrame, second_scan: DataFrame, doubtful: DataFrame | None = None) -> DataFrame:
     """Find ledgers that only one of two scans has, or both with different versions: rows of `MOVED`.
 
     ``doubtful`` are the ids that a scan may have missed (`auditor.tables.scans`); None if there are none.
     """
     first_versions = _versions(ledgers, F.col("version"))
-    second_versions = _versions(again, F.col("version").alias("version_again"))
+    second_versions = _versions(second_scan, F.col("version").alias("version_again"))
     # Sorted by what tells most rows apart: the scope is nearly always the same.
     versions = first_versions.join(second_versions, ["ledger_id", "scope_id", "listed"], "full_outer")
     changed_versions = versions.where("not (version <=> version_again)")
@@ -184,12 +186,14 @@ def find_moves(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None 
     return changed_versions.withColumn("doubt", missed).select(*MOVED.names)
 
 
-LEAF_IDS = 10_000
+IDS_PER_LEAF = 10_000
 """Number of ids in one leaf of the hierarchical layouts. If an inner znode is lost, whole leaves are lost."""
 
 
-def shrunken_leaves(earlier: DataFrame, current_ledgers: DataFrame, share: int, min_lost: int) -> DataFrame:
-    """Return the leaves (`LEAF_IDS`) of which a scan lists fewer ledgers than an earlier scan.
+def shrunken_leaves(
+    earlier: DataFrame, current_ledgers: DataFrame, min_lost_share: int, min_lost: int
+) -> DataFrame:
+    """Return the leaves (`IDS_PER_LEAF`) of which a scan lists fewer ledgers than an earlier scan.
 
     The columns are scope_id, leaf and lost. Counts are enough to find them: the generator gives out the ids
     of a leaf once, in order, so that a leaf can only lose ledgers.
@@ -197,17 +201,17 @@ def shrunken_leaves(earlier: DataFrame, current_ledgers: DataFrame, share: int, 
     Args:
         earlier: The ledgers of the earlier scan.
         current_ledgers: The ledgers of this scan.
-        share: A leaf counts if it lost more than one in ``share`` ledgers.
+        min_lost_share: A leaf counts if it lost more than one in ``min_lost_share`` ledgers.
         min_lost: A leaf counts if it lost at least this number of ledgers.
     """
-    block_number = F.floor(F.col("ledger_id") / LEAF_IDS).alias("leaf")
+    block_number = F.floor(F.col("ledger_id") / IDS_PER_LEAF).alias("leaf")
 
     def counts(ledgers: DataFrame, name: str) -> DataFrame:
         return scan_ids(ledgers).groupBy("scope_id", block_number).agg(F.count("*").alias(name))
 
     rows = counts(earlier, "before").join(counts(current_ledgers, "after"), ["scope_id", "leaf"], "left")
     rows = rows.withColumn("lost", F.col("before") - F.coalesce("after", F.lit(0)))
-    return rows.where((F.col("lost") >= min_lost) & (F.col("lost") * share > F.col("before")))
+    return rows.where((F.col("lost") >= min_lost) & (F.col("lost") * min_lost_share > F.col("before")))
 
 
 def scan_ids(ledgers: DataFrame) -> DataFrame:
@@ -256,12 +260,12 @@ def with_since(
     Rows are equal if their columns ``unchanged_columns`` are. ``earlier`` is the same table of the run
     before, or None. A table of an older program version may lack the column ``since``.
     """
-    this_time = F.lit(scan_time).cast("long")
+    scan_time_column = F.lit(scan_time).cast("long")
     if earlier is None or "since" not in earlier.columns:
-        return rows.withColumn("since", this_time)
+        return rows.withColumn("since", scan_time_column)
     earlier_since = earlier.select(*unchanged_columns, F.col("since").alias("was"))
     return rows.join(earlier_since, unchanged_columns, "left").withColumn(
-        "since", F.coalesce("was", this_time)
+        "since", F.coalesce("was", scan_time_column)
     )
 
 

@@ -76,7 +76,7 @@ SPACE = schema_of(
 )
 """The table ``space``."""
 
-UNFLUSHED = 3
+MAX_UNFLUSHED = 3
 """Number of newest logs of a directory whose entries the index may lack. One flush spans no more logs."""
 
 MAX_SHARED_OPEN_LOGS = 2
@@ -86,8 +86,8 @@ They are the log that it writes, and one that compaction writes.
 """
 
 _FILE = ("bookie_id", "directory", "path", "log_id", "kind", "current", "unflushed")
-_HAD = [state.value for state in ON_DISK]
-_UNCLEAR = [state.value for state in (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE)]
+_DISK_STATES = [state.value for state in ON_DISK]
+_UNCLEAR_STATES = [state.value for state in (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE)]
 
 
 def space(
@@ -116,10 +116,10 @@ def space(
         .select("bookie_id", "logger", *LEDGER, "path", F.col("entry_bytes").alias("bytes"))
         .join(F.broadcast(files.select(*_FILE[1:], "young")), "path")
     )
-    located = locations.where(F.col("log_id").isNotNull())
+    located_ledgers = locations.where(F.col("log_id").isNotNull())
     log_keys = ["bookie_id", "logger", "log_id", *LEDGER]
-    located_entries = located.groupBy(log_keys).agg(F.sum("entries").alias("located"))
-    held_by_replica = located.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
+    located_entries = located_ledgers.groupBy(log_keys).agg(F.sum("entries").alias("located"))
+    held_by_replica = located_ledgers.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
     # A row without a log says that this logger's index could not be read: nothing is known of its bytes.
     unread = locations.where(F.col("log_id").isNull()).select("bookie_id", "logger").distinct()
     named_ledgers = ledgers.where(F.col("ledger_id").isNotNull()).select(
@@ -143,12 +143,12 @@ def space(
     indexed_replicas = (
         availability.where(F.col("ledger_id").isNotNull())
         .groupBy(*REPLICA)
-        .agg(F.min("state").alias("state"), F.max(F.col("state").isin(*_HAD)).alias("had"))
+        .agg(F.min("state").alias("state"), F.max(F.col("state").isin(*_DISK_STATES)).alias("had"))
     )
-    read = bookies.select(
+    read_bookies = bookies.select(
         "bookie_id", ((F.col("read") == BookieRead.READ) & ~F.col("foreign_instance")).alias("read")
     )
-    # Columns for `_class`: what is known of each ledger in a log.
+    # Columns for `_space_class`: what is known of each ledger in a log.
     joined_rows = (
         rows.join(located_entries, log_keys, "left")
         .join(held_by_replica, [*REPLICA], "left")
@@ -159,11 +159,11 @@ def space(
         .join(foreign_replicas, [*REPLICA], "left")
         .join(indexed_replicas, [*REPLICA], "left")
         .join(_surplus(judged), [*REPLICA], "left")
-        .join(F.broadcast(read), "bookie_id", "left")
+        .join(F.broadcast(read_bookies), "bookie_id", "left")
         .join(F.broadcast(unread.withColumn("index_unread", F.lit(True))), ["bookie_id", "logger"], "left")
     )
-    of_ledgers = _split(joined_rows.withColumn("class", _class())).select(*SPACE.names)
-    return of_ledgers.unionByName(_of_files(files).select(*SPACE.names))
+    ledger_rows = _split_classes(joined_rows.withColumn("class", _space_class())).select(*SPACE.names)
+    return ledger_rows.unionByName(_rows_of_files(files).select(*SPACE.names))
 
 
 def each_file_once(entry_logs: DataFrame) -> DataFrame:
@@ -194,19 +194,19 @@ def _files(
     entries after it.
     """
     marked_directories = directories.select(F.col("path").alias("directory"), "index_time")
-    in_advance = F.col("bytes") <= HEADER_BYTES
-    newest_first = F.Window.partitionBy("directory", in_advance).orderBy(F.desc("log_id"))
+    is_preallocated = F.col("bytes") <= HEADER_BYTES
+    newest_first = F.Window.partitionBy("directory", is_preallocated).orderBy(F.desc("log_id"))
     age_rank = F.dense_rank().over(newest_first)
-    written = in_advance | (age_rank == 1) | F.lit(bool(log_per_ledger))
-    no_map, is_log = F.col("state") == EntryLogState.NO_MAP, F.col("kind") == LogFileKind.LOG
-    is_last_log = written & no_map & is_log
+    is_written_to = is_preallocated | (age_rank == 1) | F.lit(bool(log_per_ledger))
+    has_no_map, is_log = F.col("state") == EntryLogState.NO_MAP, F.col("kind") == LogFileKind.LOG
+    is_last_log = is_written_to & has_no_map & is_log
     is_newer = F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
-    may_be_open = is_newer & no_map if log_per_ledger is None else F.lit(False)
+    may_be_open = is_newer & has_no_map if log_per_ledger is None else F.lit(False)
     # More open logs than one, and one that compaction writes: each ledger has its own.
-    open_log = may_be_open & ~in_advance & is_log
+    open_log = may_be_open & ~is_preallocated & is_log
     open_logs = F.count_if(open_log).over(F.Window.partitionBy("directory"))
     is_per_ledger = F.lit(bool(log_per_ledger)) | (open_logs > MAX_SHARED_OPEN_LOGS)
-    is_unflushed = is_newer & ((age_rank <= UNFLUSHED) | is_per_ledger)
+    is_unflushed = is_newer & ((age_rank <= MAX_UNFLUSHED) | is_per_ledger)
     log = ("bookie_id", "logger", "log_id")
     indexed_ends = locations.groupBy(*log).agg(F.max("last_offset").alias("indexed_to"))
     read_end = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
@@ -236,20 +236,20 @@ def _surplus(judged: DataFrame) -> DataFrame:
     )
 
 
-def _class() -> Column:
-    """Return the class of a ledger's bytes in a log, by the first rule that fits (see also `_split`)."""
+def _space_class() -> Column:
+    """Return the class of a ledger's bytes in a log, by the first rule that fits (`_split_classes`)."""
     readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
-    is_clear = F.coalesce(~F.col("state").isin(_UNCLEAR), F.lit(True))
+    is_clear = F.coalesce(~F.col("state").isin(_UNCLEAR_STATES), F.lit(True))
     is_listed = F.col("members").isNotNull()
-    not_located = F.col("located").isNull()
+    is_not_located = F.col("located").isNull()
     return (
         # First, as these bytes are needed whatever the index says: a young log's too.
         F.when(~is_listed & F.col("owner_named"), SpaceClass.OWNER_NAMED)
         .when(~readable | ~is_clear, SpaceClass.OWNER_UNKNOWN)
-        .when(not_located & F.col("young"), SpaceClass.NOT_YET_MAPPED)
+        .when(is_not_located & F.col("young"), SpaceClass.NOT_YET_MAPPED)
         # Where the ensembles are not known, nobody can say which entries the index should have.
         .when(F.col("undecidable"), SpaceClass.OWNER_UNKNOWN)
-        .when(not_located, SpaceClass.SUPERSEDED)
+        .when(is_not_located, SpaceClass.SUPERSEDED)
         .when(F.col("orphan_in_doubt"), SpaceClass.OWNER_UNKNOWN)
         .when(~F.col("orphan_in_doubt"), SpaceClass.ORPHAN)
         .when(F.col("foreign"), SpaceClass.OVER_REPLICATED)
@@ -260,10 +260,10 @@ def _class() -> Column:
     )
 
 
-_MAY_LACK = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SUPERSEDED)
+_LACKABLE_CLASSES = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SUPERSEDED)
 
 
-def _split(rows: DataFrame) -> DataFrame:
+def _split_classes(rows: DataFrame) -> DataFrame:
     """Return one row per class that a ledger's bytes in a log have.
 
     If the log was read for them, the bytes of entries that the index lacks are known exactly. Otherwise all
@@ -272,7 +272,7 @@ def _split(rows: DataFrame) -> DataFrame:
     """
     unlocated_bytes = F.when(F.col("located").isNull(), F.col("bytes")).otherwise(0)
     lacking = F.when(
-        F.col("index_lacks") & F.col("class").isin(*_MAY_LACK),
+        F.col("index_lacks") & F.col("class").isin(*_LACKABLE_CLASSES),
         F.least(F.coalesce("needed_bytes", unlocated_bytes), F.col("bytes")),
     )
     rows = rows.withColumn("not_indexed", F.coalesce(lacking, F.lit(0)))
@@ -300,19 +300,19 @@ def _split(rows: DataFrame) -> DataFrame:
     return flat_rows.select(*_FILE, *LEDGER, "estimated", "remains", "size.*").where("bytes > 0")
 
 
-def _of_files(files: DataFrame) -> DataFrame:
+def _rows_of_files(files: DataFrame) -> DataFrame:
     """Return the rows of bytes that belong to no ledger."""
     # Whatever is neither format nor of a ledger is a class too: the classes add up to the file, to the byte.
-    of_format = F.coalesce(F.col("header_bytes") + F.col("map_bytes") + F.col("padding_bytes"), F.lit(0))
+    format_bytes = F.coalesce(F.col("header_bytes") + F.col("map_bytes") + F.col("padding_bytes"), F.lit(0))
     # What lies behind a damaged record is no younger than what precedes it.
     is_young = F.col("young") & (F.col("state") != EntryLogState.UNREADABLE) & ~F.col("broken")
     is_unmapped = (F.col("kind") == LogFileKind.COMPACTING) | is_young
-    of_rest = F.when(is_unmapped, SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.OWNER_UNKNOWN)
+    rest_class = F.when(is_unmapped, SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.OWNER_UNKNOWN)
     entry_bytes = F.coalesce("entry_bytes", F.lit(0))
     ledger_bytes = F.when(F.col("kind") == LogFileKind.LOG, entry_bytes).otherwise(F.lit(0))
     sizes = F.array(
-        F.struct(F.lit(SpaceClass.HEADERS_AND_MAPS).alias("class"), of_format.alias("bytes")),
-        F.struct(of_rest.alias("class"), (F.col("bytes") - of_format - ledger_bytes).alias("bytes")),
+        F.struct(F.lit(SpaceClass.HEADERS_AND_MAPS).alias("class"), format_bytes.alias("bytes")),
+        F.struct(rest_class.alias("class"), (F.col("bytes") - format_bytes - ledger_bytes).alias("bytes")),
     )
     flat_rows = files.select(*_FILE, F.explode(sizes).alias("size"))
     return flat_rows.select(
@@ -354,7 +354,7 @@ MISPLACED = schema_of(
 
 _LOG_AND_LEDGER = ("bookie_id", "logger", "log_id", *LEDGER)
 _LOCATED = (*_LOG_AND_LEDGER, *MISPLACED.names[5:-1])
-_INDEXED = [IndexState.OK, IndexState.CUT, IndexState.LIMBO]
+_INDEXED_STATES = [IndexState.OK, IndexState.CUT, IndexState.LIMBO]
 
 
 def misplaced_locations(
@@ -369,11 +369,11 @@ def misplaced_locations(
 
     ``earlier`` is the table ``misplaced`` of an earlier run; None if there is none.
     """
-    wrong = locations.where(F.col("probe") != Probe.OK).select(*_LOCATED, F.lit(False).alias("deep"))
+    wrong_rows = locations.where(F.col("probe") != Probe.OK).select(*_LOCATED, F.lit(False).alias("deep"))
     if digests is not None:
-        wrong = wrong.unionByName(_other_entries(digests))
-    stored_replicas = availability.where(F.col("state").isin(*_INDEXED)).select(*REPLICA).distinct()
-    misplaced_rows = wrong.join(stored_replicas, [*REPLICA], "left_semi").join(
+        wrong_rows = wrong_rows.unionByName(_other_entries(digests))
+    stored_replicas = availability.where(F.col("state").isin(*_INDEXED_STATES)).select(*REPLICA).distinct()
+    misplaced_rows = wrong_rows.join(stored_replicas, [*REPLICA], "left_semi").join(
         orphans.select(*REPLICA), [*REPLICA], "left_anti"
     )
     first_probe = F.min(F.struct("probe", "probe_entry", "probe_offset", "there_ledger_id", "there_entry_id"))

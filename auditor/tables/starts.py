@@ -96,19 +96,23 @@ def starts(
         if directory.place_id is not None:
             directories_by_bookie.setdefault(directory.place_id, []).append(directory)
     inferred = {
-        name: _inferred(name, directories, cookie_by_bookie)
+        name: _infer_configuration(name, directories, cookie_by_bookie)
         for name, directories in sorted(directories_by_bookie.items())
     }
-    readdressed = None
+    readdressed_directories = None
     if conf is not None:
         known_lists = {
             name: directory_lists for name, directory_lists in inferred.items() if directory_lists is not None
         }
-        readdressed = readdressed_place(conf, {*cookie_by_bookie, *directories_by_bookie}, known_lists)
+        readdressed_directories = readdressed_place(
+            conf, {*cookie_by_bookie, *directories_by_bookie}, known_lists
+        )
     rows = []
     for name, lists in inferred.items():
         own_configuration = (
-            conf if conf is not None and (conf.is_of(name, lists) or name == readdressed) else None
+            conf
+            if conf is not None and (conf.is_of(name, lists) or name == readdressed_directories)
+            else None
         )
         bookie = _Bookie(
             name, directories_by_bookie[name], lists, own_configuration, (replays or {}).get(name)
@@ -117,7 +121,7 @@ def starts(
     return [row for row in rows if row is not None]
 
 
-def _inferred(
+def _infer_configuration(
     name: str, directories: Sequence[OwnedDirectory], cookie_by_bookie: Mapping[str, StoreCookie]
 ) -> BookieConfiguration | None:
     versions = [directory.cookie for directory in directories if directory.cookie is not None]
@@ -231,8 +235,8 @@ def _store_differences(
 
     The second result is whether one of the two cookies extends the other, or None if none differs.
     """
-    by_disks = bookie.inferred is not None and bookie.inferred.source is Source.VERSIONS
-    if not by_disks or store is None or store.bookie_id != bookie.name:
+    is_inferred_from_disks = bookie.inferred is not None and bookie.inferred.source is Source.VERSIONS
+    if not is_inferred_from_disks or store is None or store.bookie_id != bookie.name:
         return (), None
     own_versions = [version for version in bookie.versions if version.bookie_id == bookie.name]
     # Only where no VERSION agrees with the store: if one does, it is the other disks that are odd.

@@ -31,8 +31,14 @@ from auditor.model.states import IndexState
 from auditor.spark.batches import Rows
 from auditor.spark.execution import BucketSource, Execution
 from auditor.spark.table_files import TableFiles
-from auditor.tables.accounts import GROUP_COLUMNS, HeldAccount, subtract_gone, unite_answer, unite_tail
-from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER, Account, ReplicaBatch, pack, unpack
+from auditor.tables.accounts import (
+    GROUP_COLUMNS,
+    HeldAccount,
+    merge_journal_tail,
+    subtract_gone,
+    unite_answer,
+)
+from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER_TIME, Account, ReplicaBatch, pack, unpack
 
 UNEQUAL = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
@@ -72,7 +78,7 @@ entries, or null if an index decides. ``listed`` are listed entries that an inde
 was read completely.
 """
 
-_ROWS = 1 << 16
+_ROWS_PER_BATCH = 1 << 16
 
 
 class AccountFiles(NamedTuple):
@@ -83,7 +89,7 @@ class AccountFiles(NamedTuple):
     read: Callable[[TableFiles], Iterator[ReplicaBatch]]
 
 
-class BookieWords(NamedTuple):
+class BookieTrust(NamedTuple):
     """The bookies whose reports are corrected before the comparison.
 
     Entries on ``foreign`` bookies are another cluster's, and equal nothing. The disks of ``whole`` bookies
@@ -98,7 +104,7 @@ class BookieWords(NamedTuple):
 
 
 def find_unequal(
-    execution: Execution, accounts: Sequence[AccountFiles], words: BookieWords, replicas: int = 0
+    execution: Execution, accounts: Sequence[AccountFiles], words: BookieTrust, replicas: int = 0
 ) -> Rows:
     """Find the pairs that differ: rows of `UNEQUAL`. ``replicas`` is the number of replicas to compare."""
     sources = [
@@ -114,14 +120,14 @@ def _blocks(
     return map(partial(pack, account=account, buckets=buckets), read(files))
 
 
-def _compare(blocks: Iterable[pa.RecordBatch], words: BookieWords) -> Iterator[pa.RecordBatch]:
+def _compare(blocks: Iterable[pa.RecordBatch], words: BookieTrust) -> Iterator[pa.RecordBatch]:
     replicas, accounts = unpack(blocks)
     if len(accounts):
         yield from unequal_rows(replicas, accounts, words)
 
 
 def unequal_rows(
-    replicas: ReplicaBatch, accounts: NDArray[np.int8], words: BookieWords
+    replicas: ReplicaBatch, accounts: NDArray[np.int8], words: BookieTrust
 ) -> Iterator[pa.RecordBatch]:
     """Return the pairs that differ, as rows of `UNEQUAL`. ``accounts`` has each replica's `Account`.
 
@@ -139,8 +145,8 @@ def unequal_rows(
     ).taken(has_expected_entries | has_tail | (pairs.indexed >= 0) | (pairs.answer >= 0))
     comparison = _Comparison(replicas, words)
     several_pairs = comparison.have_several_accounts(pairs)
-    yield from comparison.of_one_account(pairs.taken(~several_pairs))
-    yield from comparison.of_several(pairs.taken(several_pairs))
+    yield from comparison.compare_one_account(pairs.taken(~several_pairs))
+    yield from comparison.compare_several_accounts(pairs.taken(several_pairs))
 
 
 class _Pairs(NamedTuple):
@@ -166,11 +172,15 @@ def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
     is_simple_pair &= (sorted_accounts[next_row] == Account.INDEX) | (
         sorted_accounts[next_row] == Account.ANSWER
     )
-    first, second = order[first_rows[is_simple_pair]], order[next_row[is_simple_pair]]
-    no_rows = np.full(len(first), -1)
-    answered = accounts[second] == Account.ANSWER
+    first_rows_of_pairs, second_rows = order[first_rows[is_simple_pair]], order[next_row[is_simple_pair]]
+    no_rows = np.full(len(first_rows_of_pairs), -1)
+    answered = accounts[second_rows] == Account.ANSWER
     simple_pairs = _Pairs(
-        first, np.where(answered, -1, second), np.where(answered, second, -1), no_rows, no_rows
+        first_rows_of_pairs,
+        np.where(answered, -1, second_rows),
+        np.where(answered, second_rows, -1),
+        no_rows,
+        no_rows,
     )
     return _Pairs(
         *map(
@@ -187,25 +197,27 @@ def _cross_product(
     """Combine all accounts of a ledger and bookie into pairs, as a cross product of the kinds of account."""
     rows = np.repeat(first_rows - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
     group = np.repeat(np.arange(len(first_rows)), sizes)
-    numbers = np.array(
+    account_counts = np.array(
         [
             np.bincount(group[sorted_accounts[rows] == account], minlength=len(first_rows))
             for account in Account
         ],
         np.int64,
     )
-    starts = first_rows + np.cumsum(numbers, axis=0) - numbers
-    choices = np.maximum(numbers, 1)
-    combination_counts = choices.prod(axis=0)
+    account_starts = first_rows + np.cumsum(account_counts, axis=0) - account_counts
+    choice_counts = np.maximum(account_counts, 1)
+    combination_counts = choice_counts.prod(axis=0)
     pair = np.repeat(np.arange(len(first_rows)), combination_counts)
-    number = np.arange(len(pair)) - np.repeat(
+    combination_number = np.arange(len(pair)) - np.repeat(
         np.cumsum(combination_counts) - combination_counts, combination_counts
     )
     combination_rows = []
     for account_kind in Account:
-        account_row = starts[account_kind][pair] + number % choices[account_kind][pair]
-        number //= choices[account_kind][pair]
-        has_account = numbers[account_kind][pair] > 0
+        account_row = (
+            account_starts[account_kind][pair] + combination_number % choice_counts[account_kind][pair]
+        )
+        combination_number //= choice_counts[account_kind][pair]
+        has_account = account_counts[account_kind][pair] > 0
         combination_rows.append(np.where(has_account, order[np.minimum(account_row, len(order) - 1)], -1))
     return _Pairs(*combination_rows)
 
@@ -213,23 +225,23 @@ def _cross_product(
 def _by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[Longs, Longs]:
     """Return the order of replicas by ledger, bookie and account, and the positions where pairs begin."""
     smallest_ledger, bookies = int(replicas.ledgers.min()), max(1, len(replicas.bookies.values))
-    span = int(replicas.ledgers.max()) - smallest_ledger + 1
-    if span * bookies * len(Account) < 1 << 63 and not replicas.scopes.any():
+    ledger_id_span = int(replicas.ledgers.max()) - smallest_ledger + 1
+    if ledger_id_span * bookies * len(Account) < 1 << 63 and not replicas.scopes.any():
         pair = (replicas.ledgers - smallest_ledger) * bookies + replicas.bookies.codes
         order = np.argsort(pair * len(Account) + accounts)
         pair = pair[order]
-        begins = pair[1:] != pair[:-1]
+        begins_pair = pair[1:] != pair[:-1]
     else:
         keys = (replicas.bookies.codes, replicas.scopes, replicas.ledgers)
         order = np.lexsort((accounts, *keys))
-        begins = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys])
-    return order, np.flatnonzero(np.append(True, begins))
+        begins_pair = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys])
+    return order, np.flatnonzero(np.append(True, begins_pair))
 
 
 class _Comparison:
     """The comparison of expected and held entries for the pairs of one bucket."""
 
-    def __init__(self, replicas: ReplicaBatch, words: BookieWords) -> None:
+    def __init__(self, replicas: ReplicaBatch, words: BookieTrust) -> None:
         self._replicas = replicas
         self._words = words
         lengths = pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False)
@@ -240,8 +252,8 @@ class _Comparison:
         )
         states = replicas.states.values.to_pylist()
         self._ok, self._closed = (
-            np.array([*(state == state_word.encode() for state in states), False])
-            for state_word in (IndexState.OK, LedgerState.CLOSED)
+            np.array([*(state == state_name.encode() for state in states), False])
+            for state_name in (IndexState.OK, LedgerState.CLOSED)
         )
 
     def have_several_accounts(self, pairs: _Pairs) -> NDArray[np.bool_]:
@@ -253,26 +265,26 @@ class _Comparison:
         answered: NDArray[np.bool_] = (pairs.answer >= 0) & (whole | (pairs.indexed >= 0))
         return answered | (pairs.tail >= 0) | (pairs.missing_logs >= 0)
 
-    def of_one_account(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
+    def compare_one_account(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
         """Return the rows of pairs with at most one account of held entries."""
         replicas, expected = self._replicas, pairs.expected
-        held_places = np.maximum(pairs.indexed, pairs.answer)
-        bookie = replicas.bookies.codes[np.maximum(expected, held_places)]
-        healthy = (expected >= 0) & (held_places >= 0) & self._ok[replicas.states.codes[held_places]]
-        healthy &= (replicas.groups.codes[expected] == replicas.groups.codes[held_places]) & ~self._foreign[
+        held_rows = np.maximum(pairs.indexed, pairs.answer)
+        bookie = replicas.bookies.codes[np.maximum(expected, held_rows)]
+        healthy = (expected >= 0) & (held_rows >= 0) & self._ok[replicas.states.codes[held_rows]]
+        healthy &= (replicas.groups.codes[expected] == replicas.groups.codes[held_rows]) & ~self._foreign[
             bookie
         ]
-        open_end = self._partly[bookie] & (replicas.answered[held_places] != NO_ANSWER)
+        open_end = self._partly[bookie] & (replicas.answered[held_rows] != NO_ANSWER_TIME)
         open_end &= ~self._closed[replicas.states.codes[expected]]
         rows = np.flatnonzero(~healthy | open_end)
-        for part in byte_slices(self._sizes(expected[rows], held_places[rows]), _ROWS):
+        for part in byte_slices(self._sizes(expected[rows], held_rows[rows]), _ROWS_PER_BATCH):
             batch_rows = rows[part]
-            yield self._rows(expected[batch_rows], held_places[batch_rows])
+            yield self._rows(expected[batch_rows], held_rows[batch_rows])
 
-    def of_several(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
+    def compare_several_accounts(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
         """Return the rows of pairs with several accounts of held entries. These are united one by one."""
         replicas = self._replicas
-        for part in byte_slices(self._sizes(*pairs), _ROWS):
+        for part in byte_slices(self._sizes(*pairs), _ROWS_PER_BATCH):
             batch_pairs = pairs.taken(part)
             any_account = np.max(np.stack(batch_pairs), axis=0)
             columns = self._columns(any_account)
@@ -281,8 +293,8 @@ class _Comparison:
                 columns["bookie_id"].to_pylist(),
                 columns["expected"].to_pylist(),
                 self._closed[replicas.states.codes[batch_pairs.expected]].tolist(),
-                self._held(batch_pairs.indexed),
-                self._held(batch_pairs.answer),
+                self._held_columns(batch_pairs.indexed),
+                self._held_columns(batch_pairs.answer),
                 replicas.groups.column(batch_pairs.tail, pa.binary()).to_pylist(),
                 replicas.groups.column(batch_pairs.missing_logs, pa.binary()).to_pylist(),
                 replicas.states.column(batch_pairs.missing_logs, pa.string()).to_pylist(),
@@ -301,8 +313,8 @@ class _Comparison:
         codes = self._replicas.groups.codes
         sizes: Longs = np.sum(
             [
-                self._lengths[codes[account_places]] * (account_places >= 0)
-                for account_places in combination_rows
+                self._lengths[codes[account_numbers]] * (account_numbers >= 0)
+                for account_numbers in combination_rows
             ],
             axis=0,
         )
@@ -328,7 +340,7 @@ class _Comparison:
             if index is not None:
                 held_account = held_account._replace(gone=index.gone, gone_state=index.gone_state)
         if tail is not None:
-            held_account = unite_tail(held_account, tail)
+            held_account = merge_journal_tail(held_account, tail)
         assert held_account is not None
         foreign = bookie in self._words.foreign
         is_simple = held_account.index_state == IndexState.OK and held_account.listed is None and not foreign
@@ -337,7 +349,7 @@ class _Comparison:
         open_end = bookie in self._words.partly and held_account.answered is not None and not closed
         return held_account if open_end else None
 
-    def _held(self, combination_rows: Longs) -> list[HeldAccount | None]:
+    def _held_columns(self, combination_rows: Longs) -> list[HeldAccount | None]:
         replicas = self._replicas
         rows = zip(
             combination_rows.tolist(),
@@ -349,7 +361,7 @@ class _Comparison:
         return [
             None
             if account_row < 0
-            else HeldAccount(groups, state, None if answer_time == NO_ANSWER else answer_time)
+            else HeldAccount(groups, state, None if answer_time == NO_ANSWER_TIME else answer_time)
             for account_row, groups, state, answer_time in rows
         ]
 
@@ -361,13 +373,13 @@ class _Comparison:
             "bookie_id": replicas.bookies.column(any_account, pa.string()),
         }
 
-    def _rows(self, expected: Longs, held_places: Longs) -> pa.RecordBatch:
+    def _rows(self, expected: Longs, held_rows: Longs) -> pa.RecordBatch:
         replicas = self._replicas
-        answered = np.where(held_places < 0, NO_ANSWER, replicas.answered[held_places])
-        columns = self._columns(np.maximum(expected, held_places)) | {
+        answered = np.where(held_rows < 0, NO_ANSWER_TIME, replicas.answered[held_rows])
+        columns = self._columns(np.maximum(expected, held_rows)) | {
             "expected": replicas.groups.column(expected, pa.binary()),
-            "held": replicas.groups.column(held_places, pa.binary()),
-            "index_state": replicas.states.column(held_places, pa.string()).fill_null(IndexState.ABSENT),
-            "answered": pa.array(answered, mask=answered == NO_ANSWER),
+            "held": replicas.groups.column(held_rows, pa.binary()),
+            "index_state": replicas.states.column(held_rows, pa.string()).fill_null(IndexState.ABSENT),
+            "answered": pa.array(answered, mask=answered == NO_ANSWER_TIME),
         }
         return rows_of_columns(UNEQUAL, len(expected), columns)

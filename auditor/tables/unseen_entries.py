@@ -49,7 +49,7 @@ UNSEEN_ENTRIES = schema_of(
 )
 """The table ``unseen_entries``."""
 
-_LOG = ("bookie_id", "logger", "log_id")
+_LOG_KEY = ("bookie_id", "logger", "log_id")
 
 
 def unseen_entries(entry_logs: DataFrame, locations: DataFrame, deletion_candidates: DataFrame) -> DataFrame:
@@ -61,22 +61,24 @@ def unseen_entries(entry_logs: DataFrame, locations: DataFrame, deletion_candida
         "path", F.lit(True).alias("going")
     )
     hides_entries = F.col("collector_scan").isin(CollectorScan.COUNTS, CollectorScan.MAY_FAIL)
-    damaged = logs.join(F.broadcast(deletable_logs), "path", "left").where(hides_entries | F.col("going"))
+    damaged_logs = logs.join(F.broadcast(deletable_logs), "path", "left").where(
+        hides_entries | F.col("going")
+    )
     read_end = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
-    located = locations.where(F.col("log_id").isNotNull()).groupBy(*_LOG, *LEDGER).agg(
+    located_ledgers = locations.where(F.col("log_id").isNotNull()).groupBy(*_LOG_KEY, *LEDGER).agg(
         F.sum("entries").alias("entries"),
         F.min("first_offset").alias("first"),
         F.max("last_offset").alias("last"),
     )  # fmt: skip
-    ledger = F.struct(*LEDGER, "entries", "first", "last")
-    parts = (
-        damaged.select(*_LOG, "path", read_end.alias("read_to"))
-        .join(located, [*_LOG])
+    ledger_struct = F.struct(*LEDGER, "entries", "first", "last")
+    ledgers_by_log = (
+        damaged_logs.select(*_LOG_KEY, "path", read_end.alias("read_to"))
+        .join(located_ledgers, [*_LOG_KEY])
         .groupBy("bookie_id", "path", "log_id", "read_to")
-        .agg(F.collect_list(ledger).alias("ledgers"))
+        .agg(F.collect_list(ledger_struct).alias("ledgers"))
     )
-    tasks = parts.sparkSession.sparkContext.defaultParallelism
-    return parts.repartition(tasks).mapInArrow(_read, spark_types(UNSEEN_ENTRIES))
+    tasks = ledgers_by_log.sparkSession.sparkContext.defaultParallelism
+    return ledgers_by_log.repartition(tasks).mapInArrow(_read, spark_types(UNSEEN_ENTRIES))
 
 
 def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -96,7 +98,7 @@ def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) 
     read it before.
     """
     if IN_COLLECTION in path:
-        return [_unknown(part, NOT_IN_COLLECTION) for part in ledgers if part["last"] > (read_end or 0)]
+        return [_unknown_row(part, NOT_IN_COLLECTION) for part in ledgers if part["last"] > (read_end or 0)]
     try:
         with open_log(path) as (read_at, status):
             is_direct_log = is_direct(read_at(0, DIRECT_HEADER_BYTES))
@@ -104,28 +106,29 @@ def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) 
     except OSError as error:
         # A running bookie may have deleted it by now.
         reason = error.strerror or str(error)
-        return [_unknown(part, reason) for part in ledgers if part["last"] > (read_end or 0)]
+        return [_unknown_row(part, reason) for part in ledgers if part["last"] > (read_end or 0)]
     if log_scan is None:
         return []
     rows = []
-    for part in ledgers:
+    for ledger_row in ledgers:
         # An index points behind the four bytes of a record's size.
-        ends = np.unique(np.array([part["first"], part["last"]], np.int64) - LENGTH.size)
-        hidden_ends = ends[~log_scan.contains(ends)]
-        ledger_records = slice(*np.searchsorted(log_scan.offsets, [ends[0], ends[-1] + 1]))
-        seen_count = int((log_scan.ledger_ids[ledger_records] == part["ledger_id"]).sum())
-        unseen_count = max(len(hidden_ends), part["entries"] - seen_count)
-        if unseen_count > 0 and not part["scope_id"]:
-            offset = int(hidden_ends[0]) + LENGTH.size if len(hidden_ends) else None
+        end_offsets = np.unique(np.array([ledger_row["first"], ledger_row["last"]], np.int64) - LENGTH.size)
+        hidden_offsets = end_offsets[~log_scan.contains(end_offsets)]
+        ledger_records = slice(*np.searchsorted(log_scan.offsets, [end_offsets[0], end_offsets[-1] + 1]))
+        seen_count = int((log_scan.ledger_ids[ledger_records] == ledger_row["ledger_id"]).sum())
+        unseen_count = max(len(hidden_offsets), ledger_row["entries"] - seen_count)
+        if unseen_count > 0 and not ledger_row["scope_id"]:
+            offset = int(hidden_offsets[0]) + LENGTH.size if len(hidden_offsets) else None
             rows.append(
-                _ledger_part(part) | {"unseen": unseen_count, "offset": offset, "may_fail": log_scan.may_fail}
+                _ledger_columns(ledger_row)
+                | {"unseen": unseen_count, "offset": offset, "may_fail": log_scan.may_fail}
             )
     return rows
 
 
-def _unknown(part: dict[str, Any], reason: str) -> dict[str, Any]:
-    return _ledger_part(part) | {"offset": part["last"], "reason": reason}
+def _unknown_row(ledger_row: dict[str, Any], reason: str) -> dict[str, Any]:
+    return _ledger_columns(ledger_row) | {"offset": ledger_row["last"], "reason": reason}
 
 
-def _ledger_part(part: dict[str, Any]) -> dict[str, Any]:
-    return {name: part[name] for name in (*LEDGER, "entries")}
+def _ledger_columns(ledger_row: dict[str, Any]) -> dict[str, Any]:
+    return {name: ledger_row[name] for name in (*LEDGER, "entries")}

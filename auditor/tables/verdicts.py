@@ -21,10 +21,10 @@ from auditor.spark.part_tables import PartTable
 from auditor.spark.table_files import TableFiles
 from auditor.spark.types import Column, DataFrame, SparkSession
 
-_CODED = ("status", "state")
+_CODED_COLUMNS = ("status", "state")
 _CLASSES = [LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED, LedgerClass.UNDECIDED]
 _CONFIDENCES = [Confidence.CONFIRMED, Confidence.UNKNOWN]
-_ROWS = 1 << 17
+_ROWS_PER_BATCH = 1 << 17
 
 VERDICTS = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
@@ -44,7 +44,7 @@ VERDICTS = schema_of(
 )
 
 
-NOTHING_JUDGED = (
+IS_WITHOUT_ENTRIES = (
     "state != 'CLOSED' and undecidable = false"
     " and try_element_at(segments.first_entry_id, -1) - write_quorum <= get(segments.first_entry_id, 0)"
 )
@@ -112,12 +112,12 @@ def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.Recor
     """Return the rows of `VERDICTS` for the ledgers of some files that the table ``judged`` does not have."""
     judged_ledgers = _Ledgers(judged.read(LEDGER))
     listed_statuses = pa.array([status.value for status in LISTED])
-    for rows in files.row_groups((*LEDGER, *_CODED, "undecidable"), _CODED, _ROWS):
+    for rows in files.row_groups((*LEDGER, *_CODED_COLUMNS, "undecidable"), _CODED_COLUMNS, _ROWS_PER_BATCH):
         listed = pc.and_(
             rows[LEDGER[-1]].is_valid(), pc.is_in(rows["status"].cast(pa.string()), listed_statuses)
         )
         is_healthy = listed.to_numpy() & ~judged_ledgers.have(rows)
-        yield from _healthy(rows.filter(pa.array(is_healthy))).to_batches()
+        yield from _healthy_rows(rows.filter(pa.array(is_healthy))).to_batches()
 
 
 class _Ledgers:
@@ -139,10 +139,10 @@ class _Ledgers:
         return is_member
 
 
-def _healthy(rows: pa.Table) -> pa.Table:
-    undecided = rows["undecidable"].fill_null(False).to_numpy()
+def _healthy_rows(rows: pa.Table) -> pa.Table:
+    is_undecided = rows["undecidable"].fill_null(False).to_numpy()
     closed = pc.equal(rows["state"].cast(pa.string()), LedgerState.CLOSED).fill_null(False).to_numpy()
-    classes = _codes(np.where(undecided, 2, np.where(closed, 0, 1)), _CLASSES)
+    classes = _codes(np.where(is_undecided, 2, np.where(closed, 0, 1)), _CLASSES)
     zero_column = pa.array(np.zeros(rows.num_rows, np.int32))
     no_bookies = pa.ListArray.from_arrays(np.zeros(rows.num_rows + 1, np.int32), pa.array([], pa.string()))
     columns = {
@@ -153,15 +153,15 @@ def _healthy(rows: pa.Table) -> pa.Table:
         "mu": zero_column,
         "unread_bookies": no_bookies,
         # A class is sure without an unknown copy, and of none there is a doubt.
-        "confidence": _codes(undecided.astype(np.int64), _CONFIDENCES),
+        "confidence": _codes(is_undecided.astype(np.int64), _CONFIDENCES),
     }
     return pa.table([columns[name] for name in VERDICTS.names], VERDICTS.names)
 
 
-def _codes(places: NDArray[np.int64], names: Sequence[str]) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), pa.array(names))
+def _codes(class_numbers: NDArray[np.int64], names: Sequence[str]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(class_numbers.astype(np.int32)), pa.array(names))
 
 
 def _read(files: TableFiles) -> Iterator[pa.RecordBatch]:
-    for rows in files.row_groups(VERDICTS.names, (), _ROWS):
+    for rows in files.row_groups(VERDICTS.names, (), _ROWS_PER_BATCH):
         yield from rows.to_batches()

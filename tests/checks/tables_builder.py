@@ -23,7 +23,7 @@ from auditor.model.collector_settings import CollectorSettings
 from auditor.model.finding import Confidence
 from auditor.tables import ClusterFacts, Roster, Tables
 from auditor.tables.roster import ROSTER_TABLES
-from auditor.tables.run_tables import OPTIONAL, TABLES
+from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES
 
 HOUR = 3_600_000
 NOW = 1_000 * HOUR
@@ -57,7 +57,7 @@ def _schema(name: str) -> StructType | str:
 
 
 SCHEMAS = {name: _schema(name) for name in (*TABLES, "locks", *_DERIVED)}
-USUAL = ({*SCHEMAS} - OPTIONAL - {*ROSTER_TABLES}) | {"bookies", "ownership"}
+USUAL = ({*SCHEMAS} - OPTIONAL_TABLES - {*ROSTER_TABLES}) | {"bookies", "ownership"}
 _USUAL: dict[str, Row] = {
     "ledgers": {
         "scope_id": 0, "status": "ok", "state": "CLOSED", "mtime": NOW - HOUR, "rules": [], "replicas": [],
@@ -133,7 +133,7 @@ def tables(spark: SparkSession, cluster: ClusterFacts | None = None, **rows: Seq
         roster=roster,
         ledgers_of_marks=frames["ledgers"],
         collector=CollectorSettings(),
-        known_empty=OPTIONAL - {"ownership", *rows},
+        known_empty=OPTIONAL_TABLES - {"ownership", *rows},
     )
 
 

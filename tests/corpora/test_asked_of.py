@@ -14,7 +14,7 @@ from auditor.checks import TABLE_CHECKS
 from auditor.findings.table import ask_table_checks
 from auditor.tables import Tables
 from auditor.tables.parts import PARTS
-from auditor.tables.run_tables import OPTIONAL, TABLES
+from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES
 from tests.corpora.audited import Asked
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_without_the_table_that_it_is_of_a_check_finds_nothing(asked_of: Callabl
         tables = replace(asked.tables, known_empty=frozenset())  # so that every check is asked
         there = [name for name in names if name in PARTS or hasattr(tables, name)]
         # Some of these are asked of no check by themselves, such as the sizes of disks.
-        assert {*names} - {*there} <= OPTIONAL, "which were not read"
+        assert {*names} - {*there} <= OPTIONAL_TABLES, "which were not read"
         each = [
             ask_table_checks([check for check in TABLE_CHECKS if check.asks == name], _without(tables, name))
             for name in there

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.findings.table import FINDINGS
-from auditor.tables.run_tables import OPTIONAL, TABLES, to_json
+from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES, to_json
 from tests.corpora.audited import Audited
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def test_the_published_file_is_current() -> None:
 def test_a_run_lands_what_is_published(audited: Audited, spark: SparkSession) -> None:
     landed = {path.name for path in (audited.out / "tables").iterdir()}
     # A saved store, no bookie was asked, no application refers to these ledgers, and no option was given.
-    assert landed == {*TABLES} - OPTIONAL
+    assert landed == {*TABLES} - OPTIONAL_TABLES
     for name in sorted(landed):
         table = spark.read.parquet(f"{audited.out}/tables/{name}")
         assert columns(table.schema) == published(TABLES[name].columns), name

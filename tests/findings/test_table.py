@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from auditor.checks import TABLE_CHECKS, TableCheck
 from auditor.findings.table import ask_table_checks
 from auditor.tables import Tables
-from auditor.tables.run_tables import OPTIONAL
+from auditor.tables.run_tables import OPTIONAL_TABLES
 from tests.checks.tables_builder import tables
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def test_what_is_known_to_find_nothing_is_not_asked(spark: SparkSession) -> None
 
         return replace(check, find=find)
 
-    empty = frozenset({"marks", "lagging", *OPTIONAL})
+    empty = frozenset({"marks", "lagging", *OPTIONAL_TABLES})
     asked = replace(tables(spark), known_empty=empty)
     ask_table_checks([noted(check) for check in TABLE_CHECKS], asked)
     assert ids == [check.id for check in TABLE_CHECKS if check.asks not in empty]

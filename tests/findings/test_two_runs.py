@@ -37,7 +37,7 @@ def found(
     """A finding of one of the three classes, as the checks give it."""
     said = {
         "doubts": [each.text for each in reasons],
-        "lasting_doubts": [each.text for each in reasons if not each.heals],
+        "lasting_doubts": [each.text for each in reasons if not each.is_transient],
         "metadata_version": version,
         **evidence,
     }
@@ -78,10 +78,14 @@ def judged(
     return {row["ledger_id"]: {**row.asDict(), "evidence": json.loads(row["evidence"])} for row in rows}
 
 
-HEALING = (doubts.too_young(A), doubts.unheard(A, "refused"), doubts.unasked("the bound"))
+HEALING = (
+    doubts.index_too_old(A),
+    doubts.reads_unanswered(A, "refused"),
+    doubts.bookie_not_asked("the bound"),
+)
 LASTING = (
-    doubts.misplaced(A), doubts.not_closed(), doubts.only_listed(A), doubts.undated(A),
-    doubts.too_irregular("too much"),
+    doubts.in_misplaced_directory(A), doubts.ledger_not_closed(), doubts.only_in_listing(A),
+    doubts.index_without_time(A), doubts.sets_too_irregular("too much"),
 )  # fmt: skip
 
 
@@ -99,7 +103,7 @@ def test_a_suspect_that_time_heals_is_confirmed_and_says_by_which_run(spark: Spa
 
 
 def test_a_doubt_that_lasts_is_not_healed_by_looking_twice(spark: SparkSession) -> None:
-    assert all(doubt.heals for doubt in HEALING)
+    assert all(doubt.is_transient for doubt in HEALING)
     now = [found(*HEALING, doubt, ledger=number) for number, doubt in enumerate(LASTING, 10)]
     assert healing_suspects(frame(spark, now)).isEmpty()
     said = judged(spark, now, now)

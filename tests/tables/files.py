@@ -20,7 +20,7 @@ from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import expected_replicas, index_replicas
 from auditor.tables.index_counts import COUNTS, index_counts
 from auditor.tables.replica_blocks import Account
-from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieWords, find_unequal
+from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieTrust, find_unequal
 from tests.tables.rows import Row
 
 IN_DRIVER = Execution(cast("SparkSession", None))
@@ -43,7 +43,7 @@ def pairs_of(
     metadata: Sequence[Row],
     indexes: Sequence[Row],
     answers: Sequence[Row] = (),
-    words: BookieWords | None = None,
+    words: BookieTrust | None = None,
 ) -> DataFrame:
     """The pairs that differ, of rows of ledgers, availability and answers."""
     with TemporaryDirectory() as folder:
@@ -56,7 +56,7 @@ def pairs_of(
             AccountFiles(account, written(rows, schema, Path(folder, account.name)), read)
             for account, schema, rows, read in tables
         ]
-        rows = find_unequal(IN_DRIVER, accounts, words or BookieWords())
+        rows = find_unequal(IN_DRIVER, accounts, words or BookieTrust())
     return spark.createDataFrame(rows, from_arrow_schema(UNEQUAL))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from auditor.tables.index_counts import IndexShapes, by_state, index_shapes, replicas_in_pieces
+from auditor.tables.index_counts import IndexShapes, index_shapes, replicas_in_pieces, union_by_state
 from tests.tables.rows import Row, availability, index
 
 WHOLE = [index(number, "bk1", {0}, page_bytes=8192, path=f"/bk1/{number}") for number in range(9)]
@@ -57,7 +57,9 @@ def told(frame: DataFrame) -> list[str]:
 )
 def test_the_rows_are_those_of_all_indexes_and_of_what_is_none(spark: SparkSession, rows: list[Row]) -> None:
     shapes, frame = shapes_of(rows), availability(spark, *rows)
-    assert told(by_state(frame, shapes)) == told(availability(spark, *(as_cut(row, shapes) for row in rows)))
+    assert told(union_by_state(frame, shapes)) == told(
+        availability(spark, *(as_cut(row, shapes) for row in rows))
+    )
 
 
 def test_a_question_after_a_state_that_does_not_occur_reads_no_file(
@@ -65,7 +67,7 @@ def test_a_question_after_a_state_that_does_not_occur_reads_no_file(
 ) -> None:
     rows = [*WHOLE, ODD[1]]
     availability(spark, *rows).write.parquet(str(tmp_path / "table"))
-    frame = by_state(spark.read.parquet(str(tmp_path / "table")), shapes_of(rows))
+    frame = union_by_state(spark.read.parquet(str(tmp_path / "table")), shapes_of(rows))
     assert frame.where("state in ('cut', 'unreadable')").inputFiles() == []
     assert frame.where("state = 'not-indexed'").inputFiles() == []
     assert frame.where("state = 'limbo'").inputFiles() != []
@@ -79,5 +81,5 @@ def test_of_a_bookie_whose_index_came_in_pieces_a_replica_is_one_row(spark: Spar
     pieces = replicas_in_pieces(frame, shapes, ["bk1"])
     assert sorted(row["state"] for row in pieces.collect()) == ["cut", "ok"]
     whole = index(1, "bk1", {0, 1}, state="cut", page_bytes=512)
-    found = by_state(frame, shapes, availability(spark, whole), ["bk1"])
+    found = union_by_state(frame, shapes, availability(spark, whole), ["bk1"])
     assert told(found) == told(availability(spark, *others, whole))

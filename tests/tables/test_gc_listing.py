@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from auditor.keys.ledger_tree import classify, to_path
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind
-from auditor.tables.gc_listing import ALL_BEFORE, follow_ranges, listed_ids, odd, outcome, places, ranges
+from auditor.tables.gc_listing import (
+    ALL_BEFORE,
+    find_listing_places,
+    follow_ranges,
+    listed_ids,
+    outcome,
+    ranges,
+    unsure_ledgers,
+)
 from tests.checks.tables_builder import frame
 
 if TYPE_CHECKING:
@@ -67,8 +75,8 @@ def test_what_a_pass_takes_for_listed(
 ) -> None:
     rows = [row(layout, path) for path in [*(to_path(layout, each) for each in ledgers), *others]]
     scan = frame(spark, "ledgers", rows)
-    assert odd(scan).isEmpty() == (not others and MAX_LEDGER_ID not in ledgers)
-    found = places(scan, layout, "/l")
+    assert unsure_ledgers(scan).isEmpty() == (not others and MAX_LEDGER_ID not in ledgers)
+    found = find_listing_places(scan, layout, "/l")
     made = ranges(found)
     assert sorted(each["ledger_id"] for each in listed_ids(found, made).collect()) == wanted
     [end] = outcome(made).collect()
@@ -98,7 +106,7 @@ def test_what_real_bookies_deleted_of_a_tree_that_layout_does_not_name_is_what_i
 ) -> None:
     moved = sorted({*MOVED, *STAYED} - set(stayed))
     paths = [*(to_path(layout, each) for each in stayed), *(to_path(tree, each) for each in moved)]
-    found = places(frame(spark, "ledgers", [row(layout, path) for path in paths]), layout, "/l")
+    found = find_listing_places(frame(spark, "ledgers", [row(layout, path) for path in paths]), layout, "/l")
     made = ranges(found)
     seen = {each["ledger_id"] for each in listed_ids(found, made).collect()}
     [end] = outcome(made).collect()

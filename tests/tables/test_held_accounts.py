@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from auditor.errors import CoverageLimitError
-from auditor.tables.accounts import HeldAccount, combine_pieces, unite_answer, unite_tail
+from auditor.tables.accounts import HeldAccount, combine_index_pieces, merge_journal_tail, unite_answer
 from tests.tables.rows import availability, index, pack, unpack
 
 
@@ -100,14 +100,14 @@ TAILS: dict[str, tuple[HeldAccount | None, set[int], tuple[str, set[int]]]] = {
 @pytest.mark.parametrize("name", TAILS)
 def test_what_either_an_index_or_a_journal_shows_is_held(name: str) -> None:
     index, tail, comes = TAILS[name]
-    held, state, answered, listed = told(unite_tail(index, pack(tail)))
+    held, state, answered, listed = told(merge_journal_tail(index, pack(tail)))
     assert (state, held, answered, listed) == (*comes, None, NONE)
 
 
 def test_what_the_journal_has_the_disk_does_not_lack() -> None:
     listed = HeldAccount(pack({0, 1, 2}), "ok", None, pack({1, 2}))
-    assert told(unite_tail(listed, pack({1}))) == ({0, 1, 2}, "ok", None, {2})
-    assert unite_tail(listed, pack({1, 2, 3})).listed is None
+    assert told(merge_journal_tail(listed, pack({1}))) == ({0, 1, 2}, "ok", None, {2})
+    assert merge_journal_tail(listed, pack({1, 2, 3})).listed is None
 
 
 def test_more_than_can_be_put_together_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_more_than_can_be_put_together_is_not_known(monkeypatch: pytest.MonkeyPa
         raise CoverageLimitError("too irregular")
 
     monkeypatch.setattr("auditor.tables.accounts.coverage.union", refuse)
-    assert told(unite_tail(said(HEAD), pack(REST))) == (HEAD, "cut", None, NONE)
+    assert told(merge_journal_tail(said(HEAD), pack(REST))) == (HEAD, "cut", None, NONE)
     assert told(unite_answer(said(HEAD), said(REST, "ok", ASKED), False)) == (HEAD, "cut", ASKED, NONE)
 
 
@@ -132,7 +132,7 @@ def test_pieces_of_one_bookies_index_become_one_row_a_ledger(spark: SparkSession
         index(4, "bk1", {9}, scope_id=1),
         index(5, "bk1"),
     ]
-    found = combine_pieces(availability(spark, *rows))
+    found = combine_index_pieces(availability(spark, *rows))
     got = sorted(
         (row["bookie_id"], row["scope_id"], row["ledger_id"], row["state"], sorted(unpack(row["groups"])))
         for row in found.collect()

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from auditor.model.ledger_id import LayoutKind
 from auditor.sources.metadata.store import UNCOUNTED, ClusterNodes, Znode
 from auditor.sources.metadata.stores import open_store
-from auditor.tables.cluster_state import Ids, find_undrawn, ids_drawn, is_bare
+from auditor.tables.cluster_state import IdRange, find_undrawn, ids_drawn, is_unused_store
 
 DATA = Path(__file__).parents[1] / "data"
 LARGEST = 2**63 - 1
@@ -35,8 +35,8 @@ def test_a_dump_and_the_servers_own_files_say_how_many_ids_a_real_cluster_drew(
     shutil.copytree(DATA / corpus / "zookeeper", tmp_path / "zookeeper")
     for uri in (f"dump://{dump}", f"zk-snapshot://{tmp_path}/zookeeper"):
         cluster = open_store(uri).cluster()
-        assert ids_drawn(cluster, LayoutKind.HIERARCHICAL) == (Ids(0, LARGEST, drawn),)
-        assert not is_bare(cluster)
+        assert ids_drawn(cluster, LayoutKind.HIERARCHICAL) == (IdRange(0, LARGEST, drawn),)
+        assert not is_unused_store(cluster)
 
 
 def test_a_first_snapshot_and_its_log_say_no_less_than_what_was_drawn(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_first_snapshot_and_its_log_say_no_less_than_what_was_drawn(tmp_path: 
 @pytest.mark.parametrize(
     ("cluster", "layout", "expected"),
     [
-        (nodes(idgen=7), LayoutKind.LEGACY_HIERARCHICAL, (Ids(0, LARGEST, 7),)),
+        (nodes(idgen=7), LayoutKind.LEGACY_HIERARCHICAL, (IdRange(0, LARGEST, 7),)),
         (nodes(idgen=7), LayoutKind.FLAT, ()),  # which counts by its root
         (nodes(idgen=UNCOUNTED), LayoutKind.HIERARCHICAL, ()),
         (nodes(LAYOUT=0), LayoutKind.HIERARCHICAL, ()),
@@ -58,12 +58,12 @@ def test_a_first_snapshot_and_its_log_say_no_less_than_what_was_drawn(tmp_path: 
         (
             nodes(idgen=2**31, idgen_long=2, idgen_long__HOB_0000000001=9, idgen_long__HOB_0000000002=3),
             LayoutKind.LONG_HIERARCHICAL,
-            (Ids(0, LARGEST, 2 << 32 | 3),),
+            (IdRange(0, LARGEST, 2 << 32 | 3),),
         ),
     ],
 )
 def test_a_generator_that_does_not_say_is_not_guessed(
-    cluster: ClusterNodes, layout: LayoutKind, expected: tuple[Ids, ...]
+    cluster: ClusterNodes, layout: LayoutKind, expected: tuple[IdRange, ...]
 ) -> None:
     assert ids_drawn(cluster, layout) == expected
 
@@ -72,27 +72,27 @@ def test_a_gap_may_hide_the_generator() -> None:
     whole = nodes(idgen=7)
     cut = ClusterNodes(whole.nodes, 5, "", (("/l", "a cut line"),))
     assert ids_drawn(cut, LayoutKind.HIERARCHICAL) == ()
-    assert not is_bare(ClusterNodes({}, 5, "", cut.gaps))
+    assert not is_unused_store(ClusterNodes({}, 5, "", cut.gaps))
 
 
 def test_buckets_of_etcd_count_from_one() -> None:
     ids = ids_drawn(nodes(buckets__000=0, buckets__003=2), LayoutKind.ETCD)
     assert len(ids) == 128
-    assert ids[0] == Ids(0, 2**56 - 1, 1)
-    assert ids[3] == Ids(3 << 56, (4 << 56) - 1, (3 << 56) + 3)
-    assert ids[127] == Ids(127 << 56, LARGEST, (127 << 56) + 1)
+    assert ids[0] == IdRange(0, 2**56 - 1, 1)
+    assert ids[3] == IdRange(3 << 56, (4 << 56) - 1, (3 << 56) + 3)
+    assert ids[127] == IdRange(127 << 56, LARGEST, (127 << 56) + 1)
     assert ids_drawn(nodes(buckets__003=UNCOUNTED), LayoutKind.ETCD) == ()
 
 
 def test_a_store_that_no_cluster_used_is_bare() -> None:
-    assert is_bare(nodes(cookies=0, available=1))
+    assert is_unused_store(nodes(cookies=0, available=1))
     for name in ("LAYOUT", "idgen", "idgen_long", "buckets"):
-        assert not is_bare(nodes(**{name: 1}))
+        assert not is_unused_store(nodes(**{name: 1}))
 
 
 LEDGER = "scope_id long, ledger_id long, status string"
 ORPHAN = "bookie_id string, scope_id long, ledger_id long, in_m0 boolean, newer_than_scan boolean"
-DRAWN = (Ids(0, LARGEST, 70),)
+DRAWN = (IdRange(0, LARGEST, 70),)
 
 
 def above(spark: SparkSession, listed: list[Any], orphans: list[Any], ids: Any = DRAWN) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from auditor.model.ledger_id import LayoutKind
-from auditor.tables.cluster_state import Ids, ids_drawn
+from auditor.tables.cluster_state import IdRange, ids_drawn
 from auditor.tables.id_generators import id_generators
 from tests.tables.test_id_generator import nodes
 
@@ -22,7 +22,7 @@ def generators(
     spark: SparkSession,
     listed: list[Any],
     held: list[Any],
-    ids: tuple[Ids, ...] = (Ids(0, MAX_ID, 70),),
+    ids: tuple[IdRange, ...] = (IdRange(0, MAX_ID, 70),),
     layout: LayoutKind = LayoutKind.HIERARCHICAL,
 ) -> list[dict[str, Any]]:
     ledgers, undrawn = spark.createDataFrame(listed, LEDGERS), spark.createDataFrame(held, UNDRAWN)
@@ -48,7 +48,7 @@ def test_listed_and_held_ids_from_the_next_one_on_are_counted(spark: SparkSessio
 
 
 def test_a_generator_beyond_31_bits_gives_out_every_id(spark: SparkSession) -> None:
-    ids = (Ids(0, MAX_ID, 2 << 32 | 3),)
+    ids = (IdRange(0, MAX_ID, 2 << 32 | 3),)
     [row] = generators(spark, [(0, 2 << 32 | 9, "ok", 5, None), (0, 2**31, "ok", 5, None)], [], ids)
     assert (row["high"], row["listed"], row["chosen"]) == (MAX_ID, 1, 0)
 

@@ -13,7 +13,7 @@ from auditor.codecs.availability import coverage
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.wire import expand
 from auditor.tables.judge_replicas import (
-    NOTHING,
+    NO_GROUPS,
     BookieState,
     Groups,
     LedgerFacts,
@@ -23,7 +23,7 @@ from auditor.tables.judge_replicas import (
 from auditor.tables.judged import judge_many
 from auditor.tables.judgement import Judgement
 from auditor.tables.ledger_class import judge, lacks_whole_replicas
-from auditor.tables.past_end import set_apart
+from auditor.tables.past_end import separate_past_end
 from tests.examples import examples
 
 BOOKIES = [f"bk{number}" for number in range(8)]
@@ -137,7 +137,7 @@ def test_groups_say_what_entries_say(
             pairs.append(Pair(bookie, groups(expected[bookie]), groups(there or set()), state, asked))
     states = {bookie: BookieState(reading[bookie], index_time=10**12) for bookie in BOOKIES}
     answer = judge(ledger, pairs, states, grace_ms=0)
-    set_apart(ledger, states, answer)
+    separate_past_end(ledger, states, answer)
 
     # What its bookie does not serve is not there.
     held = {bookie: there for bookie, there in held.items() if found_as[bookie] != "not-indexed"}
@@ -254,7 +254,7 @@ def test_replicas_gone_as_a_whole_are_judged_many_at_a_time(
     for any_ledger, lost in gone:
         ledger = replace(any_ledger, closed=True)
         expected = {bookie: striped(ledger, bookie, LAST, judged_only=True) for bookie in lost}
-        pairs = [Pair(b, groups(e), NOTHING, "absent") for b, e in expected.items() if e]
+        pairs = [Pair(b, groups(e), NO_GROUPS, "absent") for b, e in expected.items() if e]
         assert lacks_whole_replicas(ledger, pairs)
         cases.append((ledger, pairs))
     for (ledger, pairs), answer in zip(cases, judge_many(cases, states, 0), strict=True):
@@ -280,7 +280,7 @@ CLOSED = LedgerFacts(7, True, 3, 2, 2, 8, 1_000_000, [(0, BOOKIES[:3])])
     ],
 )
 def test_a_loss_is_doubted_where_something_may_explain_it(state: BookieState, doubted: bool) -> None:
-    pair = Pair("bk0", groups({0, 2}), NOTHING, "absent")
+    pair = Pair("bk0", groups({0, 2}), NO_GROUPS, "absent")
     answer = judge(CLOSED, [pair], {"bk0": state}, grace_ms=60_000)
     assert (answer.m, bool(answer.doubts)) == (1, doubted)
 
@@ -303,7 +303,7 @@ def past_end(
         for b, e in held.items()
     ]
     answer = judge(ledger, pairs, states, grace_ms=0)
-    set_apart(ledger, states, answer)
+    separate_past_end(ledger, states, answer)
     left = {b: entries(g) for b, g in answer.surplus}
     found = {b: entries(g) for b, g in answer.past_end}
     assert {b: left.get(b, set()) | found.get(b, set()) for b in held} == held
@@ -316,10 +316,10 @@ def test_what_a_bookie_outside_has_behind_the_end_counts_unless_a_writer_or_take
     changes: int | None, behind: int
 ) -> None:
     """Re-replication took the bookie out of the ensemble; a writer's close takes 1 change, a takeover 2."""
-    copy = Pair("bk9", NOTHING, groups({7, 8, 9, 10}), "ok")
+    copy = Pair("bk9", NO_GROUPS, groups({7, 8, 9, 10}), "ok")
     ledger = replace(PAST, changes=changes)
     answer = judge(ledger, [copy], SOUND, grace_ms=0)
-    set_apart(ledger, SOUND, answer)
+    separate_past_end(ledger, SOUND, answer)
     assert [(each.bookie_id, each.behind_end) for each in answer.foreign] == [("bk9", behind)]
 
 
@@ -344,19 +344,19 @@ def test_what_another_clusters_bookie_holds_behind_the_end_is_not_its() -> None:
         for b in ("bk0", "bk1")
     ]
     answer = judge(PAST, pairs, states, grace_ms=0)
-    set_apart(PAST, states, answer)
+    separate_past_end(PAST, states, answer)
     assert answer.past_end == []
     assert [bookie for bookie, _ in answer.surplus] == ["bk1"]
 
 
 def test_what_a_bookie_of_another_cluster_holds_is_joined_with_no_ledger_by_its_id() -> None:
     """Neither a copy outside of the ensembles, nor one of another segment, nor one of an open end."""
-    stranger = Pair("bk9", NOTHING, groups({0, 1, 2}), "ok")
+    stranger = Pair("bk9", NO_GROUPS, groups({0, 1, 2}), "ok")
     states = {**SOUND, "bk9": BookieState("unread", foreign=True), "bk2": BookieState("unread", foreign=True)}
     assert judge(CLOSED, [stranger], states, grace_ms=0).foreign == []
     [copy] = judge(CLOSED, [stranger], SOUND, grace_ms=0).foreign
     assert (copy.bookie_id, coverage.count(copy.held), copy.behind_end) == ("bk9", 3, 0)
-    member = Pair("bk2", NOTHING, groups({0, 1, 2, 50}), "ok")
+    member = Pair("bk2", NO_GROUPS, groups({0, 1, 2, 50}), "ok")
     answer = judge(CLOSED, [member], states, grace_ms=0)
     assert (answer.stale, answer.surplus, answer.missing) == ([], [], [])
     open_end = replace(CLOSED, closed=False)
@@ -367,7 +367,7 @@ def test_what_a_bookie_of_another_cluster_holds_is_joined_with_no_ledger_by_its_
 def test_what_an_index_does_not_show_is_not_said_to_be_behind_the_end(state: str) -> None:
     """Entry 9 belongs on bk0 and bk1: one of them shows it, the other's index is not known, or not whole."""
     shown = groups(striped(PAST, "bk1", 8, True) | {9})
-    silent = Pair("bk0", groups(striped(PAST, "bk0", 8, True)), NOTHING, state)
+    silent = Pair("bk0", groups(striped(PAST, "bk0", 8, True)), NO_GROUPS, state)
     for states in (SOUND, {**SOUND, "bk0": BookieState("unread")}, {**SOUND, "bk0": BookieState("partial")}):
         answer = judge(
             PAST,
@@ -375,7 +375,7 @@ def test_what_an_index_does_not_show_is_not_said_to_be_behind_the_end(state: str
             states,
             grace_ms=0,
         )
-        set_apart(PAST, states, answer)
+        separate_past_end(PAST, states, answer)
         assert (answer.past_end, answer.past_end_last) == ([], None)
         assert [(b, entries(g)) for b, g in answer.surplus] == [("bk1", {9})]
 
@@ -388,5 +388,5 @@ def test_what_a_cut_index_shows_behind_the_end_counts() -> None:
         for b, held in shown.items()
     ]
     answer = judge(PAST, pairs, states, grace_ms=0)
-    set_apart(PAST, states, answer)
+    separate_past_end(PAST, states, answer)
     assert [(b, entries(g)) for b, g in answer.past_end] == [("bk0", {9}), ("bk1", {9})]

@@ -48,7 +48,7 @@ from pyarrow import fs
 from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import GROUP_COLUMNS, index_replicas
 from auditor.tables.replica_blocks import BLOCKS, Account
-from auditor.tables.unequal import BookieWords, _blocks, _compare
+from auditor.tables.unequal import BookieTrust, _blocks, _compare
 from auditor.spark.query_plans import PARTITION_BYTES
 
 folder = Path(sys.argv[1])
@@ -66,7 +66,7 @@ for writer in writers:
 rows = largest = 0
 for path in paths:
     with pa.OSFile(str(path)) as source:
-        for batch in _compare(pa.ipc.open_stream(source), BookieWords()):
+        for batch in _compare(pa.ipc.open_stream(source), BookieTrust()):
             rows += batch.num_rows
             largest = max(largest, batch.nbytes)
 [peak] = [line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line]

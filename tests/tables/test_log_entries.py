@@ -174,7 +174,7 @@ def test_a_task_reads_a_bounded_number_of_bytes(tmp_path: Path, monkeypatch: pyt
     ]
     batches = module._read(iter([pa.RecordBatch.from_pylist(logs)]))
     rows = [row for batch in batches for row in batch.to_pylist()]
-    assert [(row["entries"], row["reason"]) for row in rows] == [(1, None), (None, module.OVER_LIMIT)]
+    assert [(row["entries"], row["reason"]) for row in rows] == [(1, None), (None, module.OVER_LIMIT_REASON)]
 
 
 def test_entries_of_another_scope_are_not_the_ledgers(tmp_path: Path) -> None:

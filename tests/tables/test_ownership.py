@@ -12,7 +12,7 @@ from auditor.model.owner_scope import ROLLOVER_MS
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.owners.applications import OWNERS
 from auditor.tables import ownership as owned_tables
-from auditor.tables.ownership import AGELESS, OWNERSHIP, Moments, ownership
+from auditor.tables.ownership import AGELESS_REASON, OWNERSHIP, ReadTimes, ownership
 from auditor.tables.scans import DOUBTFUL_IDS, MOVED
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) 
     earlier: list[Row] = [
         {"ledger_id": id, "standing": "unowned"}
         if id % 2
-        else {"ledger_id": id, "standing": "unknown", "why": AGELESS}
+        else {"ledger_id": id, "standing": "unknown", "why": AGELESS_REASON}
         for id in BEFORE
     ]
     earlier += [
@@ -197,7 +197,7 @@ def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) 
         frame(spark, OWNERSHIP, earlier),
         None,
         ("pulsar",),
-        Moments(
+        ReadTimes(
             NOW,
             GRACE,
             {},
@@ -233,7 +233,7 @@ def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) 
 def test_with_too_many_places_unread_no_ledger_is_called_unowned(
     status: str, limit: int, above: int, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owned_tables, "SHUT_LIMIT", 20)
+    monkeypatch.setattr(owned_tables, "MAX_CLOSED_PLACES", 20)
     said = {
         "application": b"pulsar", "component": b"managed-ledger",
         "pulsar/managed-ledger": b"shop/orders/persistent/plain",
@@ -252,7 +252,7 @@ def test_with_too_many_places_unread_no_ledger_is_called_unowned(
         None,
         None,
         ("pulsar",),
-        Moments(NOW, GRACE),
+        ReadTimes(NOW, GRACE),
     )
     [row] = found.where("ledger_id = 7").collect()
     many = "too many paths of the owners' trees were not read"
@@ -281,7 +281,7 @@ def joined(spark: SparkSession, ledgers: list[Row], owners: list[Row], lists: li
         None,
         frame(spark, OWNERSHIP, lists),
         ("pulsar",),
-        Moments(NOW, GRACE, {WEST: "", EAST: "/east"}),
+        ReadTimes(NOW, GRACE, {WEST: "", EAST: "/east"}),
     )
     return {row["ledger_id"]: row.asDict() for row in found.collect()}
 

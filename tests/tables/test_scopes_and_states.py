@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from auditor.audit.space_scan import drawn_since
 from auditor.spark import functions as F
-from auditor.tables.cluster_state import Ids
+from auditor.tables.cluster_state import IdRange
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import judge_ledgers
-from auditor.tables.marks import of_first_scan, stock
-from auditor.tables.orphans import Lately, find_over_replicated, holdings, orphans, vanished_ranges
+from auditor.tables.marks import marks_of_first_scan, marks_with_scope
+from auditor.tables.orphans import RecentIds, find_over_replicated, holdings, orphans, vanished_ranges
 from auditor.tables.scans import doubtful_ids, find_moves
-from auditor.tables.unequal import BookieWords
+from auditor.tables.unequal import BookieTrust
 from auditor.tables.verdicts import verdicts_of_judged
 from tests.checks.tables_builder import tables
 from tests.tables.files import counts_of, pairs_of
@@ -70,9 +70,9 @@ def test_ledgers_of_two_scopes_never_meet(spark: SparkSession) -> None:
     gone = orphans_of(spark, metadata, indexes)
     assert [(row["scope_id"], row["ledger_id"], row["bookie_id"]) for row in gone] == [(2, 2, "bk1")]
     bare = tables(spark)
-    marks = stock(spark.createDataFrame([(2,)], "ledger_id long"))
+    marks = marks_with_scope(spark.createDataFrame([(2,)], "ledger_id long"))
     [surplus] = find_over_replicated(
-        answers, frame, marks, stock(bare.locks.drop("scope_id")), bare.bookies
+        answers, frame, marks, marks_with_scope(bare.locks.drop("scope_id")), bare.bookies
     ).collect()
     assert (surplus["scope_id"], surplus["bookie_id"], surplus["marked"]) == (1, "bk3", False)
 
@@ -110,15 +110,17 @@ def test_an_orphan_whose_id_only_the_server_reads_out_of_a_name_is_in_doubt(spar
 
 
 def test_marks_of_ledgers_made_since_are_found_by_scope(spark: SparkSession) -> None:
-    marks = stock(spark.createDataFrame([(1,), (2,)], "ledger_id long"))
+    marks = marks_with_scope(spark.createDataFrame([(1,), (2,)], "ledger_id long"))
     first = ledgers(spark, ledger(1, {"bk1": {0}}))
     second = ledgers(spark, ledger(1, {"bk1": {0}}), ledger(2, {"bk1": {0}}, scope_id=1))
     assert [
         row["ledger_id"]
-        for row in of_first_scan(marks, find_moves(first, second)).orderBy("ledger_id").collect()
+        for row in marks_of_first_scan(marks, find_moves(first, second)).orderBy("ledger_id").collect()
     ] == [1, 2]
     second = ledgers(spark, ledger(1, {"bk1": {0}}), ledger(2, {"bk1": {0}}))
-    assert [row["ledger_id"] for row in of_first_scan(marks, find_moves(first, second)).collect()] == [1]
+    assert [row["ledger_id"] for row in marks_of_first_scan(marks, find_moves(first, second)).collect()] == [
+        1
+    ]
 
 
 def test_what_a_cut_index_shows_is_held_and_the_rest_unknown(spark: SparkSession) -> None:
@@ -178,7 +180,7 @@ def test_an_answer_of_an_open_end_is_whole_where_the_disks_were_read_in_part(spa
     answers = [index(number, "bk1", {0, 1}, answered=SCAN) for number in (1, 3)]
     indexes = [index(2, "bk1", {0, 1})]
     indexes += [index(number, "bk2", {0, 1, 2}) for number in (1, 2)] + [index(3, "bk2", {0, 1})]
-    pairs = pairs_of(spark, metadata, indexes, answers, BookieWords(partly=frozenset({"bk1"})))
+    pairs = pairs_of(spark, metadata, indexes, answers, BookieTrust(partly=frozenset({"bk1"})))
     same = pairs.where("expected <=> held").collect()
     assert [(row["ledger_id"], row["bookie_id"]) for row in same] == [(1, "bk1")]
     states = READ | {"bk1": BookieState("partial", index_time=SCAN)}
@@ -258,25 +260,25 @@ def test_orphans_that_were_in_the_metadata_lately_count_apart(spark: SparkSessio
     held_now = counts_of(spark, [index(number, "bk1", {0}) for number in range(10)])
     listed = spark.createDataFrame([(0, 1), (0, 3)], "scope_id long, ledger_id long")
 
-    def recent(lately: Lately) -> int:
+    def recent(lately: RecentIds) -> int:
         [row] = holdings(held_now, gone, None, lately).collect()
         assert (row["orphans"], row["in_doubt"], row["lasting"]) == (6, 1, 0)
         count: int = row["recent"]
         return count
 
-    assert recent(Lately()) == 0
-    assert recent(Lately(listed)) == 1
+    assert recent(RecentIds()) == 0
+    assert recent(RecentIds(listed)) == 1
     # 6 is in doubt, 9 was not given out yet, and other scopes have no generator.
-    assert recent(Lately(listed, (5, 9))) == 2
-    assert recent(Lately(None, (0, 9))) == 3
+    assert recent(RecentIds(listed, (5, 9))) == 2
+    assert recent(RecentIds(None, (0, 9))) == 3
 
 
 def test_a_range_of_which_most_was_deleted_lately_has_not_vanished(spark: SparkSession) -> None:
     gone = [index(number, "bk1", {0}) for number in range(150)]
     frame = availability(spark, *gone)
     lost = orphans(pairs_of(spark, [], gone), frame, ledgers(spark), None, None, SCAN, {})
-    assert vanished_ranges(frame, lost, Lately(None, (99, 1000))).collect() == []
-    [row] = vanished_ranges(frame, lost, Lately(None, (100, 1000))).collect()
+    assert vanished_ranges(frame, lost, RecentIds(None, (99, 1000))).collect() == []
+    [row] = vanished_ranges(frame, lost, RecentIds(None, (100, 1000))).collect()
     assert row["ledgers"] == 150
 
 
@@ -297,7 +299,7 @@ def test_ids_that_were_given_out_lately_lie_above_all_that_are_older(
     spark: SparkSession, made: list[int], begun: int, following: int, drawn: tuple[int, int] | None
 ) -> None:
     rows = [ledger(10 * (n + 1), {"bk1": {0}}, ctime=at) for n, at in enumerate(made)]
-    ids = Ids(0, 2**63 - 1, following)
+    ids = IdRange(0, 2**63 - 1, following)
     assert drawn_since(ledgers(spark, *rows), ids, begun, 100) == drawn
     gap: Row = {"status": "gap", "path": "00"}
     assert drawn_since(ledgers(spark, *rows, gap), ids, begun, 100) is None
@@ -402,11 +404,11 @@ def test_orphans_that_time_or_their_owner_explains_count_apart(spark: SparkSessi
     listed = spark.createDataFrame([(0, 4)], "scope_id long, ledger_id long")
     owned = spark.createDataFrame([(0, 1), (0, 9)], "scope_id long, ledger_id long")
 
-    def unexplained(lately: Lately | None = None, owners: DataFrame | None = None) -> int:
+    def unexplained(lately: RecentIds | None = None, owners: DataFrame | None = None) -> int:
         [row] = holdings(counts, orphan_rows, None, lately, owners).collect()
         number: int = row["unexplained"]
         return number
 
     assert unexplained() == 4
-    assert unexplained(Lately(listed)) == 3
+    assert unexplained(RecentIds(listed)) == 3
     assert unexplained(None, owned) == 1  # the owner still names ledger 1 alone

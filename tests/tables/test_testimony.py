@@ -13,7 +13,7 @@ from auditor.tables import doubts
 from auditor.tables.judge_replicas import BookieState, LedgerFacts, Pair
 from auditor.tables.judgement import Judgement
 from auditor.tables.ledger_class import judge
-from auditor.tables.rejudgement import BOUND, SAMPLE, judge_again, questions, write_set
+from auditor.tables.rejudgement import BOUND_REASON, MAX_SAMPLED_ENTRIES, judge_again, questions, write_set
 from tests.tables.test_judge_replicas import entries, groups, ledgers, striped
 
 HOUR = 3_600_000
@@ -95,8 +95,8 @@ def test_a_stale_index_that_is_contradicted_is_no_finding_on_its_bookie() -> Non
 def test_a_bookie_that_was_not_heard_leaves_a_doubt(answers: list[dict[str, Any]]) -> None:
     answer = judged(answers)
     assert missing(answer) == ALL
-    reason = "silence" if answers and answers[0]["reason"] else BOUND
-    assert answer.doubts == {doubts.unheard(A, reason)}
+    reason = "silence" if answers and answers[0]["reason"] else BOUND_REASON
+    assert answer.doubts == {doubts.reads_unanswered(A, reason)}
 
 
 REFUSAL = "not authorised: the bookie wants its clients to authenticate: EUA (502)"
@@ -107,18 +107,18 @@ def test_a_refused_read_leaves_no_doubt_if_the_journal_was_read() -> None:
     without_witness = judge(LEDGER, [Pair(A, groups(ALL), groups(set()), "ok")], {A: FRESH, B: FRESH}, 60_000)
     sure = judged(refused, state=replace(FRESH, journal_read=True))
     assert (missing(sure), sure.doubts) == (missing(without_witness), without_witness.doubts) == (ALL, set())
-    assert judged(refused).doubts == {doubts.unheard(A, REFUSAL)}
+    assert judged(refused).doubts == {doubts.reads_unanswered(A, REFUSAL)}
 
 
 def test_a_refused_read_does_not_make_an_old_index_new() -> None:
     answer = judged(said(A, "refused", 3, reason=REFUSAL), state=replace(STALE, journal_read=True))
-    assert (missing(answer), answer.doubts) == (ALL, {doubts.too_young(A)})
+    assert (missing(answer), answer.doubts) == (ALL, {doubts.index_too_old(A)})
 
 
 def test_a_bookie_that_both_refused_and_was_silent_leaves_a_doubt() -> None:
     answers = [*said(A, "refused", 3, reason=REFUSAL), *said(A, "unknown", 4, reason="silence")]
     answer = judged(answers, state=replace(FRESH, journal_read=True))
-    assert answer.doubts == {doubts.unheard(A, "silence")}
+    assert answer.doubts == {doubts.reads_unanswered(A, "silence")}
 
 
 def test_what_was_served_before_a_refusal_is_held() -> None:
@@ -214,7 +214,7 @@ def test_a_listing_proves_no_absence_and_the_bookies_word_does() -> None:
     nobody = judge_again(
         LEDGER, [Pair(A, groups(ALL), groups(listed), "ok", 5)], [], [], {A: BookieState("unread")}, 0
     )
-    assert nobody.doubts == {doubts.only_listed(A)}
+    assert nobody.doubts == {doubts.only_in_listing(A)}
     heard = judged(said(A, "no-such-entry", 9), listed, BookieState("unread"), answered=5)
     assert (missing(heard), heard.doubts) == ({9}, set())
     served = judged(said(A, "served", 9), listed, BookieState("unread"), answered=5)
@@ -225,7 +225,7 @@ def test_a_listing_proves_no_absence_and_the_bookies_word_does() -> None:
 def test_what_a_bookies_word_does_not_dispel_stays_a_doubt() -> None:
     swapped = BookieState("read", suspect=True, index_time=1_001 * HOUR)
     answer = judged(said(A, "no-such-ledger", 3), state=swapped)
-    assert answer.doubts == {doubts.misplaced(A)}
+    assert answer.doubts == {doubts.in_misplaced_directory(A)}
     assert not judged(said(A, "served", 3), state=swapped).unindexed  # the place explains it
 
 
@@ -261,8 +261,8 @@ def test_questions_are_bounded_and_begin_with_the_worst_entry(
             assert entry in lacking[bookie]
     for bookie, lost in lacking.items():
         sampled = {entry for _, who, entry in asked if who == bookie}
-        assert len(sampled) <= SAMPLE + 1
-        if bookie in askable and len(lost) <= SAMPLE:
+        assert len(sampled) <= MAX_SAMPLED_ENTRIES + 1
+        if bookie in askable and len(lost) <= MAX_SAMPLED_ENTRIES:
             assert lost <= sampled
 
 
@@ -277,7 +277,9 @@ def test_one_entry_that_should_be_there_is_asked_of_a_replica_that_is_undecided(
     asked = questions(ledger, [], ["bk0", "bk1"], undecided=undecided)
     assert asked == [(1, bookie, first[bookie]) for bookie in undecided if bookie != "bk2"]
     if due["bk0"]:
-        listed = data.draw(st.sets(st.sampled_from(sorted(due["bk0"])), min_size=1, max_size=SAMPLE))
+        listed = data.draw(
+            st.sets(st.sampled_from(sorted(due["bk0"])), min_size=1, max_size=MAX_SAMPLED_ENTRIES)
+        )
         asked = questions(ledger, [], ["bk0"], [("bk0", groups(listed))], ["bk0"])
         assert {entry for _, _, entry in asked} == listed | {first["bk0"]}
 
@@ -304,6 +306,6 @@ def test_if_all_is_asked_the_truth_comes_out(ledger: LedgerFacts, data: st.DataO
         bookie: lost for bookie, lost in truth.items() if lost
     }
     assert not answer.unknown
-    assert answer.doubts <= {doubts.not_closed()}
+    assert answer.doubts <= {doubts.ledger_not_closed()}
     every = {entry for lost in truth.values() for entry in lost}
     assert answer.m == max((sum(entry in lost for lost in truth.values()) for entry in every), default=0)

@@ -22,8 +22,8 @@ from auditor.spark.execution import Execution
 from auditor.tables.accounts import expected_replicas, gone_replicas, index_replicas, tail_replicas
 from auditor.tables.gone_entries import GONE_ENTRIES
 from auditor.tables.index_counts import IndexShapes
-from auditor.tables.replica_blocks import NO_ANSWER, Account, Coded, ReplicaBatch, pack, unpack
-from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieWords, find_unequal, unequal_rows
+from auditor.tables.replica_blocks import NO_ANSWER_TIME, Account, CodedColumn, ReplicaBatch, pack, unpack
+from auditor.tables.unequal import UNEQUAL, AccountFiles, BookieTrust, find_unequal, unequal_rows
 from tests.examples import examples
 from tests.tables.files import IN_DRIVER, written
 from tests.tables.rows import index, ledger
@@ -82,15 +82,15 @@ def once(said: st.SearchStrategy[Said]) -> st.SearchStrategy[list[Said]]:
 
 def replicas_of(said: Sequence[Said]) -> ReplicaBatch:
     ledgers, scopes, bookies = zip(*(each.pair for each in said), strict=True) if said else [()] * 3
-    times = [NO_ANSWER if each.answered is None else each.answered for each in said]
+    times = [NO_ANSWER_TIME if each.answered is None else each.answered for each in said]
     groups = [None if each.entries is None else groups_of(set(each.entries)) for each in said]
     return ReplicaBatch(
         np.array(ledgers, np.int64),
         np.array(scopes, np.int64),
         np.array(times, np.int64),
-        Coded.of(pa.array(bookies, pa.string())),
-        Coded.of(pa.array(groups, pa.binary())),
-        Coded.of(pa.array([each.state for each in said], pa.string())),
+        CodedColumn.of(pa.array(bookies, pa.string())),
+        CodedColumn.of(pa.array(groups, pa.binary())),
+        CodedColumn.of(pa.array([each.state for each in said], pa.string())),
     )
 
 
@@ -102,7 +102,7 @@ def in_blocks(accounts: dict[Account, list[Said]], buckets: int, packs: int) -> 
     ]
 
 
-def compared(blocks: Sequence[pa.RecordBatch], words: BookieWords) -> list[Found]:
+def compared(blocks: Sequence[pa.RecordBatch], words: BookieTrust) -> list[Found]:
     table = pa.Table.from_batches(blocks)
     batches: list[pa.RecordBatch] = []
     for bucket in sorted(set(table["bucket"].to_pylist())):
@@ -131,7 +131,7 @@ def in_order(row: Found) -> str:
     return repr([sorted(each) if isinstance(each, frozenset) else each for each in row])
 
 
-def one_by_one(accounts: dict[Account, list[Said]], words: BookieWords) -> list[Found]:
+def one_by_one(accounts: dict[Account, list[Said]], words: BookieTrust) -> list[Found]:
     """The rows, each entry of each pair looked at: what the docstrings of the tables say, and no bytes."""
     found = []
     pairs = {said.pair for each in accounts.values() for said in each}
@@ -151,7 +151,7 @@ def one_pair(
     answer: Said | None,
     tail: Said | None,
     gone: Said | None,
-    words: BookieWords,
+    words: BookieTrust,
 ) -> Found | None:
     due = (expected.entries or NOTHING) if expected else NOTHING
     if not due and not indexed and not answer and not tail:
@@ -194,7 +194,7 @@ def one_pair(
     st.sampled_from([1, 2, 7]),
     st.sampled_from([1, 3]),
     st.sampled_from(
-        [BookieWords(), BookieWords(frozenset({"a:1"}), frozenset({"b:1", "d:1"}), frozenset({"c:1"}))]
+        [BookieTrust(), BookieTrust(frozenset({"a:1"}), frozenset({"b:1", "d:1"}), frozenset({"c:1"}))]
     ),
 )
 def test_blocks_find_what_a_look_at_each_entry_does(
@@ -205,7 +205,7 @@ def test_blocks_find_what_a_look_at_each_entry_does(
     gone: list[Said],
     buckets: int,
     packs: int,
-    words: BookieWords,
+    words: BookieTrust,
 ) -> None:
     accounts = dict(zip(Account, (expected, indexed, answers, tails, gone), strict=True))
     assert compared(in_blocks(accounts, buckets, packs), words) == one_by_one(accounts, words)
@@ -277,7 +277,7 @@ def accounts(tmp_path: Path) -> list[AccountFiles]:
 def test_tables_are_compared_by_tasks_as_they_are_here(
     spark: SparkSession, accounts: list[AccountFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = BookieWords(partly=frozenset({"a:1"}))
+    words = BookieTrust(partly=frozenset({"a:1"}))
     here = find_unequal(IN_DRIVER, accounts, words)
     found = {row.pair: row for row in found_in(here)}
     assert {pair[0] for pair in found} == {5, 6, 9, *range(20, 20 + len(OF_REPLICAS))}

@@ -13,7 +13,7 @@ from auditor.sources.metadata.ledger_rows import LEDGERS, ledger_rows
 from auditor.sources.metadata.store import Znode, ZnodeBatch
 from auditor.spark.batches import table_of
 from auditor.tables.judged import JUDGED
-from auditor.tables.verdicts import NOTHING_JUDGED, VERDICTS, verdicts, verdicts_of_judged
+from auditor.tables.verdicts import IS_WITHOUT_ENTRIES, VERDICTS, verdicts, verdicts_of_judged
 from tests.tables.files import written
 
 if TYPE_CHECKING:
@@ -125,6 +125,6 @@ def test_ledgers_of_which_nothing_is_judged_are_those_that_ask_nothing_of_any_bo
     asks = {row["ledger_id"] for row in rows if any(replica["groups"] for replica in row["replicas"])}
     closed = {row["ledger_id"] for row in rows if row["state"] == "CLOSED"}
     table = spark.createDataFrame(pa.Table.from_batches([batch]))
-    found = {row["ledger_id"] for row in table.where(NOTHING_JUDGED).select("ledger_id").collect()}
+    found = {row["ledger_id"] for row in table.where(IS_WITHOUT_ENTRIES).select("ledger_id").collect()}
     assert found
     assert found == {*range(len(values))} - asks - closed

@@ -15,9 +15,9 @@ does. It writes one group per run.
 
 `auditor.codecs.availability.maximal` explains how this works without a loop over runs.
 
-`IncrementalFold` folds one set that arrives in ascending pieces, so that it needs memory only for
-groups. A new piece can change only the last group, and the group before it if the last group is a single run
-that the new piece makes longer.
+`IncrementalFold` folds one set that arrives in ascending pieces, so that it needs memory only for groups. A
+new piece can change only the last group. If the last group is a single run that the new piece makes longer,
+the group before it can change too.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The striping of segments, or a server's unfolded groups, may be cut anywhere. Before sets are folded, runs
 that touch become one run. Runs longer than 2^31 - 1 are cut into pieces of that size and a rest. The cost
-depends on the number of groups, not of runs, because only the first and last run of a group can touch another
-group.
+depends on the number of groups, not of runs. Only the first and last run of a group can touch another group.
 
 `opening_runs` finds the runs that open a group in a long row of entry ids. Folding needs nothing else. A run
 of consecutive ids *continues* if its size, and its distance from the run before, equal those of the run

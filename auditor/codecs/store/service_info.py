@@ -20,7 +20,7 @@ BOOKIE_RPC = "bookie-rpc"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One address of a bookie; ``id`` names it within the bookie."""
+    """One address of a bookie. ``id`` is the name of the address among the addresses of the bookie."""
 
     id: str
     host: str
@@ -39,7 +39,7 @@ class ServiceInfo:
 
 
 def decode(data: bytes, bookie_id: str) -> ServiceInfo:
-    """Read the service info of the bookie ``bookie_id``. If there is no data, take the id as the address.
+    """Read the service info of the bookie ``bookie_id``. Without data, the id is the address.
 
     Raises `DecodeError` for broken bytes, and `RuleError` (``endpoint-missing``) if there is no data and the
     id is not an address.

@@ -1,4 +1,4 @@
-r"""BookKeeper's records below ``underreplication``: marks, locks, votes, the times of its own checks.
+r"""BookKeeper's records below ``underreplication``: marks, locks, votes, and times of the auditor's checks.
 
     ledgers/hhhh/hhhh/hhhh/hhhh/urL<id>    replica: "bk1:3181"\nctime: 1795237164639\n     protobuf text
     locks/urL<id>                          bookieId: "host-a"\n                            protobuf text
@@ -30,7 +30,7 @@ from auditor.codecs.protobuf.pb.underreplication_pb2 import (
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The mark of an underreplicated ledger: the bookies that lack copies, and the time of the last mark.
+    """The mark of an underreplicated ledger, its bookies that lack copies, and the time of the last marking.
 
     A mark without replicas asks for a better placement, not for copies.
     """
@@ -41,7 +41,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationLayout:
-    """The format of the marks; ``BASIC`` 1 is the only one."""
+    """The format of the marks. ``BASIC`` 1 is the only format."""
 
     type: str
     version: int
@@ -58,7 +58,7 @@ def decode_mark(data: bytes) -> Mark:
 
 
 def decode_lock(data: bytes) -> str | None:
-    """Return the host of the worker that has a lock; None if the lock names no host. Raises `DecodeError`.
+    """Return the host of the worker that has a lock. None if the lock has no host. Raises `DecodeError`.
 
     >>> decode_lock(b'bookieId: "host-a"')
     'host-a'

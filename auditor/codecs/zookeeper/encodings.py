@@ -12,8 +12,8 @@ snappy-java (Java: ``SnappyOutputStream``, ``SnappyInputStream``):
 
     82 53 4e 41 50 50 59 00   int version   int compatible version   then blocks: int length, raw Snappy block
 
-The numbers are big-endian; there is no end mark and no checksum. A header may appear again between blocks
-(concatenated streams). This is not Snappy's own framing format, which begins ff 06 00 00.
+The numbers are big-endian; there is no end mark and no checksum. A header may also appear between blocks,
+if streams were concatenated. This is not Snappy's own framing format, which begins ff 06 00 00.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class JuteReader:
 
 MAGIC = b"\x82SNAPPY\x00"
 BLOCK_LIMIT = 64 * 1024 * 1024
-"""Largest block, packed or not, in bytes. snappy-java writes 32 KiB. A bad length must not cost gigabytes."""
+"""Largest block, packed or unpacked, in bytes. snappy-java writes 32 KiB. A wrong length may be gigabytes."""
 
 _HEADER_REST = len(MAGIC) - 4 + 8
 

@@ -179,7 +179,7 @@ def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
 
 
 def owners(fixed_fields: NDArray[np.void]) -> NDArray[np.int64]:
-    """Return the session that owns each znode, as a server shows it to clients; 0 if there is none.
+    """Return the session that owns each znode, as a server shows the session to clients. 0 if there is none.
 
     On disk, the owner field can also mark a znode as a container, or hold its time to live.
     """

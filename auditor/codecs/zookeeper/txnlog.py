@@ -189,7 +189,7 @@ def _skip_acls(reader: JuteReader) -> None:
 
 
 def _paths(reader: JuteReader) -> tuple[str, ...]:
-    """Return the paths of a closeSession; none if its body is empty and only a digest may follow."""
+    """Return the paths of a closeSession. Before 3.6, its body is empty, and there are no paths."""
     # Nothing in the record says which of the two forms it has; what is left behind the paths does.
     begin = reader.offset
     try:

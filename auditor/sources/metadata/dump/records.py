@@ -130,8 +130,7 @@ class Frame:
 
 
 LINE_LIMIT = 16 * 1024 * 1024
-"""Longest line to read, in bytes. Servers accept 1 to 1.5 MB per request by default, and can be set to more.
-"""
+"""Longest line to read, in bytes. By default, servers accept requests of up to 1 or 1.5 MB."""
 
 UNREAD = "unread"
 """Field of a record that has a reason instead of data."""

@@ -1,11 +1,10 @@
 """The metadata store that reads a file of ``etcdctl snapshot save``, or a copy of a member's ``snap/db``.
 
-The file is a bbolt database; ``snapshot save`` appends its SHA-256. Single pages have no checksums. If
-the hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger
-that is not found then counts as unknown, because a flipped bit can turn the key of one ledger into the key of
-another. A ledger
-whose last change lies before an unreadable page becomes a gap too. The unreadable page may have changed or
-deleted that ledger.
+The file is a bbolt database; ``snapshot save`` appends its SHA-256. Single pages have no checksums. If the
+hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger that is
+not found then counts as unknown. A flipped bit can turn the key of one ledger into the key of another. A
+ledger whose last change lies before an unreadable page becomes a gap too. The unreadable page may have
+changed or deleted that ledger.
 
 A copy of ``snap/db`` has no hash, and lacks the changes that were only in the server's write-ahead
 log. `ClusterNodes.notes` says so.

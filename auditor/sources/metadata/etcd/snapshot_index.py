@@ -4,8 +4,8 @@ The database has one element for every change, sorted by time. Only the last cha
 current, and no task sees all changes. So the driver passes over the whole file once. It keeps 8 bytes
 for every change of a ledger, sorts them, and derives one bit for every change in the file: whether the
 change is current. Tasks get leaf pages with these bits. The pass reads keys only, many pages at a time.
-For 3 million ledgers with two changes each, the pass takes 9 s of CPU time and 150 MB of memory beside the
-mapped file (1.9 GB).
+For 3 million ledgers with two changes each, the pass takes 9 s of CPU time and 150 MB of memory. The mapped
+file has 1.9 GB.
 
 The index records damage: an unreadable page may hold later changes of any key before it. So only
 changes after the last damage are certainly current.
