@@ -111,8 +111,8 @@ JUDGED = schema_of(
     (
         "lagging",
         _ENTRIES_TYPE,
-        "acknowledged last entries of an open ledger that a completely read bookie of the "
-        "last ensemble lacks",
+        "entries of the open last segment that an ack quorum has and another read bookie of "
+        "its ensemble lacks",
     ),
     (
         "stale",
@@ -133,7 +133,7 @@ JUDGED = schema_of(
     (
         "past_end_by_takeover",
         pa.bool_(),
-        "whether the last change of the ledger's metadata was that of a takeover; null: past_end is empty",
+        "whether a takeover explains all changes of the ledger's metadata; null: past_end is empty",
     ),
     (
         "foreign",

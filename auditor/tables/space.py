@@ -43,8 +43,8 @@ SPACE = schema_of(
         pa.string(),
         "live; over-replicated: no ensemble contains the bookie; orphan: the metadata has no such ledger; "
         "surplus: entries that striping does not put here; not-indexed: entries that the bookie needs and "
-        "its index lacks; owner-named: the metadata has no such ledger, but an owner refers to it; "
-        "superseded: the index needs nothing of the ledger in this log; owner-unknown; headers-and-maps: of no ledger, "
+        "its index lacks; owner-named: the metadata has no such ledger, but an owner has it; superseded: "
+        "the index needs nothing of the ledger in this log; owner-unknown; headers-and-maps: of no ledger, "
         "padding too; not-yet-mapped: newer than the index, or the end of a log that is still written",
     ),
     ("bytes", pa.int64(), "number of bytes"),
