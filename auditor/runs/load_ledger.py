@@ -1,7 +1,4 @@
-"""Views of ledgers of a finished run: metadata, replicas, replication marks, bookies' answers, findings.
-
-Only the rows of these ledgers are read from each table, without Spark. `bkaudit explain ledger` shows a view.
-"""
+"""Views of the ledgers of a finished run, as `bkaudit explain ledger` shows them, read without Spark."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
