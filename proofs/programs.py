@@ -22,8 +22,8 @@ cores.
 
 _END = """\
 
-`python -m proofs > docs/proofs.md` writes this page from `proofs/programs.toml`. If you run a whole program,
-change its row.
+`python -m proofs > docs/proofs.md` writes this page from `proofs/programs.toml`. After a run of a whole
+program, enter its date and time in the program's entry of that file.
 """
 
 

@@ -44,7 +44,8 @@ def owner_unreadable(tables: Tables) -> DataFrame:
           does the same for a subscription. Risk: none; it reads the file.
 
     Limits:
-        Damage that follows the format is not noticed. Other clients may be able to list such a place.
+        Damage that follows the format is not noticed. Other clients may be able to list a place that
+        the audit may not list.
     """
     from auditor.sources.owners.applications import APPLICATIONS  # imported late: `explain` does not need it
 

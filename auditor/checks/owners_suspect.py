@@ -24,7 +24,7 @@ def owners_suspect(roster: Roster) -> Findings:
     """The stores of owners are not proved complete.
 
     What it finds:
-        The severity is `warning` if there are `ledger-unowned` findings. The proof needs all of these:
+        The severity is `warning` if there are `ledger-unowned` findings. The stores count as complete if:
         - `--owners-complete` has exactly the stores that were read, and none under two names.
         - At least 99 % of the claims in custom metadata are in namespaces that a store has.
         - Of the ledgers that had an owner in an earlier run and still exist, at most 1 % lost it.

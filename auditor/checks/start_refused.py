@@ -99,7 +99,7 @@ def _way_out(start: Row) -> str:
 
 
 def _origin(start: Row) -> str:
-    """Return the origin of the bookie's configuration, unless the cookies are the origin."""
+    """Return the source of the bookie's configuration. Empty if it was read from the cookies."""
     return " (directories and id of --bookie-conf)" if start["source"] == Source.CONFIGURATION else ""
 
 

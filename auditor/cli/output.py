@@ -54,8 +54,8 @@ class TextChoice:
     def findings_wanted(self, is_terminal: bool) -> bool:
         """Return whether to show findings.
 
-        A terminal shows findings only if the user asked for findings. A pipe shows the findings in the report
-        unless ``screen_only`` is set. ``is_terminal`` is whether standard output is a terminal.
+        A terminal shows findings only if the user asked for findings. A pipe always shows them, except with
+        ``screen_only``: then it does as a terminal. ``is_terminal`` is whether standard output is a terminal.
         """
         is_chosen = self.all or self.suppressed or self.flat or not self.selection.everything
         return is_chosen or not (is_terminal or self.screen_only)

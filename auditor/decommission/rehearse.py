@@ -56,9 +56,9 @@ _AUDITORS = ("auditor", "auditor-candidate")
 
 @dataclass(frozen=True, slots=True)
 class AutoRecoveryState:
-    """State of AutoRecovery, with the causes that keep all ledgers from moving.
+    """State of AutoRecovery, with the causes for which it can move no ledger.
 
-    ``workers`` is the number of AutoRecovery processes that stay.
+    ``workers`` is the number of AutoRecovery processes that remain when the bookies are removed.
     """
 
     workers: int
@@ -380,8 +380,8 @@ def _candidate_counts(trial: TrialSums) -> Candidates:
 def _decommission_order(joint_sums: TrialSums, single_trials: Sequence[model.Trial]) -> tuple[str, ...]:
     """Return the bookies in the order in which to remove them one by one, the least copying first.
 
-    Returns an empty tuple if one of them must not be removed. If a ledger has too few spares to replace all
-    bookies at once, it also has too few to replace the last one.
+    Returns an empty tuple if one of them must not be removed, or if a ledger has too few spares to replace
+    all of them at once. Removing them one by one would then fail at the last one.
     """
     if joint_sums.ledgers_without_spare or not all(
         trial.answer in (Answer.NOW, Answer.AFTER) for trial in single_trials

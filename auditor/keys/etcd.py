@@ -51,7 +51,7 @@ _READONLY_KEY = "available/readonly"
 
 
 def to_path(ledger: LedgerId) -> str:
-    """Return the path of a ledger's metadata, relative to the scope.
+    """Return the path of a ledger's metadata below the cluster's prefix. It contains the scope of the id.
 
     >>> to_path(LedgerId(2, scope=1))
     'ledgers/00000000-0000-0001-0000-000000000002'

@@ -231,7 +231,7 @@ def _recover_all(
     if trial.work.open_ends:
         yield refuse(
             ActionKind.RECOVER, RefusalReason.LIVE_WRITER,
-            f"copy {plural(trial.work.open_ends, 'ledger')} that are not closed off {names}",
+            f"copy {plural(trial.work.open_ends, 'ledger')} from {names} that are not closed",
             "recover closes these ledgers while their writers use them; -sk skips open ledgers, but not "
             "those in recovery",
             "let their applications close them, and plan again", findings, (), trial.work.open_ends,

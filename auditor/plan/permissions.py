@@ -19,11 +19,11 @@ _BOOKIE_FACTS = (Fact.REGISTERED, Fact.COOKIE, Fact.NAMED, Fact.NAMES, Fact.QUEU
 
 @dataclass(frozen=True, slots=True)
 class StepPermission:
-    """Answer of a newer run to a step.
+    """Whether a newer run still permits a step of a plan.
 
-    ``forbidden`` are sentences of holds on the whole step. ``unknown`` says why the run permits nothing of
-    this kind. ``held_ledgers`` are those of the step's ledgers on which a hold forbids the step, by decimal
-    id.
+    ``forbidden`` has a sentence for each hold that forbids the whole step. ``unknown`` has the reasons why
+    the run permits no step of this kind. ``held_ledgers`` are the decimal ids of the step's ledgers on which
+    a hold forbids the step.
     """
 
     forbidden: tuple[str, ...] = ()

@@ -181,7 +181,7 @@ def missing_entries(held_groups: Groups, expected_groups: Groups) -> Groups:
 def expand(groups: Groups) -> NDArray[np.int64]:
     """Return every entry of the groups, group after group. Use it for small sets only.
 
-    Raises `CoverageLimitError` for more than `MAX_EXPANDED_RUNS` entries.
+    Raises `CoverageLimitError` if there are more entries than `MAX_EXPANDED_RUNS`, which also limits runs.
 
     >>> expand(np.array([(1, 10, 2, 3)], GROUP)).tolist()
     [1, 2, 4, 5, 7, 8, 10, 11]

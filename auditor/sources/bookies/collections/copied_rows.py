@@ -51,7 +51,8 @@ def shares(
 ) -> list[tuple[Share, ...]]:
     """Divide the files of collections into about ``group_count`` groups of equal size in bytes.
 
-    Files of a collection without any owned piece are left out. A large file is divided into several shares.
+    A collection is left out if ``owner_of_piece`` has none of its pieces. A large file is divided into
+    several shares.
     """
     owned_collections = {piece.rpartition(":")[0] for piece in owner_of_piece}
     shares_with_size = []
