@@ -101,13 +101,13 @@ def confirm_findings(
     unconfirmed: DataFrame,
     claims: list[Claim],
     tables: Tables,
-    earlier_run: RunsBefore,
+    before: RunsBefore,
     options: AuditOptions,
 ) -> DataFrame:
     """Write the table findings. A finding that an earlier run has too becomes confirmed."""
 
     def findings() -> DataFrame:
-        confirmed_rows = earlier_run.confirm(cache, unconfirmed, tables, options.grace)
+        confirmed_rows = before.confirm(cache, unconfirmed, tables, options.grace)
         # Without owners no finding names any, not even unknown ones.
         owned_findings = (
             with_owners(confirmed_rows, tables.ownership) if cache.count("ownership") else confirmed_rows
