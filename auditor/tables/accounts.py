@@ -226,7 +226,7 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
     bookie's directories) and its index is ok or absent, the index proves absence. Then the time of the answer
     is dropped, and entries that only the listing has become ``listed``.
 
-    >>> print(*unite_answer(None, HeldAccount(b"", IndexState.OK, 7), whole=False)[:4])
+    >>> print(*unite_answer(None, HeldAccount(b"", IndexState.OK, 7), False)[:4])
     b'' ok 7 None
     """
     answer_decides = index is None or (

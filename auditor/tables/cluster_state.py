@@ -224,7 +224,7 @@ def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
 
     >>> idgen = Znode("/ledgers/idgen", b"", 1, 1, 5, 5, 0, 0, made=70)
     >>> ids_drawn(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
-    (Ids(low=0, high=9223372036854775807, next=70),)
+    (IdRange(low=0, high=9223372036854775807, next=70),)
     """
     if cluster.gaps:
         return ()  # what could not be read may be the generator

@@ -167,12 +167,8 @@ def log_foresight(
     rows = with_full_disks(rows, entry_logs, disks, settings)
     is_kept = (F.col("action") == GcAction.KEEP) | is_suspended() | (F.col("needed") > 0)
     rows = rows.withColumn("frees", F.when(is_kept, F.lit(0)).otherwise(F.col("bytes") - F.col("remain")))
-    carried_columns = {
-        "minor_since": "long",
-        "major_since": "long",
-        "delete_since": "long",
-        "overdue": "boolean",
-    }
+    carried_columns = dict.fromkeys(("minor_since", "major_since", "delete_since"), "long")
+    carried_columns["overdue"] = "boolean"
 
     def carried_column(name: str) -> Column:
         # A run of an older release does not say it.

@@ -61,7 +61,7 @@ def test_owners_that_may_not_be_read_end_an_audit_only_where_they_were_asked_for
 
 
 def test_a_place_that_was_named_and_has_no_owners_is_an_error() -> None:
-    with pytest.raises(StoreError, match="no data of pulsar is there"):
+    with pytest.raises(StoreError, match="the store has no data of pulsar"):
         scan("pulsar:dump:///saved.jsonl", empty=True)
     assert scan(beside=True, empty=True).stores  # an application that is new has none yet
 

@@ -91,7 +91,7 @@ def test_nothing_goes_without_yes_and_then_only_what_was_said(runs: Path) -> Non
     finally:
         os.close(descriptor)
     assert done.stdout.splitlines()[-1].endswith("and 1 lock removed")
-    assert ".bkaudit-held.lock is held" in done.stderr
+    assert ".bkaudit-held.lock is locked" in done.stderr
     assert before - names(runs) == {"run-2", "run-3", "run-4", ".bkaudit-idle.lock"}
 
 

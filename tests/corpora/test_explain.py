@@ -83,8 +83,8 @@ cookie      of 127.0.103.1:3181, layout 5
             ledgers /data/bookkeeper/bk1/ledgers1
 same as     bk-a.rack1 (registered)
             endpoint-is-id: bk-a.rack1 is registered at 127.0.103.1:3181
-            same-directories: their cookies name the same directories, and
-              hardly any others do
+            same-directories: their cookies contain the same directories, which
+              hardly any other cookie contains
 read        not at all
             no --bookies source has a directory of this bookie
 index time  unknown
