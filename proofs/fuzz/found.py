@@ -9,7 +9,7 @@ FOUND: tuple[tuple[str, bytes, str | None], ...] = (
     (
         "cookie",
         b'5\nbookieHost: "a\x8a\x8a\x8a\\z"\n',
-        "cookie: bookieHost has an escape that is none (at byte 19)",
+        "cookie: bookieHost has an invalid escape (at byte 19)",
     ),
     # The offset in the error was the map's position in the header, which can be beyond the end.
     (

@@ -47,7 +47,10 @@ def elsewhere(number: int, listed: bool) -> Row:
     return {**said, "path": f"{number:03}", "low": number, "high": number}
 
 
-DISAGREE = "LAYOUT says flat, but 12 ledgers are at paths of layout longhierarchical, and 0 at its own"
+DISAGREE = (
+    "LAYOUT says flat, but 12 ledgers are at paths of layout longhierarchical; 0 are at paths of the layout that "
+    "is set"
+)
 
 
 def test_a_tree_that_layout_does_not_name_is_one_finding_and_said_first(spark: SparkSession) -> None:

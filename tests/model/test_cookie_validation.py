@@ -81,7 +81,7 @@ def blames_what_the_server_blames(case: Case, refusal: Refusal, message: str | N
         assert message.endswith(f"is not matching with {blamed.instance_id or 'null'}")
     elif message is not None and "too old version" in message:
         assert isinstance(blamed, Unreadable)
-        assert "says nothing" in blamed.reason
+        assert "does not contain" in blamed.reason
     elif message is not None:
         unreadable = (Fault.VERSION_UNREADABLE, Fault.STORE_UNREADABLE, Fault.OLD_DATA)
         assert refusal.fault in unreadable

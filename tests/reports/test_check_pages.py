@@ -71,5 +71,5 @@ def test_the_risks_are_explained() -> None:
 def test_a_command_is_told_with_its_risk_below_it() -> None:
     shown = check_pages.page(BY_ID["cookie-unused"]).splitlines()
     place = shown.index("    bookkeeper shell cookie_delete BOOKIE")
-    assert shown[place + 1] == "        Deletes it from the store."
+    assert shown[place + 1] == "        Deletes the cookie from the store."
     assert shown[place + 2].startswith("        Risk: writes; the disks keep their VERSION, and the bookie")

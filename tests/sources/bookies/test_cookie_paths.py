@@ -31,7 +31,7 @@ def test_every_path_is_matched_with_one_directory_of_its_own_or_has_a_reason(
 def test_the_longer_match_keeps_the_directory_and_the_other_path_has_none() -> None:
     matched = match(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], {1: ("bk", "disk1", "ledgers")})
     assert matched.found == {"/mnt/disk1/ledgers": 1}
-    assert matched.reasons == {"/mnt/disk2/ledgers": "bk/disk1/ledgers could as well be /mnt/disk1/ledgers"}
+    assert matched.reasons == {"/mnt/disk2/ledgers": "bk/disk1/ledgers could also be /mnt/disk1/ledgers"}
 
 
 def test_a_path_without_any_name_in_common_is_not_matched() -> None:
