@@ -48,8 +48,8 @@ def elsewhere(number: int, listed: bool) -> Row:
 
 
 DISAGREE = (
-    "LAYOUT says flat, but 12 ledgers are at paths of layout longhierarchical; 0 are at paths of the layout that "
-    "is set"
+    "LAYOUT says flat, but 12 ledgers are at paths of layout longhierarchical; 0 are at paths of the "
+    "layout that is set"
 )
 
 

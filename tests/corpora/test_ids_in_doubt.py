@@ -158,8 +158,8 @@ def test_a_tree_that_layout_does_not_name_makes_no_orphan_sure(
     ran = CliRunner().invoke(main, ["audit", *sources])
     screen, report, orphans = finished(out, ran.stdout)
     why = (
-        "LAYOUT says longhierarchical, but 64 ledgers are at paths of layout hierarchical; 6 are at paths of the "
-        "layout that is set"
+        "LAYOUT says longhierarchical, but 64 ledgers are at paths of layout hierarchical; 6 are at paths of "
+        "the layout that is set"
     )
     assert f"unknown    every id: {why}" in screen
     assert (ran.exit_code, report["verdict"]) == (1, "not-healthy")

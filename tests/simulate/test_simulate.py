@@ -213,7 +213,7 @@ def test_the_first_screen_says_what_is_one_failure_from_loss() -> None:
             ["--lose", "rack", "/r1"],
             "--lose rack /r1: the run has no locations of bookies; pass --racks FILE",
         ),
-        (["--lose", "bookie", ","], "--lose bookie: name one"),
+        (["--lose", "bookie", ","], "--lose bookie: give one name"),
         (["--any", "5", "bookie"], "the run has only 4 of them"),
         (["--any", "1", "bookie", "--lose", "bookie", "a"], "only one of them can be given"),
         (["--racks", "/nowhere"], "No such file"),

@@ -97,7 +97,7 @@ def test_a_bookie_without_dirty_went_down_cleanly_when_it_wrote_its_oldest_last_
 TROUBLES = {
     "not in the source": (None, "journal directory /data/journal: no such directory was found"),
     "without VERSION": (b"", "has no VERSION that can be read"),
-    "of another bookie that nobody knows": (version("bk-z:3181"), "names bk-z:3181"),
+    "of another bookie that nobody knows": (version("bk-z:3181"), "has bookie id bk-z:3181"),
     "of another cluster": (version(A, instance="other"), "is of another cluster, other"),
 }
 
