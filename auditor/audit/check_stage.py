@@ -109,9 +109,8 @@ def confirm_findings(
     def findings() -> DataFrame:
         confirmed_rows = before.confirm(cache, unconfirmed, tables, options.grace)
         # Without owners no finding names any, not even unknown ones.
-        owned_findings = (
-            with_owners(confirmed_rows, tables.ownership) if cache.count("ownership") else confirmed_rows
-        )
+        has_owners = "ownership" in cache.frames and cache.count("ownership") > 0
+        owned_findings = with_owners(confirmed_rows, tables.ownership) if has_owners else confirmed_rows
         return add_fingerprints(owned_findings, tables.cluster.instance_id, claims)
 
     return cache.write_table("findings", findings, below="")

@@ -125,7 +125,7 @@ def scan_entry_logs(
 ) -> EntryLogsRead:
     """Read the entry logs with ``--entry-logs``."""
     entry_logs = read_entry_logs(cache, indexes.bookies, first.ledgers, options)
-    return EntryLogsRead(entry_logs, cache.count("gone_entries") > 0)
+    return EntryLogsRead(entry_logs, entry_logs is not None and cache.count("gone_entries") > 0)
 
 
 class SecondScanRead(NamedTuple):

@@ -125,8 +125,14 @@ class TableCache:
         return self.write_or_empty(is_due, name, schema, partial(query, tables))
 
     def count(self, name: str) -> int:
-        """Return the number of rows of a table, from its files. 0 if the run has no such table."""
-        return self.run.count(f"tables/{name}") if name in self.frames else 0
+        """Return the number of rows of a table, from its files.
+
+        Raises:
+            KeyError: the run has not written or found the table, so that the number is unknown.
+        """
+        if name not in self.frames:
+            raise KeyError(name)
+        return self.run.count(f"tables/{name}")
 
     def values(self, name: str, column: str) -> frozenset[str]:
         """Return the distinct values of a column of a written table.

@@ -179,5 +179,6 @@ def repair_facts(
         if elapsed_ms > 0 and repaired > 0:
             repairs_per_hour = round(repaired * 3_600_000 / elapsed_ms, 1)
             remaining = round(state.queued * elapsed_ms / repaired) if state.queued else None
+    # mypy does not see that the fields of RepairState are keys of RepairFacts.
     facts: RepairFacts = {**values, "repaired_per_hour": repairs_per_hour, "remaining_ms": remaining}  # type: ignore[typeddict-item]
     return facts

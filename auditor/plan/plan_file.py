@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import timedelta
 from enum import StrEnum
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def write_plan(plan: RepairPlan, path: str) -> list[str]:
             name = f"{plan_path.stem}.{step.kind}-{step.number}.csv"
             files[step.number] = name
             text = _format_ledger_list(step.ledgers)
-            write_whole(str(plan_path.with_name(name)), lambda stream, text=text: stream.write(text))  # type: ignore[misc]
+            write_whole(str(plan_path.with_name(name)), methodcaller("write", text))
             written_paths.append(str(plan_path.with_name(name)))
     write_whole(path, lambda stream: stream.write(plan_toml(plan, files).encode()))
     return [*written_paths, path]

@@ -185,7 +185,7 @@ def part_table(
     schema = source.schema()
     reader = source.reader(schema)  # type: ignore[arg-type]  # ours say StructType
     planned_parts, read = reader.partitions() if parts is None else parts, reader.read
-    return PartTable(spark, schema, tuple((read, part) for part in planned_parts))  # type: ignore[arg-type]
+    return PartTable(spark, schema, tuple((read, part) for part in planned_parts))  # type: ignore[arg-type]  # ours are generators
 
 
 def _part_ids(numbers: Iterator[pa.RecordBatch]) -> Iterator[int]:
