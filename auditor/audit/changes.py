@@ -128,7 +128,7 @@ class RunChanges:
         remarks = [remark_with_reason(RemarkKind.NOT_COMPARED, note) for note in self.notes]
         if self.refused:
             losses = plural(self.refused, "finding")
-            text = f"suppressions contain {losses} of data loss; suppressions cannot accept data loss"
+            text = f"suppressions cannot accept {losses} of data loss"
             remarks.append(remark(RemarkKind.NOT_ACCEPTED, text, *self.refusals))
         return remarks
 

@@ -95,7 +95,7 @@ def test_a_loss_stands_until_it_is_accepted_by_fingerprint(nights: dict[str, tup
 def test_what_names_a_loss_and_cannot_accept_it_is_counted_with_its_reason(
     nights: dict[str, tuple[Result, Audited]],
 ) -> None:
-    text = "suppressions contain 1 finding of data loss; suppressions cannot accept data loss"
+    text = "suppressions cannot accept 1 finding of data loss"
     only = "entry 1 (load test): 1 finding; a finding of data loss is accepted only by its fingerprint"
     assert remarks(nights["3-by-id"][1]) == remarks(nights["4-baseline"][1]) == [(text, [only])]
     [(_, [late])] = remarks(nights["5-late"][1])

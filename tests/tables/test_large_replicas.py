@@ -58,7 +58,7 @@ buckets = -(-size // PARTITION_BYTES)
 packed = pa.ipc.IpcWriteOptions(compression="zstd")
 paths = [folder / f"{bucket}.arrows" for bucket in range(buckets)]
 writers = [pa.ipc.new_stream(str(path), BLOCKS, options=packed) for path in paths]
-for blocks in _blocks(Account.INDEX, index_replicas, buckets, files):
+for blocks in _blocks(Account.INDEX, index_replicas, files, buckets):
     for row, bucket in enumerate(blocks["bucket"].to_pylist()):
         writers[bucket].write_batch(blocks.slice(row, 1))
 for writer in writers:
