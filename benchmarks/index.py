@@ -159,7 +159,7 @@ def _write(directory: Path, ledger: int, content: bytes) -> bytes:
 
 
 def _parts(directory: Path, count: int) -> list[IndexPart]:
-    return plan_parts([("bookie", [IndexDirectory.seen(str(directory), VERSION)])], count)
+    return plan_parts([("bookie", [IndexDirectory.from_version(str(directory), VERSION)])], count)
 
 
 def _part(directory: Path) -> IndexPart:
@@ -214,7 +214,7 @@ def _check(directory: Path, paths: list[bytes]) -> None:
     expected = dict(zip(map(os.fsdecode, paths), _fold_one_by_one(paths), strict=True))
     batches = (
         list(read_part(_part(directory))),
-        [_read_given_files(paths).take()],
+        [_read_given_files(paths).take_batch()],
         [batch for part in _parts(directory, 2) for batch in read_part(part)],
     )
     for own_seconds in batches:

@@ -236,7 +236,7 @@ class _Directories:
                 row.owner,
                 self._logger(row),
                 row.path,
-                IndexDirectory.seen(row.path, directory.version).version_sha256,
+                IndexDirectory.from_version(row.path, directory.version).version_sha256,
                 verify=verify,
                 cache=self._cache(row),
             )

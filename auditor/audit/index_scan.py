@@ -125,7 +125,7 @@ class Indexes:
     def index_time(self, bookie_id: str) -> int | None:
         """Return the lower bound of the bookie's index time, in ms. None if it is unknown."""
         date = self.date_bookie(bookie_id)
-        return None if date is None else date.at
+        return None if date is None else date.time_ms
 
     @property
     def _latest_time(self) -> int:
@@ -355,7 +355,7 @@ def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[
     another of its databases.
     """
     has_several_shapes = any(
-        directory.storage == index_parts.ROCKSDB and directory.of > 1
+        directory.storage == index_parts.ROCKSDB and directory.directory_count > 1
         for bookie in bookies.attribution.bookies.values()
         for directory in bookie.index_directories
     )

@@ -244,7 +244,7 @@ def date_bookie(
     else:
         date = bookie.journals.dated
     date = bookie.journals.bound(date)
-    return None if date is None or date.at > latest_time else date
+    return None if date is None or date.time_ms > latest_time else date
 
 
 def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict[str, Refusal]:

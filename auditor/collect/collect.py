@@ -114,7 +114,9 @@ def directories_of(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]
         for directory in place.directories
         if directory.has_current
     }
-    return [(path, IndexDirectory.seen(path, versions[path]).version_sha256) for path in sorted(versions)]
+    return [
+        (path, IndexDirectory.from_version(path, versions[path]).version_sha256) for path in sorted(versions)
+    ]
 
 
 def _log_parts(collection: CollectionInput) -> list[LogPart]:

@@ -89,7 +89,7 @@ def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> D
     else:
         date = journals.dated
     date = journals.bound(date)
-    return None if date is None or date.at > now_ms() else date
+    return None if date is None or date.time_ms > now_ms() else date
 
 
 def journal_lines(
@@ -356,12 +356,12 @@ def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, op
     dates = [date for date in times.values() if date is not None]
     if not dates:
         return BOOKIES.not_asked("index time", "no index was found")
-    oldest_time = min(dates).at
+    oldest_time = min(dates).time_ms
     text = f"the oldest index was written {age(oldest_time, current_ms)} ({min(dates).basis.sentence})"
     scan_time = metadata.scan_time if metadata else None
     if scan_time is None:
         return BOOKIES.ok("index time", text)
-    lag_s, lead_s = (scan_time - oldest_time) / 1000, (max(dates).at - scan_time) / 1000
+    lag_s, lead_s = (scan_time - oldest_time) / 1000, (max(dates).time_ms - scan_time) / 1000
     if lag_s > STALE_S:
         return BOOKIES.warn(
             "index time",

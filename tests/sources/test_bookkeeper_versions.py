@@ -75,7 +75,9 @@ def part_of(place: Path) -> IndexPart:
     """The whole index of a bookie as one task reads it."""
     current = place / "ledgers" / "current"
     storage = ROCKSDB if (current / "locations").is_dir() else IDX
-    directory = IndexDirectory.seen(str(place / "ledgers"), (current / "VERSION").read_bytes(), storage)
+    directory = IndexDirectory.from_version(
+        str(place / "ledgers"), (current / "VERSION").read_bytes(), storage
+    )
     (part,) = plan_parts([(place.name, [directory])], 1)
     return part
 

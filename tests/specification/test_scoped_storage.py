@@ -42,7 +42,7 @@ def in_files(root: Path, **files: list[int]) -> dict[LedgerId, list[int]]:
         file = directory / "current" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(index_bytes(ids))
-    parts = plan_parts([("bk", [IndexDirectory.seen(str(directory), VERSION)])], 1)
+    parts = plan_parts([("bk", [IndexDirectory.from_version(str(directory), VERSION)])], 1)
     return held([row for part in parts for batch in read_part(part) for row in batch.to_pylist()])
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pyarrow import fs
 from pyarrow import parquet as pq
 
-from auditor.sources.bookies.availability import ROWS, SCHEMA
+from auditor.sources.bookies.availability import MAX_BATCH_ROWS, SCHEMA
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.file_systems import require_file
@@ -96,7 +96,7 @@ class CopiedRows:
             column_names = [name for name in (*SCHEMA.names, "piece") if name in names]
             row_groups = slice(share.number, None, share.share_count)
             for rows in read_bounded(
-                partial(_open, share), row_groups, column_names, _DICTIONARY_COLUMNS, ROWS
+                partial(_open, share), row_groups, column_names, _DICTIONARY_COLUMNS, MAX_BATCH_ROWS
             ):
                 for batch in rows.unify_dictionaries().combine_chunks().to_batches():
                     yield self._with_owner(batch)

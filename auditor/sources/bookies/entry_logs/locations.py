@@ -125,7 +125,7 @@ def homes_of(part: IndexPart, ledger_directories: Sequence[str]) -> tuple[int, S
     if part.storage != ROCKSDB:
         return 0, () if "" in ledger_directories else ledger_directories
     position = part.directories[0].position
-    is_position_known = part.directories[0].of == len(ledger_directories)
+    is_position_known = part.directories[0].directory_count == len(ledger_directories)
     home_directories = ledger_directories[position : position + 1] if is_position_known else ()
     return position, () if "" in home_directories else home_directories
 

@@ -27,7 +27,7 @@ import pyarrow as pa
 from auditor.model.columns import column, rows_of_columns, schema_of
 from auditor.model.space import DISK_BYTES
 from auditor.model.states import EntryLogState, LogFileKind
-from auditor.sources.bookies.availability import ROWS
+from auditor.sources.bookies.availability import MAX_BATCH_ROWS
 from auditor.sources.bookies.entry_logs.reader import LogContents, read_contents
 from auditor.sources.bookies.parts import is_database
 from auditor.sources.clock import now_ms
@@ -214,8 +214,8 @@ def ledger_batches(
     """
     only_by_collector = sorted(contents.collected.keys() - set(contents.ledger_ids.tolist()))
     names = ("directory", "path", "log_id", "mtime", "state", "kind", "counted", "collector_scan")
-    for start in range(0, len(contents.ledger_ids), ROWS):
-        part = slice(start, start + ROWS)
+    for start in range(0, len(contents.ledger_ids), MAX_BATCH_ROWS):
+        part = slice(start, start + MAX_BATCH_ROWS)
         ids = contents.ledger_ids[part]
         columns = {name: row[name] for name in names} | {
             "scope_id": contents.scope_ids[part],

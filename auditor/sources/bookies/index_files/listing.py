@@ -79,7 +79,7 @@ def list_part(
     """
     directories = [index_directory.path for index_directory in part.directories]
     names = list(part.names)
-    if part.elsewhere is not None:
+    if part.names_of_other_parts is not None:
         first_names: set[str] = set(names)
         for directory in directories:
             try:
@@ -92,7 +92,7 @@ def list_part(
                 SkippedPath(None, f"{directory}/current/{name}", IndexState.STRAY, NOT_OURS)
                 for name in strays
             )
-        names = sorted(first_names.difference(part.elsewhere))
+        names = sorted(first_names.difference(part.names_of_other_parts))
     leaves = _Leaves(directories)
     for name in names:
         if index_path.is_scope_id_directory(name):

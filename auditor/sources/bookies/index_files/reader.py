@@ -155,7 +155,7 @@ class IndexReader:
             faults=faults,
             page_bytes=np.maximum(lengths - HEADER_BYTES, 0),
             mtimes=mtimes,
-            stamps=stamps.but(faults),
+            stamps=stamps.with_invalid_rows(faults),
         )
 
     def _read_large(self, files: IndexFiles, number: int) -> IndexBatch:
@@ -191,7 +191,7 @@ class IndexReader:
             faults=faults,
             page_bytes=np.array([max(length - HEADER_BYTES, 0)]),
             mtimes=mtimes,
-            stamps=stamps.but(faults),
+            stamps=stamps.with_invalid_rows(faults),
         )
 
     def _chunks(self, descriptor: int) -> Iterator[tuple[int, NDArray[np.int64]]]:

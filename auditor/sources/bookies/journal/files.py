@@ -19,7 +19,7 @@ from auditor.codecs.bookie.journal import MASTER_KEY, Journal
 from auditor.codecs.bookie.length_prefixed import Longs
 from auditor.errors import DecodeError
 from auditor.model.states import ReplayError
-from auditor.sources.bookies.mark_times import DatedIndex, JournalTime, bound_by_index, date_index
+from auditor.sources.bookies.mark_times import DatedIndex, JournalTime, find_index_date, limit_by_index_write
 from auditor.sources.bookies.paths import BookiePaths, OwnedDirectory
 from auditor.sources.bookies.places import mark_name, replay_marks
 from auditor.sources.regular_file import open_regular
@@ -205,11 +205,11 @@ class Journals:
     @property
     def index_time(self) -> int | None:
         """The time of ``dated``, in ms."""
-        return None if self.dated is None else self.dated.at
+        return None if self.dated is None else self.dated.time_ms
 
     def bound(self, date: DatedIndex | None) -> DatedIndex | None:
         """Return ``date``, or an earlier time if the files of the index are older than the newest mark."""
-        return bound_by_index(date, self.index_written, self.marked)
+        return limit_by_index_write(date, self.index_written, self.marked)
 
 
 NO_JOURNALS = Journals()
@@ -248,8 +248,8 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
     return Journals(
         directories=directories,
         trouble="; ".join(troubles) or None,
-        dated=bound_by_index(
-            date_index(list(zip(marks, written_times, strict=True)), _journal_times(paths)),
+        dated=limit_by_index_write(
+            find_index_date(list(zip(marks, written_times, strict=True)), _journal_times(paths)),
             index_written(paths),
             max(known_times, default=None),
         ),

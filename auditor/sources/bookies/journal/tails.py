@@ -30,7 +30,7 @@ from auditor.codecs.byte_column import binary_array
 from auditor.errors import DecodeError
 from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.states import ReplayError, TailState
-from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS
+from auditor.sources.bookies.availability import MAX_BATCH_BYTES, MAX_BATCH_ROWS
 from auditor.sources.bookies.index_files.listing import check_versions
 from auditor.sources.bookies.journal.files import (
     ENTRIES,
@@ -263,7 +263,7 @@ def _rows_of_scope(
     start = 0
     while start < len(ids):
         last_full_row = int(np.searchsorted(ends, ends[start] + MAX_BATCH_BYTES, "right")) - 1
-        end = min(start + ROWS, max(last_full_row, start + 1), len(ids))
+        end = min(start + MAX_BATCH_ROWS, max(last_full_row, start + 1), len(ids))
         groups = binary_array(data[ends[start] : ends[end]], ends[start : end + 1] - ends[start])
         columns = {
             "bookie_id": bookie_id,

@@ -27,7 +27,7 @@ from auditor.codecs.byte_column import binary_array
 from auditor.errors import DamagedError, UnreadError
 from auditor.model.columns import rows_of_columns
 from auditor.model.states import IndexState
-from auditor.sources.bookies.availability import MAX_BATCH_BYTES, ROWS, SCHEMA, files_stamp
+from auditor.sources.bookies.availability import MAX_BATCH_BYTES, MAX_BATCH_ROWS, SCHEMA, files_stamp
 from auditor.sources.bookies.index_files.listing import NOT_OURS, SkippedPath
 from auditor.sources.bookies.parts import ROCKSDB, IndexDirectory, list_current
 from auditor.sources.bookies.rocksdb.ledgers import (
@@ -156,7 +156,7 @@ class _Rows:
 
     @property
     def full(self) -> bool:
-        return self.count >= ROWS or sum(map(len, self._groups)) > MAX_BATCH_BYTES
+        return self.count >= MAX_BATCH_ROWS or sum(map(len, self._groups)) > MAX_BATCH_BYTES
 
     def gather(
         self, ledgers: Iterator[tuple[int, JoinedLedgers]], skipped_paths: list[SkippedPath]
@@ -183,11 +183,11 @@ class _Rows:
             codes[row] = self._code(
                 IndexState.UNREADABLE, joined_ledgers.reasons[int(joined_ledgers.ids[row])]
             )
-        if directory.of > 1:
-            places = joined_ledgers.ids % directory.of
+        if directory.directory_count > 1:
+            places = joined_ledgers.ids % directory.directory_count
             for place in np.unique(places[places != directory.position]):
                 reason = (
-                    f"in index directory {directory.position + 1} of {directory.of}, "
+                    f"in index directory {directory.position + 1} of {directory.directory_count}, "
                     f"but the bookie looks for this ledger in directory {place + 1}"
                 )
                 codes[places == place] = self._code(IndexState.WRONG_DIRECTORY, reason)

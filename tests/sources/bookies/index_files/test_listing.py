@@ -44,7 +44,9 @@ def directories(tmp_path: Path) -> list[Path]:
 
 
 def plan(directories: list[Path], wanted: int = 1) -> list[IndexPart]:
-    return plan_parts([("bk", [IndexDirectory.seen(str(each), VERSION) for each in directories])], wanted)
+    return plan_parts(
+        [("bk", [IndexDirectory.from_version(str(each), VERSION) for each in directories])], wanted
+    )
 
 
 def listed(
@@ -212,7 +214,7 @@ def test_parts_are_about_as_many_as_wanted_and_none_is_empty(tmp_path: Path) -> 
         directory = make_directory(tmp_path / bookie, VERSION)
         for n in range(units):
             (directory / "current" / f"{n:x}").mkdir()
-        bookies.append((bookie, [IndexDirectory.seen(str(directory), VERSION)]))
+        bookies.append((bookie, [IndexDirectory.from_version(str(directory), VERSION)]))
     planned = plan_parts([*bookies, ("unread", [])], part_count=8)
     assert [part.bookie_id for part in planned] == ["large"] * 8 + ["small", "bare"]
     assert max(len(part.names) for part in planned) == 4
