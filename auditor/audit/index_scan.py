@@ -180,7 +180,7 @@ class Indexes:
         return [
             *(
                 remark(RemarkKind.COLLECTION_UNUSED, f"collection {path} was not used", reason)
-                for path, reason in collected.broken
+                for path, reason in collected.unreadable_collections
             ),
             *(remark(RemarkKind.COLLECTION_CHOICE, note) for note in collected.notes),
             *journal_scan.unread_remark(self._unread_tails()),
@@ -306,7 +306,7 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
     from pyspark.errors import PySparkException
 
     owners, reasons = bookies.settled.owner_of_piece, {}
-    for collection, manifest in bookies.collected.whole:
+    for collection, manifest in bookies.collected.readable_collections:
         parts = shares([(collection, manifest)], owners, 1)
         try:
             rows = PartTable.of(spark, SCHEMA, CopiedRows(owners).read, parts).frame()
@@ -321,7 +321,7 @@ def _read(cache: TableCache, bookies: ClusterBookies, part_count: int, plan: Ind
     cost = index_cost(all_parts, bookies.replicas)
     table = PartTable.of(cache.spark, SCHEMA, read_part, plan.parts, cost)
     table = table.with_parts(((read_reusable_part, part) for part in plan.reusable), ReadCost())
-    whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
+    whole, owners = bookies.collected.readable_collections, bookies.settled.owner_of_piece
     copied_rows = CopiedRows(owners)
     copied_parts = ((copied_rows.read, share) for share in shares(whole, owners, part_count))
     return table.with_parts(copied_parts, ReadCost(copied_bytes(whole) * _COPIED_BYTE_SECONDS))
@@ -359,7 +359,7 @@ def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[
         for bookie in bookies.attribution.bookies.values()
         for directory in bookie.index_directories
     )
-    if not has_several_shapes and not bookies.collected.whole:
+    if not has_several_shapes and not bookies.collected.readable_collections:
         return sorted(bookies.settled.overlapping)
     misplaced_counts = {
         count.bookie_id

@@ -118,7 +118,7 @@ def write_tails(
     def read() -> Rows:
         table = PartTable.of(spark, SCHEMA, read_tail, parts, journal_cost(parts))
         whole_collections = [
-            collection for collection in collected.whole if TAILS_TABLE in collection[1].tables
+            collection for collection in collected.readable_collections if TAILS_TABLE in collection[1].tables
         ]
         if not whole_collections:
             return table

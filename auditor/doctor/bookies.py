@@ -220,7 +220,7 @@ def _lines(
 
 
 def _collection_lines(collected: CollectedPlaces) -> Iterator[Line]:
-    for path, reason in collected.broken:
+    for path, reason in collected.unreadable_collections:
         yield BOOKIES.warn(
             "collection",
             f"{path} cannot be used: {reason}",

@@ -154,7 +154,7 @@ def test_no_path_of_another_host_is_looked_at(place: Path, tmp_path: Path, watch
     made = Collection(collect([str(place.parent)], str(tmp_path / "collection")).path)
     watched.clear()
     collected = collected_places([made.path])
-    assert not collected.broken
+    assert not collected.unreadable_collections
     pieces = {
         str(each.piece): PieceOwner("bk1", (each.path,))
         for each in collected.directories.values()
