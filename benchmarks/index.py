@@ -29,7 +29,7 @@ from auditor.codecs.availability.fold import fold_slots
 from auditor.keys import index_path
 from auditor.keys.index_path import ledger_ids
 from auditor.sources.bookies.availability import IndexFiles
-from auditor.sources.bookies.index_files.listing import PIECE_FILES
+from auditor.sources.bookies.index_files.listing import BATCH_FILES
 from auditor.sources.bookies.part_rows import RowBuilder, read_files, read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
 from benchmarks.measure import Line, alternate, drop_pages
@@ -173,7 +173,7 @@ def _rows(part: IndexPart) -> int:
 
 def _read_given_files(paths: list[bytes]) -> RowBuilder:
     """Read the listed files to rows, without the program's own listing."""
-    pieces = (paths[start : start + PIECE_FILES] for start in range(0, len(paths), PIECE_FILES))
+    pieces = (paths[start : start + BATCH_FILES] for start in range(0, len(paths), BATCH_FILES))
     rows = RowBuilder("bookie", "idx")
     for batch in read_files((IndexFiles(ledger_ids(piece), piece) for piece in pieces), 1):
         rows.add_files(batch)

@@ -144,9 +144,9 @@ class Indexes:
         if self.index_option is not None:
             return self.index_option
         bookie, tail = self.bookies.attribution.bookies.get(bookie_id), self.tails.by_bookie.get(bookie_id)
-        if bookie is None or bookie.journals.marked is None:
+        if bookie is None or bookie.journals.mark_ms is None:
             return None
-        return max(bookie.journals.marked, (tail.modified if tail else None) or 0)
+        return max(bookie.journals.mark_ms, (tail.modified if tail else None) or 0)
 
     def dated_replicas(self) -> DataFrame:
         """Return one row for each replica, with file times only on rows that can show the age of an orphan.
@@ -175,7 +175,7 @@ class Indexes:
         unmarked = [
             f"{name} ({path})"
             for name, bookie in self.bookies.attribution.bookies.items()
-            for path in bookie.journals.unmarked
+            for path in bookie.journals.directories_without_mark
         ]
         return [
             *(

@@ -382,7 +382,9 @@ def _unread_tails(target: Collection, tables: Mapping[str, Files], pieces: Seque
 
     The index of a cleanly stopped bookie has all entries of its journal.
     """
-    unstopped_pieces = pa.array([piece.id for piece in pieces if piece.journals.stopped is None], pa.string())
+    unstopped_pieces = pa.array(
+        [piece.id for piece in pieces if piece.journals.clean_stop_ms is None], pa.string()
+    )
     condition = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(unstopped_pieces)
     for row in _rows_where(target, tables["journal_tails"], ["bookie_id", "path", "reason"], condition):
         yield f"journal of {row['path'] or row['bookie_id']}: {row['reason']}"

@@ -82,13 +82,13 @@ def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> D
     """
     journals = bookie.journals
     if look is None or look.reason is None:
-        times = [time for time in (journals.marked, look.modified if look else None) if time is not None]
+        times = [time for time in (journals.mark_ms, look.modified if look else None) if time is not None]
         date = DatedIndex(max(times), TimeBasis.LAST_WRITE) if times else None
-    elif journals.stopped is not None:
-        date = DatedIndex(journals.stopped, TimeBasis.CLEAN_STOP)
+    elif journals.clean_stop_ms is not None:
+        date = DatedIndex(journals.clean_stop_ms, TimeBasis.CLEAN_STOP)
     else:
-        date = journals.dated
-    date = journals.bound(date)
+        date = journals.index_date
+    date = journals.limit_by_index(date)
     return None if date is None or date.time_ms > now_ms() else date
 
 
@@ -100,7 +100,7 @@ def journal_lines(
     ``bookies`` and ``looks`` are by bookie id.
     """
     reasons = {name: look.reason for name, look in looks.items() if look.reason is not None}
-    stopped_bookies = [name for name in reasons if bookies[name].journals.stopped is not None]
+    stopped_bookies = [name for name in reasons if bookies[name].journals.clean_stop_ms is not None]
     incomplete_bookies = sorted(reasons.keys() - set(stopped_bookies))
     readable = len(looks) - len(reasons)
     if looks:

@@ -108,7 +108,7 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         quick_clocks(patch)
-        patch.setattr("auditor.sources.bookies.rocksdb.scan.PAUSE_S", 0)
+        patch.setattr("auditor.sources.bookies.rocksdb.scan.RETRY_PAUSE_S", 0)
         root = Path(folder, "bookie")
         all_parts = cut(made(root), 1)
         began = settle()
@@ -184,7 +184,7 @@ def test_files_that_are_no_part_of_a_database_are_none(tmp_path: Path, earlier: 
 
 def test_what_was_not_read_to_its_end_is_never_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick_clocks(monkeypatch)
-    monkeypatch.setattr("auditor.sources.bookies.rocksdb.scan.PAUSE_S", 0)
+    monkeypatch.setattr("auditor.sources.bookies.rocksdb.scan.RETRY_PAUSE_S", 0)
     root = tmp_path / "bookie"
     made(root)
     current = root / "ledgers0/current"

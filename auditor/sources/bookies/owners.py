@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from auditor.model.cookie import Cookie
 from auditor.model.states import BookieRead
-from auditor.sources.bookies.journal.files import NO_JOURNALS, Journals, index_written, journals_of
+from auditor.sources.bookies.journal.files import NO_JOURNALS, Journals, journals_of, oldest_index_write_ms
 from auditor.sources.bookies.mark_times import find_mark_date, limit_by_index_write
 from auditor.sources.bookies.parts import IDX, ROCKSDB, IndexDirectory
 from auditor.sources.bookies.paths import (
@@ -238,7 +238,7 @@ def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
     greatest_mark = max(mark for _, mark in directory.found.marks)
     marked_ms = directory.found.marked_ms
     index_date = limit_by_index_write(
-        find_mark_date(greatest_mark, marked_ms, journal_times), index_written(paths), marked_ms
+        find_mark_date(greatest_mark, marked_ms, journal_times), oldest_index_write_ms(paths), marked_ms
     )
     return None if index_date is None else index_date.time_ms
 

@@ -153,7 +153,7 @@ def read_files(file_groups: Iterable[IndexFiles], threads: int) -> Iterator[Inde
 
     def read(files: IndexFiles) -> list[IndexBatch]:
         if not hasattr(thread_storage, "reader"):
-            thread_storage.reader = IndexReader(ahead=True)
+            thread_storage.reader = IndexReader(fetch_ahead=True)
         return list(thread_storage.reader.read([files]))
 
     pending_batches: deque[Future[list[IndexBatch]]] = deque()

@@ -172,7 +172,7 @@ def test_a_version_that_changed_since_planning_is_a_gap(
 
 
 def test_threads_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auditor.sources.bookies.index_files.listing.PIECE_FILES", 3)
+    monkeypatch.setattr("auditor.sources.bookies.index_files.listing.BATCH_FILES", 3)
     planned = corpus_parts("interleaved-hier", tmp_path, 2)
     in_threads = read_all([replace(part, threads=3) for part in planned])
     assert sorted(in_threads, key=itemgetter("path")) == sorted(read_all(planned), key=itemgetter("path"))

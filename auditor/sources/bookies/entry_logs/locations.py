@@ -38,7 +38,7 @@ from auditor.model.states import Probe
 from auditor.sources.bookies.availability import IndexFiles
 from auditor.sources.bookies.entry_logs.log_files import LogSizes
 from auditor.sources.bookies.index_files.listing import list_part
-from auditor.sources.bookies.index_files.reader import CHUNK_BYTES, SLOT_BYTES, next_data
+from auditor.sources.bookies.index_files.reader import CHUNK_BYTES, SLOT_BYTES, next_data_offset
 from auditor.sources.bookies.parts import ROCKSDB, IndexPart
 from auditor.sources.bookies.rocksdb.ledgers import KEY_BYTES, VALUE_BYTES
 from auditor.sources.bookies.rocksdb.scan import Rows, open_rocksdb, scan
@@ -148,9 +148,9 @@ def _read_rocksdb_locations(part: IndexPart) -> Iterator[EntryLocations]:
 
 def _valid_locations(rows: Rows) -> EntryLocations:
     """Return the valid rows. The table ``availability`` reports the invalid ones."""
-    row_numbers = np.flatnonzero(rows.of_lengths(KEY_BYTES, VALUE_BYTES))
-    key_pairs = rows.keys.octets(row_numbers, KEY_BYTES).view(">i8").astype(np.int64)
-    locations = rows.values.octets(row_numbers, VALUE_BYTES).view(">i8").ravel().astype(np.int64)
+    row_numbers = np.flatnonzero(rows.has_lengths(KEY_BYTES, VALUE_BYTES))
+    key_pairs = rows.keys.leading_bytes(row_numbers, KEY_BYTES).view(">i8").astype(np.int64)
+    locations = rows.values.leading_bytes(row_numbers, VALUE_BYTES).view(">i8").ravel().astype(np.int64)
     is_valid = (key_pairs[:, 0] >= 0) & (key_pairs[:, 1] >= 0) & (locations > 0)
     return EntryLocations(
         np.zeros(int(is_valid.sum()), np.int64),
@@ -195,7 +195,7 @@ def _read_slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """
     with open_regular(path) as file:
         offset = HEADER_BYTES
-        while (offset := next_data(file.fileno(), offset)) >= 0:
+        while (offset := next_data_offset(file.fileno(), offset)) >= 0:
             slot_bytes = os.pread(
                 file.fileno(), min(CHUNK_BYTES, max(0, os.fstat(file.fileno()).st_size - offset)), offset
             )

@@ -91,7 +91,7 @@ def test_a_quick_look_at_a_directory_lists_what_a_close_one_does(
         *([odd] if odd else []),
     )
     put(directories[1], "0/1/20001.idx", "7/ff/107ff.idx", "1/0/100.idx")
-    monkeypatch.setattr("auditor.sources.bookies.index_files.listing.PIECE_FILES", files_at_once)
+    monkeypatch.setattr("auditor.sources.bookies.index_files.listing.BATCH_FILES", files_at_once)
     quick = listed(directories)
     monkeypatch.setattr(index_path, "ledger_ids", lambda paths: np.full(len(paths), -1))
     assert quick == listed(directories)
