@@ -122,7 +122,7 @@ class EarlierRows:
                 yield rows_of_columns(SCHEMA, selected_rows.num_rows, columns)
                 remaining_row_count -= selected_rows.num_rows
         if remaining_row_count:
-            raise RunError(f"{self._earlier.table}: {remaining_row_count} rows missing on re-read")
+            raise RunError(f"{self._earlier.table}: {remaining_row_count} rows vanished while it was read")
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield all rows of all files in batches, each with the number of its first row."""

@@ -147,11 +147,13 @@ class Collection:
             if file_info.type != fs.FileType.File:
                 raise UnreadError(self.path, f"{file.path} is missing")
             if file_info.size != file.bytes:
-                raise UnreadError(self.path, f"{file.path} has {file_info.size} of {file.bytes} bytes")
+                reason = f"{file.path} has {file_info.size} bytes; {MANIFEST} lists {file.bytes}"
+                raise UnreadError(self.path, reason)
         with ThreadPoolExecutor(_FOOTER_READERS) as pool:
             for file, row_count in zip(listed_files, pool.map(self.count_rows, listed_files), strict=True):
                 if row_count != file.rows:
-                    raise UnreadError(self.path, f"{file.path} has {row_count} of {file.rows} rows")
+                    reason = f"{file.path} has {row_count} rows; {MANIFEST} lists {file.rows}"
+                    raise UnreadError(self.path, reason)
 
     def count_rows(self, file: CollectedFile) -> int:
         """Return the number of rows by a file's footer. Raises `UnreadError`."""
@@ -295,7 +297,7 @@ DIRECTORY_SCHEMA = schema_of(
         ),
         "role of the directory in the inventory; null: there is no inventory",
     ),
-    ("piece", pa.string(), "number of the piece of availability with its index; null: no index was read"),
+    ("piece", pa.string(), "id of the piece with the directory's index; null: no index was read"),
 )
 _REQUIRED_FIELDS = ("path", "has_current", "version", "version_error", "marked_ms", "has_rocksdb")
 # Older collections lack these fields; the values here mean unknown.

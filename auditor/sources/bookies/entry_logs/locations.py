@@ -63,8 +63,9 @@ LOCATIONS = schema_of(
     (
         "probe",
         pa.string(),
-        "result of the lookup of one entry in the log: ok, missing, misnamed, past-end or other; null: "
-        "no lookup",
+        "result of the lookup of one entry. ok; missing: there is no such log; misnamed: the name of the log "
+        "has its id in decimal digits; past-end: the log ends before the entry; other: the entry is not at "
+        "the offset; null: no lookup",
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
     ("probe_offset", pa.int64(), "offset of probe_entry, by the index"),
@@ -374,7 +375,7 @@ def read_body(
     header = decode_header(entry_bytes)
     if (header.version, header.ledger.id, header.entry_id) != (1, ledger_id, entry_id):
         raise DecodeError(
-            ENTRY_FORMAT_NAME, entry_offset, f"entry {entry_id} of ledger {ledger_id} is not here"
+            ENTRY_FORMAT_NAME, entry_offset, f"entry {entry_id} of ledger {ledger_id} does not begin here"
         )
     if digest_matches(entry_bytes, _HEADER_BYTES, digest_type) is False:
         raise DecodeError(

@@ -102,7 +102,7 @@ WHOLE_ENTRIES = schema_of(
     ("crc32c_right", pa.bool_(), "whether the entry's bytes match a CRC32C digest"),
     ("mac_right", pa.bool_(), "whether the entry's bytes match a MAC digest; null: no password was given"),
     *(
-        (f"payload_{name.lower()}", pa.int64(), f"CRC-32C of the payload, if the digest is {name}")
+        (f"payload_{name.lower()}", pa.int64(), f"CRC-32C of the payload, if the digest type is {name}")
         for name in DIGEST_BYTES
     ),
     ("header_bytes", pa.int32(), "offset of the digest in the entry"),

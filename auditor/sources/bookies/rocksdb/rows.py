@@ -49,7 +49,7 @@ UNCLEAR_STORAGE = "index files beside a DbLedgerStorage index: unclear which of 
 _STATE_REASONS: tuple[tuple[str, str | None], ...] = (
     (IndexState.OK, None),
     (IndexState.LIMBO, "in limbo: the bookie does not know which entries of the ledger it should have"),
-    (IndexState.NOT_INDEXED, "the index of ledgers has this ledger as not existing"),
+    (IndexState.NOT_INDEXED, "the index of ledgers says that this ledger does not exist"),
     (
         IndexState.NOT_INDEXED,
         "entries of this ledger have locations, but the index of ledgers does not list the ledger",
