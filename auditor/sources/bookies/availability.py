@@ -65,8 +65,7 @@ SCHEMA = schema_of(
 
 
 MIN_STAMP_AGE_NS = 2_000_000_000
-"""Least age of a file's last change for a stamp, in ns. A file that changed later, or in the future, gets no
-stamp.
+"""Least age of a file's last change for the file to get a stamp, in ns. Changes in the future have no age.
 
 The value covers the coarsest clock of any file system and the clock skew of a file server.
 """
@@ -196,7 +195,7 @@ class FileFault(NamedTuple):
     """The fault of an index file, with the resulting state.
 
     Attributes:
-        state: ``cut`` (the last slot is not whole; the slots before it count) or ``unreadable`` (no groups).
+        state: ``cut`` (the file ends inside a slot; all whole slots count) or ``unreadable`` (no groups).
         reason: The fault in words, for the reader of a report.
         offset: Offset of the fault in the file, in bytes. None if it is not known.
     """

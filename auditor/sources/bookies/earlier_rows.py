@@ -140,7 +140,7 @@ class EarlierRows:
 
 
 QUIET_MS = 3_600_000
-"""Least time between a directory's last change and the earlier run's listing, in ms, to skip a new listing.
+"""A directory needs no new listing if it last changed at least this long before the earlier run, in ms.
 
 The time covers the difference between the clocks of the file system and of the run.
 """
@@ -274,7 +274,7 @@ def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
 
 
 def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
-    """Find the unchanged files below the names of ``part``, by the status of each file that the run read."""
+    """Find out which files of ``part`` that the earlier run read are unchanged, by their status on disk."""
     paths: list[bytes] = []
     row_number_arrays, earlier_stamps = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     usable_masks = [np.zeros(0, np.bool_)]
@@ -350,7 +350,7 @@ def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
 
 
 def _is_quiet(directory: bytes, start_ms: int) -> bool:
-    """Return whether a directory has no sub-directory, and its last change is older than `QUIET_MS`."""
+    """Return whether a directory has no sub-directory and last changed `QUIET_MS` before ``start_ms``."""
     try:
         status = os.stat(directory)  # noqa: PTH116 -- hot: no Path a directory
     except OSError:

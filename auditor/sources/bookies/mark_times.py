@@ -43,7 +43,7 @@ class DatedIndex(NamedTuple):
 def find_mark_date(
     mark: LastMark, marked_ms: int | None, journals: Iterable[JournalTime]
 ) -> DatedIndex | None:
-    """Return the latest known time up to which the index has all entries.
+    """Return the latest time up to which, by one mark, the index has all entries.
 
     Later entries may be in the journal.
 
@@ -55,9 +55,9 @@ def find_mark_date(
     Returns:
         None if nothing dates the mark.
 
-    >>> date_mark(LastMark(1_002, 9), 90_000, [JournalTime(1_001, 60_000), JournalTime(1_002, 95_000)])
+    >>> find_mark_date(LastMark(1_002, 9), 90_000, [JournalTime(1_001, 60_000), JournalTime(1_002, 95_000)])
     DatedIndex(time_ms=60000, basis=<TimeBasis.OLDER_JOURNAL: 'older-journal'>)
-    >>> date_mark(LastMark(99_000, 9), 90_000, []) is None
+    >>> find_mark_date(LastMark(99_000, 9), 90_000, []) is None
     True
     """
     if mark.file_id <= 0 or marked_ms is None:
@@ -92,10 +92,10 @@ def limit_by_index_write(
         marked_ms: When the newest mark was written, in ms. None if it is not known.
 
     >>> date = DatedIndex(7_000_000, TimeBasis.LAST_WRITE)
-    >>> bound_by_index(date, 2_000_000, 7_000_000)
+    >>> limit_by_index_write(date, 2_000_000, 7_000_000)
     DatedIndex(time_ms=2000000, basis=<TimeBasis.INDEX_LOG: 'index-log'>)
-    >>> bound_by_index(date, 6_500_000, 7_000_000) == date == bound_by_index(date, 9_000_000, 7_000_000)
-    True
+    >>> [limit_by_index_write(date, written, 7_000_000) == date for written in (6_500_000, 9_000_000)]
+    [True, True]
     """
     if (
         index_date is None
@@ -123,9 +123,9 @@ def find_index_date(
         The oldest of the marks' times. None if a directory lacks a mark, or if a mark has no date.
 
     >>> marks = {"lastMark": LastMark(3, 12)}
-    >>> date_index([(marks, 70), ({"lastMark": LastMark(5, 9)}, 70)], [("lastMark", [])])
+    >>> find_index_date([(marks, 70), ({"lastMark": LastMark(5, 9)}, 70)], [("lastMark", [])])
     DatedIndex(time_ms=3, basis=<TimeBasis.FIRST_START: 'first-start'>)
-    >>> date_index([(marks, 70), ({}, None)], [("lastMark", [])]) is None
+    >>> find_index_date([(marks, 70), ({}, None)], [("lastMark", [])]) is None
     True
     """
     mark_dates = [

@@ -80,7 +80,7 @@ class AttributedBookie:
             directories has no lastMark, or if nothing dates one.
         suspect: Whether a ledger or index directory lies in another bookie's place or carries another id.
         foreign_instance: Whether all its cookies name another cluster instance.
-        absent_directories: Configured index directories that were not found or are empty. None are given if
+        absent_directories: Configured index directories that were not found or are empty. An empty tuple if
             the VERSION files disagree, or if the bookie is not read completely for another reason too.
     """
 
@@ -293,7 +293,7 @@ def _bookie_from_directories(
 
 
 def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[str], list[str]]:
-    """Return a bookie's readable index directories, the faults of its directories, and the absent paths."""
+    """Return a bookie's readable index directories, the faults of the others, and the absent paths."""
     readable_directories: list[IndexDirectory] = []
     faults: list[str] = []
     absent_paths: list[str] = []

@@ -184,7 +184,7 @@ def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
 
 
 def read_listed(part: IndexPart, listings: Iterable[IndexFiles | SkippedPath]) -> Iterator[pa.RecordBatch]:
-    """Read the listed files of one part, and return the listed paths that are not read as rows too."""
+    """Yield rows of the listed files of one part, and a row for each listed path that is not read."""
     rows = RowBuilder(part.bookie_id, part.storage)
     changed_paths = list(check_versions(part.directories))
     skipped_paths = list(changed_paths)

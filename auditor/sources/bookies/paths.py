@@ -46,7 +46,7 @@ def path_parts(path: str) -> tuple[str, ...]:
 def count_shared_parts(path: Sequence[str], directory_parts: Sequence[str]) -> int:
     """Return the number of parts that two paths share, counted from the end.
 
-    >>> shared_parts(("data", "disk1", "ledgers"), ("bk1", "disk1", "ledgers"))
+    >>> count_shared_parts(("data", "disk1", "ledgers"), ("bk1", "disk1", "ledgers"))
     2
     """
     count = 0
@@ -68,9 +68,9 @@ def match_paths(paths: Sequence[str], parts_by_directory: Mapping[Key, Sequence[
         The matches. A directory matches only one path, the one that shares most parts with it.
 
     >>> found = {1: ("bk1", "disk1", "ledgers"), 2: ("bk1", "disk2", "ledgers")}
-    >>> match(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], found).found
+    >>> match_paths(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], found).found
     {'/mnt/disk1/ledgers': 1, '/mnt/disk2/ledgers': 2}
-    >>> match(["/mnt/ledgers"], found).reasons
+    >>> match_paths(["/mnt/ledgers"], found).reasons
     {'/mnt/ledgers': 'bk1/disk1/ledgers and bk1/disk2/ledgers could both be this directory'}
     """
     best_match_by_path: dict[str, tuple[int, Key]] = {}

@@ -156,7 +156,7 @@ class Collection:
                     raise UnreadError(self.path, reason)
 
     def count_rows(self, file: CollectedFile) -> int:
-        """Return the number of rows by a file's footer. Raises `UnreadError`."""
+        """Return a file's number of rows, from its footer. Raises `UnreadError`."""
         try:
             require_file(self.files, f"{self.base}/{file.path}")
             with self.files.open_input_file(f"{self.base}/{file.path}") as stream:

@@ -112,8 +112,8 @@ class CollectedPlaces:
 
     Attributes:
         directories: The collected directories, by their path in ``places``.
-        whole: The collections that can be read, with their manifests.
-        broken: (path, reason) of each collection that cannot be read.
+        readable_collections: The collections that can be read, with their manifests.
+        unreadable_collections: (path, reason) of each collection that cannot be read.
         notes: Which newer collection replaced which older one.
     """
 
@@ -137,7 +137,7 @@ class PieceOwner:
 
 @dataclass(frozen=True, slots=True)
 class SettledPlaces:
-    """An attribution with only the index directories on disk, and the owner of each collected piece.
+    """An attribution without the collected index directories, and the owner of each collected piece.
 
     ``overlapping`` are bookies whose index comes from several pieces, or from a piece and from disk. Several
     of these sources may have the same ledger.
@@ -226,9 +226,9 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
 
 
 def without_collections(collected: CollectedPlaces, reasons: Mapping[str, str]) -> CollectedPlaces:
-    """Return the places after moving collections to ``unreadable_collections``. Their damage appeared later.
+    """Return the places with some collections moved to ``unreadable_collections``.
 
-    ``reasons`` are the reasons by the collection's path.
+    ``reasons`` has the paths of these collections, in which damage was found later, and the damage.
     """
     return replace(
         collected,

@@ -71,9 +71,9 @@ class LogSizes(LogPaths):
             self._absent_ids |= unknown_ids - set(self.ids.tolist())
 
     def decimal_name(self, log_id: int) -> int | None:
-        """Return the id by which a log is listed whose name has the decimal digits of ``log_id``.
+        """Return the id of the listed log whose name consists of the decimal digits of ``log_id``.
 
-        Return None if there is no such file. The name of a log should be its id in hexadecimal. A bookie that
+        Return None if there is no such log. The name of a log should be its id in hexadecimal. A bookie that
         finishes a transactional compaction when it starts uses decimal digits (bookkeeper #4804). It writes
         log 12 to 12.log, which is the name of log 18, and then looks for c.log.
         """
@@ -91,7 +91,7 @@ class LogSizes(LogPaths):
     def read_record(self, log_id: int, offset: int) -> tuple[int, int, int] | None:
         """Return size, ledger and entry of the record whose entry begins at ``offset``.
 
-        Return None if the log ends before that.
+        Return None if the log ends before this record's ids.
         """
         with open_regular(self._paths[log_id]) as file:
             record_bytes = os.pread(file.fileno(), _RECORD_FORMAT.size, max(0, offset - 4))

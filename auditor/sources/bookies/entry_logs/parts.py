@@ -132,9 +132,9 @@ def find_contradiction(
 
 
 VERIFIED_LOG_INTERVAL = 64
-"""One log in so many is read whole although it has a ledgers map, to compare the map with the entries.
+"""One log in this many has its entries read although it has a ledgers map, to compare the map with them.
 
-A part with ``verify`` reads all its logs whole.
+A part with ``verify`` reads the entries of all its logs.
 """
 
 MAX_VERIFIED_BYTES = 4 << 30
@@ -158,7 +158,7 @@ ENTRY_LOGS = pa.schema([*OWNER_COLUMNS, *SCHEMA])
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """Every ``slice_count``-th log of a ledger directory, from the log with number ``slice_number`` on.
+    """Every ``slice_count``-th log of a ledger directory, beginning with log number ``slice_number``.
 
     Attributes:
         bookie_id: The bookie that the directory belongs to. None if it belongs to no bookie.
@@ -182,7 +182,7 @@ class LogPart:
 def slice_parts(parts: Sequence[LogPart], part_count: int) -> list[LogPart]:
     """Divide each part, which must be a whole directory, so that there are about ``part_count`` parts in all.
 
-    >>> [part.number for part in slice_parts([LogPart("bk1", 0, "/l0", None)], 3)]
+    >>> [part.slice_number for part in slice_parts([LogPart("bk1", 0, "/l0", None)], 3)]
     [0, 1, 2]
     """
     slice_count = max(1, -(-part_count // max(1, len(parts))))

@@ -77,7 +77,7 @@ class EntrySample:
         The arrays have equal length.
 
         >>> one = np.zeros(4, np.int64)
-        >>> EntrySample(2, 0, 0).chosen(one, one, np.arange(4)).tolist()
+        >>> EntrySample(2, 0, 0).is_in_sample(one, one, np.arange(4)).tolist()
         [True, True, False, False]
         """
         is_first_entry: NDArray[np.bool_] = entry_ids < self.first

@@ -62,7 +62,7 @@ class _Naming(NamedTuple):
     from_name: Callable[[str], int | None]
     to_path: Callable[[int], str]
     server_paths: Callable[[int], Iterable[str]]
-    """Returns every path at which the server finds the index file of a ledger, also that of `to_path`."""
+    """Returns every path at which the server looks for a ledger's index file. `to_path` returns one."""
 
 
 _SCOPE_0_NAMING = _Naming(
@@ -106,7 +106,7 @@ def list_part(
 
 
 def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPath]:
-    """Yield a gap for each directory whose VERSION changed since planning: it may be on another disk now."""
+    """Yield a gap for each directory whose VERSION changed since planning: its disk may be another one."""
     for directory in directories:
         path = f"{directory.path}/current/VERSION"
         try:

@@ -54,8 +54,8 @@ PAGE_BYTES = 8192
 class IndexReader:
     """A reader with buffers of about 5 MiB, which it reuses for every batch. Each thread needs its own.
 
-    Set ``ahead`` for files that are not in the page cache. The reader then asks the system to fetch all files
-    of an `IndexFiles` before it reads the first one, because the system fetches many at a time.
+    Set ``fetch_ahead`` for files that are not in the page cache. The reader then asks the system to fetch all
+    files of an `IndexFiles` before it reads the first one, because the system fetches many at a time.
     """
 
     def __init__(self, fetch_ahead: bool = False) -> None:

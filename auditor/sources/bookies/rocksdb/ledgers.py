@@ -46,7 +46,7 @@ class LedgerSets(NamedTuple):
         """Return the ledgers ``start:stop``.
 
         >>> sets = LedgerSets(np.array([5, 7]), GroupBatch.of([[], [(1, 1, 1, 0)]]), {})
-        >>> sets.part(1, 2).groups.first.tolist()
+        >>> sets.slice_ledgers(1, 2).groups.first.tolist()
         [1]
         """
         offsets, groups = self.groups.offsets[start : stop + 1], self.groups
@@ -201,7 +201,7 @@ class IndexedLedgers(NamedTuple):
         """Return the ledgers ``start:stop``.
 
         >>> ledgers = IndexedLedgers(np.array([5, 7]), np.array([EXISTING, LIMBO], np.uint8), {})
-        >>> ledgers.part(1, 2).ids.tolist()
+        >>> ledgers.slice_ledgers(1, 2).ids.tolist()
         [7]
         """
         return IndexedLedgers(self.ids[start:stop], self.states[start:stop], self.reasons)
@@ -222,7 +222,7 @@ class StorageFlags:
 def indexed_ledgers(
     batches: Iterable[Rows], flags: StorageFlags, unexpected_rows: UnexpectedRows
 ) -> Iterator[IndexedLedgers]:
-    """Read the rows of ``ledgers``, and set ``flags``. ``unexpected_rows`` receives rows of no server."""
+    """Read the rows of ``ledgers``; set ``flags``. Add rows that no server writes to ``unexpected_rows``."""
     open_ledgers = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
     for rows in batches:
         ledgers_of_batch = _read_rows(rows, flags, unexpected_rows)

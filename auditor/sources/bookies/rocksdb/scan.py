@@ -358,7 +358,7 @@ MAX_SHOWN_KEY_BYTES = 32
 
 @dataclass(slots=True)
 class UnexpectedRows:
-    """The number of rows that no server can have written, of the database at ``path``, and the first of them.
+    """A count of the rows in the database at ``path`` that no server can have written, and the first of them.
 
     `rows` reports them as one row with state ``damaged``.
 
