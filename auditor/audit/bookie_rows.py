@@ -114,7 +114,7 @@ def _row(
         "absent_directories": list(attributed.absent_directories)
         if attributed and reason == attributed.reason
         else [],
-        "index_time": None if dated_index is None else dated_index.at,
+        "index_time": None if dated_index is None else dated_index.time_ms,
         "index_time_basis": None if dated_index is None else dated_index.basis,
         "suspect": bool(attributed and attributed.suspect),
         "foreign_instance": is_foreign,

@@ -40,7 +40,7 @@ from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster, siblings
 from auditor.sources.bookies.availability import SCHEMA
-from auditor.sources.bookies.earlier_rows import Earlier
+from auditor.sources.bookies.earlier_rows import EarlierTable
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.bookies.reusable_parts import ReusablePart
@@ -373,5 +373,5 @@ def _file(table: str, name: str) -> _File:
     return _File(name, min(lowest, default=None), max(highest, default=None))
 
 
-def _earlier_rows(table: str, files: Sequence[_File], bookie_id: str, start_time: int) -> Earlier:
-    return Earlier(table, tuple(file.name for file in files if file.may_have(bookie_id)), start_time)
+def _earlier_rows(table: str, files: Sequence[_File], bookie_id: str, start_time: int) -> EarlierTable:
+    return EarlierTable(table, tuple(file.name for file in files if file.may_have(bookie_id)), start_time)

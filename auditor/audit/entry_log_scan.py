@@ -21,9 +21,9 @@ from auditor.model.states import DigestState, NotChecked
 from auditor.sources.bookies import parts as index_parts
 from auditor.sources.bookies.collections.collection import Collection, CollectionManifest
 from auditor.sources.bookies.collections.tables import (
-    DISKS,
-    LOCATIONS,
-    LOGS,
+    DISK_SCHEMA,
+    LOCATION_SCHEMA,
+    LOG_SCHEMA,
     SPACE_TABLES,
     DirectoryOwner,
     collected_rows,
@@ -158,7 +158,7 @@ def read_entry_logs(
             spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), indexes
         ).frame()
         owners = bookies.settled.owner_of_piece
-        rows = collected_rows(spark, "locations", LOCATIONS, directories.collections, owners)
+        rows = collected_rows(spark, "locations", LOCATION_SCHEMA, directories.collections, owners)
         return (
             disk_locations if rows is None else disk_locations.unionByName(rows.select(*LOCATION_ROWS.names))
         )
@@ -166,7 +166,7 @@ def read_entry_logs(
     def entry_logs() -> DataFrame:
         parts = slice_parts(directories.log_parts(options.deep), part_count)
         disk_locations = PartTable.of(spark, ENTRY_LOGS, read_logs_of, parts).frame()
-        return directories.with_collected(disk_locations, "entry_logs", LOGS, ENTRY_LOGS)
+        return directories.with_collected(disk_locations, "entry_logs", LOG_SCHEMA, ENTRY_LOGS)
 
     where = cache.write_table("locations", locations)
     logs = cache.write_table("entry_logs", entry_logs)
@@ -211,7 +211,7 @@ class _Directories:
         self._collected = place_by_path
         self.collections: list[tuple[Collection, CollectionManifest]] = [
             collection
-            for collection in bookies.collected.whole
+            for collection in bookies.collected.readable_collections
             if all(name in collection[1].tables for name in SPACE_TABLES)
         ]
         self._ids = {collection.path: manifest.id for collection, manifest in self.collections}
@@ -236,7 +236,7 @@ class _Directories:
                 row.owner,
                 self._logger(row),
                 row.path,
-                IndexDirectory.seen(row.path, directory.version).version_sha256,
+                IndexDirectory.from_version(row.path, directory.version).version_sha256,
                 verify=verify,
                 cache=self._cache(row),
             )
@@ -250,7 +250,7 @@ class _Directories:
         owners = {row.path: row.owner for row in rows}
         bookie_of = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
         sizes = PartTable.of(spark, SIZES, read_sizes, sorted(owners)).frame().join(bookie_of, "directory")
-        return self.with_collected(sizes.select(*DISK_ROWS.names), "disks", DISKS, DISK_ROWS)
+        return self.with_collected(sizes.select(*DISK_ROWS.names), "disks", DISK_SCHEMA, DISK_ROWS)
 
     def with_collected(
         self, disk_locations: DataFrame, table: str, collected: pa.Schema, schema: pa.Schema

@@ -125,7 +125,7 @@ class Indexes:
     def index_time(self, bookie_id: str) -> int | None:
         """Return the lower bound of the bookie's index time, in ms. None if it is unknown."""
         date = self.date_bookie(bookie_id)
-        return None if date is None else date.at
+        return None if date is None else date.time_ms
 
     @property
     def _latest_time(self) -> int:
@@ -144,9 +144,9 @@ class Indexes:
         if self.index_option is not None:
             return self.index_option
         bookie, tail = self.bookies.attribution.bookies.get(bookie_id), self.tails.by_bookie.get(bookie_id)
-        if bookie is None or bookie.journals.marked is None:
+        if bookie is None or bookie.journals.mark_ms is None:
             return None
-        return max(bookie.journals.marked, (tail.modified if tail else None) or 0)
+        return max(bookie.journals.mark_ms, (tail.modified if tail else None) or 0)
 
     def dated_replicas(self) -> DataFrame:
         """Return one row for each replica, with file times only on rows that can show the age of an orphan.
@@ -175,12 +175,12 @@ class Indexes:
         unmarked = [
             f"{name} ({path})"
             for name, bookie in self.bookies.attribution.bookies.items()
-            for path in bookie.journals.unmarked
+            for path in bookie.journals.directories_without_mark
         ]
         return [
             *(
                 remark(RemarkKind.COLLECTION_UNUSED, f"collection {path} was not used", reason)
-                for path, reason in collected.broken
+                for path, reason in collected.unreadable_collections
             ),
             *(remark(RemarkKind.COLLECTION_CHOICE, note) for note in collected.notes),
             *journal_scan.unread_remark(self._unread_tails()),
@@ -306,7 +306,7 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
     from pyspark.errors import PySparkException
 
     owners, reasons = bookies.settled.owner_of_piece, {}
-    for collection, manifest in bookies.collected.whole:
+    for collection, manifest in bookies.collected.readable_collections:
         parts = shares([(collection, manifest)], owners, 1)
         try:
             rows = PartTable.of(spark, SCHEMA, CopiedRows(owners).read, parts).frame()
@@ -321,7 +321,7 @@ def _read(cache: TableCache, bookies: ClusterBookies, part_count: int, plan: Ind
     cost = index_cost(all_parts, bookies.replicas)
     table = PartTable.of(cache.spark, SCHEMA, read_part, plan.parts, cost)
     table = table.with_parts(((read_reusable_part, part) for part in plan.reusable), ReadCost())
-    whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
+    whole, owners = bookies.collected.readable_collections, bookies.settled.owner_of_piece
     copied_rows = CopiedRows(owners)
     copied_parts = ((copied_rows.read, share) for share in shares(whole, owners, part_count))
     return table.with_parts(copied_parts, ReadCost(copied_bytes(whole) * _COPIED_BYTE_SECONDS))
@@ -355,11 +355,11 @@ def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[
     another of its databases.
     """
     has_several_shapes = any(
-        directory.storage == index_parts.ROCKSDB and directory.of > 1
+        directory.storage == index_parts.ROCKSDB and directory.directory_count > 1
         for bookie in bookies.attribution.bookies.values()
         for directory in bookie.index_directories
     )
-    if not has_several_shapes and not bookies.collected.whole:
+    if not has_several_shapes and not bookies.collected.readable_collections:
         return sorted(bookies.settled.overlapping)
     misplaced_counts = {
         count.bookie_id

@@ -118,7 +118,7 @@ def write_tails(
     def read() -> Rows:
         table = PartTable.of(spark, SCHEMA, read_tail, parts, journal_cost(parts))
         whole_collections = [
-            collection for collection in collected.whole if TAILS_TABLE in collection[1].tables
+            collection for collection in collected.readable_collections if TAILS_TABLE in collection[1].tables
         ]
         if not whole_collections:
             return table
@@ -212,7 +212,7 @@ def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tu
     if tail.reason is None:
         return TailRead.READ, None
     # DIRTY is what a running bookie has, and those before 4.15 do not: who is registered may be running.
-    is_stopped = bookie.journals.stopped is not None and not running
+    is_stopped = bookie.journals.clean_stop_ms is not None and not running
     return (TailRead.STOPPED if is_stopped else TailRead.UNREAD), tail.reason
 
 
@@ -235,16 +235,18 @@ def date_bookie(
     """
     state, _ = tail_state(bookie, tail, running)
     if state == TailRead.READ and tail is not None and running:
-        return bookie.journals.bound(DatedIndex(min(tail.read_at, latest_time), TimeBasis.JOURNAL_READ))
+        return bookie.journals.limit_by_index(
+            DatedIndex(min(tail.read_at, latest_time), TimeBasis.JOURNAL_READ)
+        )
     if state == TailRead.READ and tail is not None:
-        times = [moment for moment in (bookie.journals.marked, tail.modified) if moment is not None]
+        times = [moment for moment in (bookie.journals.mark_ms, tail.modified) if moment is not None]
         date = DatedIndex(max(times), TimeBasis.LAST_WRITE) if times else None
-    elif state == TailRead.STOPPED and bookie.journals.stopped is not None:
-        date = DatedIndex(bookie.journals.stopped, TimeBasis.CLEAN_STOP)
+    elif state == TailRead.STOPPED and bookie.journals.clean_stop_ms is not None:
+        date = DatedIndex(bookie.journals.clean_stop_ms, TimeBasis.CLEAN_STOP)
     else:
-        date = bookie.journals.dated
-    date = bookie.journals.bound(date)
-    return None if date is None or date.at > latest_time else date
+        date = bookie.journals.index_date
+    date = bookie.journals.limit_by_index(date)
+    return None if date is None or date.time_ms > latest_time else date
 
 
 def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict[str, Refusal]:

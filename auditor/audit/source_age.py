@@ -62,7 +62,7 @@ def _describe_age(time: int, scan_time: int) -> str:
 
 def collection_times(bookies: ClusterBookies) -> dict[str, int]:
     """Return the time of each bookie's oldest collection with an index, in ms."""
-    times_by_id = {manifest.id: manifest.made for _, manifest in bookies.collected.whole}
+    times_by_id = {manifest.id: manifest.made for _, manifest in bookies.collected.readable_collections}
     times: dict[str, int] = {}
     for collection_piece, owner in bookies.settled.owner_of_piece.items():
         collection = times_by_id.get(collection_piece.rpartition(":")[0])

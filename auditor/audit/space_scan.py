@@ -23,7 +23,7 @@ from auditor.model.ledger_id import LayoutKind
 from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.model.space import DISK_BYTES
 from auditor.model.states import LISTED, CacheState, EntryLogState, LedgerStatus
-from auditor.sources.bookies.collections.places import COLLECTION_MARK
+from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
 from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.spark import functions as F
 from auditor.spark.table_queries import TableQuery, aggregate_many
@@ -220,7 +220,7 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     collections_since = None if earlier_rows is None else collected_since(earlier_rows, tables.availability)
     # With a saved store directories are copies, but for those that were collected: only there bytes that are
     # free are the bookies'.
-    collected = tables.disks.where(F.col("directory").contains(COLLECTION_MARK))
+    collected = tables.disks.where(F.col("directory").contains(COLLECTION_SEPARATOR))
     disks = tables.disks if metadata.source.live else collected
     logs = cache.write_table(
         "log_foresight",

@@ -138,7 +138,7 @@ def decode_entry_log(file: BinaryIO) -> Any:
         uninitialised = any(_read_part(seekable, 0, HEADER_BYTES)[HEADER_NUMBERS_BYTES:])
     for damage in (contents.damage, contents.map_damage):
         if damage is not None and not (
-            damage is contents.map_damage and contents.map_unreadable and uninitialised
+            damage is contents.map_damage and contents.is_map_unreadable and uninitialised
         ):
             raise damage
     sizes = [

@@ -36,8 +36,8 @@ from auditor.model.progress import Progress, Silent
 from auditor.model.run_facts import program_version
 from auditor.model.states import ELSEWHERE, BookieRead, EntryLogState, IndexState, LogFileKind, TailState
 from auditor.sources.bookies.collections.collection import (
-    DIRECTORIES,
-    PLACES,
+    DIRECTORY_SCHEMA,
+    PLACE_SCHEMA,
     CollectedFile,
     Collection,
     CollectionManifest,
@@ -45,17 +45,17 @@ from auditor.sources.bookies.collections.collection import (
     place_rows,
 )
 from auditor.sources.bookies.collections.tables import (
-    AVAILABILITY,
-    COLLECTION,
+    COLLECTION_COLUMN,
     COMPRESSION,
-    DISKS,
-    LOCATIONS,
-    LOGS,
-    TAILS,
+    DISK_SCHEMA,
+    INDEX_SCHEMA,
+    LOCATION_SCHEMA,
+    LOG_SCHEMA,
+    TAIL_SCHEMA,
     Piece,
+    add_piece_columns,
     batches_of,
     pieces_of,
-    with_piece,
     write_table,
 )
 from auditor.sources.bookies.entry_logs import rows as entry_logs
@@ -114,7 +114,9 @@ def directories_of(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]
         for directory in place.directories
         if directory.has_current
     }
-    return [(path, IndexDirectory.seen(path, versions[path]).version_sha256) for path in sorted(versions)]
+    return [
+        (path, IndexDirectory.from_version(path, versions[path]).version_sha256) for path in sorted(versions)
+    ]
 
 
 def _log_parts(collection: CollectionInput) -> list[LogPart]:
@@ -141,8 +143,8 @@ def collected_tables(collection: CollectionInput, part_count: int) -> list[Colle
     pieces_by_id = {piece.id: piece for piece in collection.pieces}
     paths = [path for path, _ in collection.directories]
     tables = [
-        CollectedTable("availability", AVAILABILITY, partial(_index_rows, pieces_by_id), collection.parts),
-        CollectedTable("journal_tails", TAILS, _tail_rows, collection.pieces),
+        CollectedTable("availability", INDEX_SCHEMA, partial(_index_rows, pieces_by_id), collection.parts),
+        CollectedTable("journal_tails", TAIL_SCHEMA, _tail_rows, collection.pieces),
     ]
     if not collection.whole_logs:
         return [*tables, CollectedTable("entry_logs", entry_logs.SCHEMA, _header_rows, paths)]
@@ -150,9 +152,9 @@ def collected_tables(collection: CollectionInput, part_count: int) -> list[Colle
     collection_id = collection.collection_id
     return [
         *tables,
-        CollectedTable("locations", LOCATIONS, partial(_location_rows, pieces_by_id), collection.parts),
-        CollectedTable("entry_logs", LOGS, partial(_log_rows, collection_id), logs),
-        CollectedTable("disks", DISKS, partial(_disk_rows, collection_id), paths),
+        CollectedTable("locations", LOCATION_SCHEMA, partial(_location_rows, pieces_by_id), collection.parts),
+        CollectedTable("entry_logs", LOG_SCHEMA, partial(_log_rows, collection_id), logs),
+        CollectedTable("disks", DISK_SCHEMA, partial(_disk_rows, collection_id), paths),
     ]
 
 
@@ -168,11 +170,11 @@ def write_in_spark(
 
 
 def _index_rows(pieces_by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
-    return (with_piece(batch, pieces_by_id[part.bookie_id], AVAILABILITY) for batch in read_part(part))
+    return (add_piece_columns(batch, pieces_by_id[part.bookie_id], INDEX_SCHEMA) for batch in read_part(part))
 
 
 def _tail_rows(piece: Piece) -> Iterator[pa.RecordBatch]:
-    return (with_piece(batch, piece, TAILS) for batch in read_tail(piece.tail))
+    return (add_piece_columns(batch, piece, TAIL_SCHEMA) for batch in read_tail(piece.tail))
 
 
 def _header_rows(directory: str) -> Iterator[pa.RecordBatch]:
@@ -182,17 +184,17 @@ def _header_rows(directory: str) -> Iterator[pa.RecordBatch]:
 def _location_rows(pieces_by_id: Mapping[str, Piece], part: IndexPart) -> Iterator[pa.RecordBatch]:
     piece = pieces_by_id[part.bookie_id]
     rows = read_locations({part.bookie_id: piece.ledger_directories}, part)
-    return (with_piece(batch, piece, LOCATIONS) for batch in rows)
+    return (add_piece_columns(batch, piece, LOCATION_SCHEMA) for batch in rows)
 
 
 def _log_rows(collection_id: str, part: LogPart) -> Iterator[pa.RecordBatch]:
     for batch in read_logs_of(part):
         collection_ids = pa.repeat(pa.scalar(collection_id, pa.string()), batch.num_rows)
-        yield batch.append_column(COLLECTION, collection_ids).select(LOGS.names).cast(LOGS)
+        yield batch.append_column(COLLECTION_COLUMN, collection_ids).select(LOG_SCHEMA.names).cast(LOG_SCHEMA)
 
 
 def _disk_rows(collection_id: str, directory: str) -> Iterator[pa.RecordBatch]:
-    return batches_of([{**sizes_of(directory), "collection": collection_id}], DISKS)
+    return batches_of([{**sizes_of(directory), "collection": collection_id}], DISK_SCHEMA)
 
 
 DEFAULT_PARTS = 64
@@ -326,8 +328,8 @@ def _directory_tables(
         if directory.has_current
     ]
     for name, schema, rows in (
-        ("places", PLACES, place_rows(places)),
-        ("directories", DIRECTORIES, directories),
+        ("places", PLACE_SCHEMA, place_rows(places)),
+        ("directories", DIRECTORY_SCHEMA, directories),
         ("cookies", VERSIONS_SCHEMA, versions),
     ):
         yield name, write_table(target, name, schema, batches_of(rows, schema))
@@ -380,7 +382,9 @@ def _unread_tails(target: Collection, tables: Mapping[str, Files], pieces: Seque
 
     The index of a cleanly stopped bookie has all entries of its journal.
     """
-    unstopped_pieces = pa.array([piece.id for piece in pieces if piece.journals.stopped is None], pa.string())
+    unstopped_pieces = pa.array(
+        [piece.id for piece in pieces if piece.journals.clean_stop_ms is None], pa.string()
+    )
     condition = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(unstopped_pieces)
     for row in _rows_where(target, tables["journal_tails"], ["bookie_id", "path", "reason"], condition):
         yield f"journal of {row['path'] or row['bookie_id']}: {row['reason']}"

@@ -82,14 +82,14 @@ def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> D
     """
     journals = bookie.journals
     if look is None or look.reason is None:
-        times = [time for time in (journals.marked, look.modified if look else None) if time is not None]
+        times = [time for time in (journals.mark_ms, look.modified if look else None) if time is not None]
         date = DatedIndex(max(times), TimeBasis.LAST_WRITE) if times else None
-    elif journals.stopped is not None:
-        date = DatedIndex(journals.stopped, TimeBasis.CLEAN_STOP)
+    elif journals.clean_stop_ms is not None:
+        date = DatedIndex(journals.clean_stop_ms, TimeBasis.CLEAN_STOP)
     else:
-        date = journals.dated
-    date = journals.bound(date)
-    return None if date is None or date.at > now_ms() else date
+        date = journals.index_date
+    date = journals.limit_by_index(date)
+    return None if date is None or date.time_ms > now_ms() else date
 
 
 def journal_lines(
@@ -100,7 +100,7 @@ def journal_lines(
     ``bookies`` and ``looks`` are by bookie id.
     """
     reasons = {name: look.reason for name, look in looks.items() if look.reason is not None}
-    stopped_bookies = [name for name in reasons if bookies[name].journals.stopped is not None]
+    stopped_bookies = [name for name in reasons if bookies[name].journals.clean_stop_ms is not None]
     incomplete_bookies = sorted(reasons.keys() - set(stopped_bookies))
     readable = len(looks) - len(reasons)
     if looks:
@@ -220,7 +220,7 @@ def _lines(
 
 
 def _collection_lines(collected: CollectedPlaces) -> Iterator[Line]:
-    for path, reason in collected.broken:
+    for path, reason in collected.unreadable_collections:
         yield BOOKIES.warn(
             "collection",
             f"{path} cannot be used: {reason}",
@@ -356,12 +356,12 @@ def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, op
     dates = [date for date in times.values() if date is not None]
     if not dates:
         return BOOKIES.not_asked("index time", "no index was found")
-    oldest_time = min(dates).at
+    oldest_time = min(dates).time_ms
     text = f"the oldest index was written {age(oldest_time, current_ms)} ({min(dates).basis.sentence})"
     scan_time = metadata.scan_time if metadata else None
     if scan_time is None:
         return BOOKIES.ok("index time", text)
-    lag_s, lead_s = (scan_time - oldest_time) / 1000, (max(dates).at - scan_time) / 1000
+    lag_s, lead_s = (scan_time - oldest_time) / 1000, (max(dates).time_ms - scan_time) / 1000
     if lag_s > STALE_S:
         return BOOKIES.warn(
             "index time",

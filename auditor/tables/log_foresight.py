@@ -44,7 +44,7 @@ from auditor.model.states import (
     LogFileKind,
     SpaceClass,
 )
-from auditor.sources.bookies.collections.places import COLLECTION_MARK
+from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
 from auditor.sources.bookies.entry_logs.reader import MAP, read_contents
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
@@ -321,7 +321,7 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> Data
     logs_counted_by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select(
         "path"
     )
-    is_outside_collection = ~F.col("path").contains(COLLECTION_MARK)
+    is_outside_collection = ~F.col("path").contains(COLLECTION_SEPARATOR)
     logs_to_rewrite = log_foresight.where(
         (F.col("action") != GcAction.KEEP) & ~is_suspended() & is_outside_collection
     )
@@ -366,7 +366,7 @@ def hold_map(path: str) -> dict[str, str | None]:
     except OSError as error:
         # A running bookie may have deleted it by now, as was forecast.
         return {"state": EntryLogState.UNREADABLE.value, "reason": error.strerror or str(error)}
-    if log_contents.map_damage is not None and not log_contents.map_unreadable:
+    if log_contents.map_damage is not None and not log_contents.is_map_unreadable:
         return {"state": EntryLogState.MAP_WRONG.value, "reason": log_contents.map_damage.reason}
     if log_contents.collector_scan is not None:
         reason = (

@@ -25,7 +25,7 @@ from auditor.errors import RunError, UsageError
 from auditor.model.report import Cluster, Report
 from auditor.runs.directory import RunDirectory
 from auditor.sources.bookies.availability import SCHEMA
-from auditor.sources.bookies.earlier_rows import Earlier
+from auditor.sources.bookies.earlier_rows import EarlierTable
 from auditor.sources.bookies.owners import AttributedBookie
 from auditor.sources.bookies.parts import IndexDirectory, plan_parts
 from auditor.sources.metadata.ledger_rows import LEDGERS
@@ -39,7 +39,7 @@ WHOLE = report([], (), coverage(True), suppressions=[], impact=[])
 
 
 def bookie(name: str, index_time: int | None = 1_000, version: bytes = b"5\n") -> AttributedBookie:
-    directory = IndexDirectory.seen(f"/mnt/{name}/ledgers0", version)
+    directory = IndexDirectory.from_version(f"/mnt/{name}/ledgers0", version)
     return AttributedBookie(name, (directory,), "read", None, index_time, False, False, True)
 
 
@@ -70,7 +70,7 @@ def index_plan(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -
     return of.plan(wanted, bookies)
 
 
-def planned(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, Earlier]:
+def planned(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, EarlierTable]:
     """The earlier rows of each bookie with reusable parts."""
     return {each.part.bookie_id: each.earlier for each in index_plan(of, bookies).reusable}
 

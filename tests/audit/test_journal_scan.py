@@ -89,8 +89,8 @@ def dated(
     index_written: int | None = None,
 ) -> DatedIndex | None:
     journals = Journals(
-        trouble=None, stopped=stopped, marked=NOW - 5_000, index_written=index_written,
-        dated=None if dated is None else DatedIndex(dated, TimeBasis.OLDER_JOURNAL),
+        trouble=None, clean_stop_ms=stopped, mark_ms=NOW - 5_000, index_written_ms=index_written,
+        index_date=None if dated is None else DatedIndex(dated, TimeBasis.OLDER_JOURNAL),
     )  # fmt: skip
     bookie = AttributedBookie("bk1", (), "read", None, dated, False, False, True, journals)
     return date_bookie(bookie, tail, running, NOW)

@@ -16,8 +16,13 @@ from pyspark.sql import SparkSession
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.collect.collect import VERSIONS_SCHEMA, collect
 from auditor.errors import UsageError
-from auditor.sources.bookies.collections.collection import DIRECTORIES, PLACES, Collection, places_of
-from auditor.sources.bookies.collections.tables import AVAILABILITY
+from auditor.sources.bookies.collections.collection import (
+    DIRECTORY_SCHEMA,
+    PLACE_SCHEMA,
+    Collection,
+    places_of,
+)
+from auditor.sources.bookies.collections.tables import INDEX_SCHEMA
 from auditor.sources.bookies.entry_logs import rows as entry_logs
 from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.part_rows import read_part
@@ -27,10 +32,10 @@ from tests.codecs.bookie.test_entry_log import HEADER, MAP, MAP_AT, filled
 from tests.sources.bookie_corpora import cookie, make_directory, unpack_bookies
 
 SCHEMAS = {
-    "places": PLACES,
-    "directories": DIRECTORIES,
+    "places": PLACE_SCHEMA,
+    "directories": DIRECTORY_SCHEMA,
     "cookies": VERSIONS_SCHEMA,
-    "availability": AVAILABILITY,
+    "availability": INDEX_SCHEMA,
     "entry_logs": entry_logs.SCHEMA,
 }
 
@@ -231,4 +236,4 @@ def test_spark_writes_the_same_rows(spark: SparkSession, tmp_path: Path) -> None
     Collection(there.path).verify(there.manifest)
     assert there.manifest.rows("entry_logs") == 4
     types = [pq.read_schema(tmp_path / "there" / file.path) for file in there.manifest.tables["availability"]]
-    assert all(isinstance(each, pa.Schema) and each.names == AVAILABILITY.names for each in types)
+    assert all(isinstance(each, pa.Schema) and each.names == INDEX_SCHEMA.names for each in types)

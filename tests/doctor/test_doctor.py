@@ -22,7 +22,7 @@ from auditor.doctor.registrations import registration_lines
 from auditor.doctor.store import _server
 from auditor.model.options import AuditOptions
 from auditor.reports.doctor import Diagnosis, Line, State
-from auditor.sources.bookies.rpc.access import IN_CLEAR
+from auditor.sources.bookies.rpc.access import CLEAR_ACCESS
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.metadata.store import ClusterNodes, Server, Znode
 from tests.cli.test_doors import bkaudit
@@ -198,9 +198,9 @@ def test_an_index_that_this_user_may_not_read_is_named(corpus: Corpus, tmp_path:
     index.chmod(0)
     reachable(tmp_path)
     sources = split_sources([str(corpus.bookies)])
-    look_at_bookies(sources, None, IN_CLEAR, AuditOptions())  # imports are root's
+    look_at_bookies(sources, None, CLEAR_ACCESS, AuditOptions())  # imports are root's
     with as_nobody():
-        told = look_at_bookies(sources, None, IN_CLEAR, AuditOptions())
+        told = look_at_bookies(sources, None, CLEAR_ACCESS, AuditOptions())
         user = os.geteuid()
     [found] = [each for each in told.lines if each.name == "rights"]
     assert (found.state, found.exit_code) == (WARN, 3)

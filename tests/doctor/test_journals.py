@@ -16,7 +16,7 @@ from auditor.reports.doctor import Line, State
 from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.owners import AttributedBookie, attribute
 from auditor.sources.bookies.places import find_places
-from auditor.sources.bookies.rpc.access import IN_CLEAR
+from auditor.sources.bookies.rpc.access import CLEAR_ACCESS
 from auditor.sources.bookies.source_kinds import split_sources
 from tests.codecs.journals import journal
 from tests.sources.bookie_corpora import cookie, make_directory
@@ -39,7 +39,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def lines(place: Path) -> list[Line]:
-    told = look_at_bookies(split_sources([str(place.parent)]), None, IN_CLEAR, AuditOptions())
+    told = look_at_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
     return [line for line in told.lines if line.name in ("journal", "journals")]
 
 
@@ -84,7 +84,7 @@ def test_a_file_time_that_is_to_come_dates_nothing(place: Path) -> None:
         os.utime(file, (time.time() + 10_000_000, time.time() + 10_000_000))
     look = look_at_journals(bookie(place))
     assert expected_index_time(bookie(place), look) is None
-    told = look_at_bookies(split_sources([str(place.parent)]), None, IN_CLEAR, AuditOptions())
+    told = look_at_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
     [said] = [line for line in told.lines if line.name == "index time"]
     assert said.state is State.WARN
     assert "the index time is unknown" in said.said
@@ -102,7 +102,7 @@ def test_an_index_of_an_earlier_time_than_its_mark_is_dated_by_the_log_of_rocksd
         os.utime(current / "locations" / name, (written, written))
     dated = expected_index_time(bookie(place), look_at_journals(bookie(place)))
     assert dated == DatedIndex(written * 1000, TimeBasis.INDEX_LOG)
-    told = look_at_bookies(split_sources([str(place.parent)]), None, IN_CLEAR, AuditOptions())
+    told = look_at_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
     [said] = [line for line in told.lines if line.name == "index time"]
     assert said.said.endswith(f"({TimeBasis.INDEX_LOG.sentence})")
     # The write-ahead log of a running bookie is new, whatever it writes to LOG.
@@ -113,7 +113,7 @@ def test_an_index_of_an_earlier_time_than_its_mark_is_dated_by_the_log_of_rocksd
 
 
 def test_doctor_says_what_the_index_time_rests_on(place: Path) -> None:
-    told = look_at_bookies(split_sources([str(place.parent)]), None, IN_CLEAR, AuditOptions())
+    told = look_at_bookies(split_sources([str(place.parent)]), None, CLEAR_ACCESS, AuditOptions())
     [said] = [line for line in told.lines if line.name == "index time"]
     assert said.said.endswith("(the file time of its journal or lastMark, the later one)")
 
