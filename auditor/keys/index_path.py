@@ -25,17 +25,17 @@ from auditor.model.ledger_id import MAX_LEDGER_ID, LedgerId
 STEPS = 4
 """Number of directories between ``current`` and the index file of a ledger outside scope 0."""
 
-_MASK = 2**64 - 1
-_NAME = re.compile(r"(0|[1-9a-f][0-9a-f]{0,15})\.idx")
-_TOP_DIRECTORY = re.compile(r"[0-9a-f]{8}")
-_STEP_NAME = re.compile(r"0|[1-9a-f][0-9a-f]{0,7}|[0-9a-f]{8}")
+_UINT64_MASK = 2**64 - 1
+_FILE_NAME_PATTERN = re.compile(r"(0|[1-9a-f][0-9a-f]{0,15})\.idx")
+_PADDED_NAME_PATTERN = re.compile(r"[0-9a-f]{8}")
+_DIRECTORY_NAME_PATTERN = re.compile(r"0|[1-9a-f][0-9a-f]{0,7}|[0-9a-f]{8}")
 
-_DIGITS = 16
-_SLASH, _NO_DIGIT = 254, 255
-_SUFFIX = np.frombuffer(b".idx", np.uint8)
-_VALUE_OF_BYTE = np.full(256, _NO_DIGIT, np.uint8)
-_VALUE_OF_BYTE[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(_DIGITS)
-_VALUE_OF_BYTE[ord("/")] = _SLASH
+_MAX_HEX_DIGITS = 16
+_SLASH_VALUE, _NO_DIGIT_VALUE = 254, 255
+_FILE_SUFFIX_BYTES = np.frombuffer(b".idx", np.uint8)
+_VALUE_OF_BYTE = np.full(256, _NO_DIGIT_VALUE, np.uint8)
+_VALUE_OF_BYTE[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(_MAX_HEX_DIGITS)
+_VALUE_OF_BYTE[ord("/")] = _SLASH_VALUE
 
 
 def to_path(ledger_id: int) -> str:
@@ -44,7 +44,7 @@ def to_path(ledger_id: int) -> str:
     >>> to_path(1), to_path(0x1234)
     ('0/1/1.idx', '12/34/1234.idx')
     """
-    unsigned_id = ledger_id & _MASK
+    unsigned_id = ledger_id & _UINT64_MASK
     return f"{unsigned_id >> 8 & 0xFF:x}/{unsigned_id & 0xFF:x}/{unsigned_id:x}.idx"
 
 
@@ -56,10 +56,10 @@ def from_name(name: str) -> int | None:
     >>> from_name("1234.idx"), from_name("0001.idx"), from_name("notes.txt")
     (4660, None, None)
     """
-    match = _NAME.fullmatch(name)
-    if match is None:
+    file_name_match = _FILE_NAME_PATTERN.fullmatch(name)
+    if file_name_match is None:
         return None
-    ledger_id = int(match[1], 16)
+    ledger_id = int(file_name_match[1], 16)
     return ledger_id if ledger_id <= MAX_LEDGER_ID else None
 
 
@@ -73,25 +73,25 @@ def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
     """
     path_bytes = np.frombuffer(b"".join(paths), np.uint8)
     path_ends = np.cumsum(np.fromiter(map(len, paths), np.int64, len(paths)))
-    is_index = (path_bytes[path_ends[:, None] + np.arange(-4, 0)] == _SUFFIX).all(axis=1)
-    values = _VALUE_OF_BYTE[path_bytes]
+    is_index = (path_bytes[path_ends[:, None] + np.arange(-4, 0)] == _FILE_SUFFIX_BYTES).all(axis=1)
+    byte_values = _VALUE_OF_BYTE[path_bytes]
     digit_positions = path_ends - 5  # the last digit; the loop moves it to the byte before the first digit
     ids = np.zeros(len(paths), np.uint64)
-    first_digit = np.full(len(paths), _NO_DIGIT, np.uint8)
-    digits = np.zeros(len(paths), np.int64)
-    for step in range(_DIGITS):
-        digit_values = values[digit_positions]
-        is_digit = digit_values < _DIGITS
-        if not is_digit.any():
+    first_digits = np.full(len(paths), _NO_DIGIT_VALUE, np.uint8)
+    digit_counts = np.zeros(len(paths), np.int64)
+    for digit_number in range(_MAX_HEX_DIGITS):
+        digit_values = byte_values[digit_positions]
+        is_hex_digit = digit_values < _MAX_HEX_DIGITS
+        if not is_hex_digit.any():
             break
-        ids |= np.where(is_digit, digit_values, 0).astype(np.uint64) << np.uint64(4 * step)
-        first_digit = np.where(is_digit, digit_values, first_digit)
-        digits += is_digit
-        digit_positions -= is_digit
+        ids |= np.where(is_hex_digit, digit_values, 0).astype(np.uint64) << np.uint64(4 * digit_number)
+        first_digits = np.where(is_hex_digit, digit_values, first_digits)
+        digit_counts += is_hex_digit
+        digit_positions -= is_hex_digit
     is_index &= (
-        (values[digit_positions] == _SLASH)
-        & (digits > 0)
-        & ((first_digit > 0) | (digits == 1))
+        (byte_values[digit_positions] == _SLASH_VALUE)
+        & (digit_counts > 0)
+        & ((first_digits > 0) | (digit_counts == 1))
         & (ids <= MAX_LEDGER_ID)
     )
     return np.where(is_index, ids.view(np.int64), -1)
@@ -104,7 +104,7 @@ def scoped_ledger_to_path(ledger: LedgerId) -> str:
     '00000000/00000001/ffffffff/fffffffe/fffffffffffffffe.idx'
     """
     name = ledger.qualified_name
-    hex_groups = [name[start : start + 8] for start in range(0, 32, 8)]
+    hex_groups = [name[group_start : group_start + 8] for group_start in range(0, 32, 8)]
     return "/".join([*hex_groups, f"{int(name[16:], 16):x}.idx"])
 
 
@@ -116,8 +116,10 @@ def scoped_ledger_paths(ledger: LedgerId) -> Iterator[str]:
     >>> list(scoped_ledger_paths(LedgerId(2, scope=1)))[-1]
     '0/1/0/2/2.idx'
     """
-    *steps, file = scoped_ledger_to_path(ledger).split("/")
-    return (f"{directory}/{file}" for directory in spellings([int(directory, 16) for directory in steps]))
+    *steps, file_name = scoped_ledger_to_path(ledger).split("/")
+    return (
+        f"{directory}/{file_name}" for directory in spellings([int(directory, 16) for directory in steps])
+    )
 
 
 def spellings(steps: Sequence[int]) -> Iterator[str]:
@@ -138,9 +140,15 @@ def third_step(directory: str, name: str) -> tuple[int, ...] | None:
     >>> third_step("0/1", "0"), third_step("0/0", "0"), third_step("0/1", "notes")
     ((0, 1, 0), None, None)
     """
-    steps = [step(step_name) for step_name in (*directory.split("/"), name)]
-    step_numbers = tuple(number for number in steps if number is not None)
-    return step_numbers if len(step_numbers) == len(steps) and any(step_numbers[:2]) else None
+    parsed_numbers = [step(directory_name) for directory_name in (*directory.split("/"), name)]
+    directory_numbers = tuple(
+        directory_number for directory_number in parsed_numbers if directory_number is not None
+    )
+    return (
+        directory_numbers
+        if len(directory_numbers) == len(parsed_numbers) and any(directory_numbers[:2])
+        else None
+    )
 
 
 def is_scope_id_directory(name: str) -> bool:
@@ -149,7 +157,7 @@ def is_scope_id_directory(name: str) -> bool:
     >>> is_scope_id_directory("00000000"), is_scope_id_directory("0"), is_scope_id_directory("locations")
     (True, False, False)
     """
-    return _TOP_DIRECTORY.fullmatch(name) is not None
+    return _PADDED_NAME_PATTERN.fullmatch(name) is not None
 
 
 def step(name: str) -> int | None:
@@ -158,7 +166,7 @@ def step(name: str) -> int | None:
     >>> step("0000001f"), step("1f"), step("01f")
     (31, 31, None)
     """
-    return int(name, 16) if _STEP_NAME.fullmatch(name) else None
+    return int(name, 16) if _DIRECTORY_NAME_PATTERN.fullmatch(name) else None
 
 
 def ledger_spelt(steps: Sequence[int]) -> LedgerId:
@@ -169,7 +177,7 @@ def ledger_spelt(steps: Sequence[int]) -> LedgerId:
     >>> ledger_spelt([0, 1])
     LedgerId(id=0, scope=1)
     """
-    return LedgerId.parse("".join(f"{number:08x}" for number in steps).ljust(32, "0"))
+    return LedgerId.parse("".join(f"{directory_number:08x}" for directory_number in steps).ljust(32, "0"))
 
 
 def scoped_ledger_from_name(name: str) -> int | None:
@@ -178,5 +186,5 @@ def scoped_ledger_from_name(name: str) -> int | None:
     >>> scoped_ledger_from_name("fffffffffffffffe.idx"), scoped_ledger_from_name("0002.idx")
     (-2, None)
     """
-    match = _NAME.fullmatch(name)
-    return None if match is None else LedgerId.parse(match[1].zfill(32)).id
+    file_name_match = _FILE_NAME_PATTERN.fullmatch(name)
+    return None if file_name_match is None else LedgerId.parse(file_name_match[1].zfill(32)).id

@@ -49,31 +49,39 @@ class KeyLayout(Protocol):
 class _DigitsLayout:
     """A layout that writes the decimal digits of an id in groups of the given widths.
 
-    The last group may be longer. ``most`` is the largest id.
+    The last group may be longer. ``max_id`` is the largest id.
     """
 
-    def __init__(self, *widths: int, max_id: int = MAX_LEDGER_ID) -> None:
-        self._ends = [sum(widths[: number + 1]) for number in range(len(widths) - 1)]
-        self._width = sum(widths)
-        *inner_widths, last = widths
-        digit_groups = [*(f"([0-9]{{{width}}})" for width in inner_widths), f"L([0-9]{{{last},19}})"]
+    def __init__(self, *group_widths: int, max_id: int = MAX_LEDGER_ID) -> None:
+        self._group_ends = [
+            sum(group_widths[: width_number + 1]) for width_number in range(len(group_widths) - 1)
+        ]
+        self._digit_count = sum(group_widths)
+        *directory_widths, leaf_width = group_widths
+        digit_groups = [
+            *(f"([0-9]{{{group_width}}})" for group_width in directory_widths),
+            f"L([0-9]{{{leaf_width},19}})",
+        ]
         self._path = re.compile("/".join(digit_groups))
-        self._most = max_id
+        self._max_id = max_id
 
     def to_path(self, ledger_id: int) -> str:
-        if ledger_id > self._most:  # the server silently drops the last digits of a longer id
+        if ledger_id > self._max_id:  # the server silently drops the last digits of a longer id
             raise UsageError(
-                f"ledger id {ledger_id} exceeds the largest of the legacy hierarchical layout, {self._most}"
+                f"ledger id {ledger_id} exceeds the largest of the legacy hierarchical layout, {self._max_id}"
             )
-        digits = f"{ledger_id:0{self._width}d}"
-        starts = [0, *self._ends]
-        digit_groups = [digits[start:end] for start, end in zip(starts, [*self._ends, None], strict=True)]
+        digits = f"{ledger_id:0{self._digit_count}d}"
+        group_starts = [0, *self._group_ends]
+        digit_groups = [
+            digits[group_start:group_end]
+            for group_start, group_end in zip(group_starts, [*self._group_ends, None], strict=True)
+        ]
         return "/".join([*digit_groups[:-1], f"L{digit_groups[-1]}"])
 
     def from_path(self, relative_path: str) -> int | None:
-        match = self._path.fullmatch(relative_path)
-        ledger_id = int("".join(match.groups())) if match else MAX_LEDGER_ID + 1
-        return ledger_id if ledger_id <= self._most and self.to_path(ledger_id) == relative_path else None
+        path_match = self._path.fullmatch(relative_path)
+        ledger_id = int("".join(path_match.groups())) if path_match else MAX_LEDGER_ID + 1
+        return ledger_id if ledger_id <= self._max_id and self.to_path(ledger_id) == relative_path else None
 
 
 class _HierarchicalLayout:
@@ -109,11 +117,11 @@ SCOPES_DIRECTORY = "scopes"
 SCOPE_ID_PATH_LEVELS = 7
 """Number of directories between `SCOPES_DIRECTORY` and a ledger: four of its scope, three of its id."""
 
-_SCOPE_ID_PATH = re.compile(
+_SCOPE_LEDGER_PATH_PATTERN = re.compile(
     SCOPES_DIRECTORY + r"/" + "/".join(["([0-9a-f]{4})"] * SCOPE_ID_PATH_LEVELS) + r"/L([0-9a-f]{4})"
 )
-_SCOPE_STEP = re.compile(r"[0-9a-f]{4}")
-_SCOPE_DIGITS = 16
+_SCOPE_DIRECTORY_PATTERN = re.compile(r"[0-9a-f]{4}")
+_SCOPE_ID_HEX_DIGITS = 16
 
 
 def to_scope_id_path(ledger: LedgerId) -> str:
@@ -123,7 +131,7 @@ def to_scope_id_path(ledger: LedgerId) -> str:
     'scopes/0000/0000/0000/0001/0000/0000/0000/L0002'
     """
     name = ledger.qualified_name
-    digit_groups = [name[start : start + 4] for start in range(0, 32, 4)]
+    digit_groups = [name[group_start : group_start + 4] for group_start in range(0, 32, 4)]
     return "/".join([SCOPES_DIRECTORY, *digit_groups[:7], f"L{digit_groups[7]}"])
 
 
@@ -136,8 +144,8 @@ def ledger_of_path(relative_path: str) -> LedgerId | None:
     >>> ledger_of_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
     LedgerId(id=2, scope=0)
     """
-    match = _SCOPE_ID_PATH.fullmatch(relative_path)
-    return None if match is None else LedgerId.parse("".join(match.groups()))
+    path_match = _SCOPE_LEDGER_PATH_PATTERN.fullmatch(relative_path)
+    return None if path_match is None else LedgerId.parse("".join(path_match.groups()))
 
 
 def is_inner_scope_id_path(relative_path: str) -> bool:
@@ -146,11 +154,11 @@ def is_inner_scope_id_path(relative_path: str) -> bool:
     >>> [is_inner_scope_id_path(path) for path in ("scopes", "scopes/0000/0000", "scopes/x")]
     [True, True, False]
     """
-    top_name, *steps = relative_path.split("/")
+    top_name, *scope_directories = relative_path.split("/")
     return (
         top_name == SCOPES_DIRECTORY
-        and len(steps) <= SCOPE_ID_PATH_LEVELS
-        and all(map(_SCOPE_STEP.fullmatch, steps))
+        and len(scope_directories) <= SCOPE_ID_PATH_LEVELS
+        and all(map(_SCOPE_DIRECTORY_PATTERN.fullmatch, scope_directories))
     )
 
 
@@ -175,15 +183,19 @@ def scope_id_span(relative_path: str) -> ScopeIdSpan:
     >>> scope_id_span("scopes/0000/x/0000/0001").scope is None
     True
     """
-    digits = "".join(takewhile(_SCOPE_STEP.fullmatch, relative_path.split("/")[1 : SCOPE_ID_PATH_LEVELS + 1]))
-    if len(digits) < _SCOPE_DIGITS:
+    digits = "".join(
+        takewhile(_SCOPE_DIRECTORY_PATTERN.fullmatch, relative_path.split("/")[1 : SCOPE_ID_PATH_LEVELS + 1])
+    )
+    if len(digits) < _SCOPE_ID_HEX_DIGITS:
         return ScopeIdSpan(None, -(2**63), 2**63 - 1)
-    scope = LedgerId.parse(digits[:_SCOPE_DIGITS] + "0" * 16).scope
-    if len(digits) == _SCOPE_DIGITS:
-        return ScopeIdSpan(scope, -(2**63), 2**63 - 1)
+    scope_id = LedgerId.parse(digits[:_SCOPE_ID_HEX_DIGITS] + "0" * 16).scope
+    if len(digits) == _SCOPE_ID_HEX_DIGITS:
+        return ScopeIdSpan(scope_id, -(2**63), 2**63 - 1)
     # The first step of an id contains its sign bit, so the ids below it are adjacent as signed numbers too.
-    first_and_last_id = (LedgerId.parse(digits.ljust(2 * _SCOPE_DIGITS, digit)).id for digit in "0f")
-    return ScopeIdSpan(scope, *first_and_last_id)
+    first_and_last_id = (
+        LedgerId.parse(digits.ljust(2 * _SCOPE_ID_HEX_DIGITS, padding_digit)).id for padding_digit in "0f"
+    )
+    return ScopeIdSpan(scope_id, *first_and_last_id)
 
 
 MARKS = "underreplication/ledgers"
@@ -191,10 +203,10 @@ LOCKS = "underreplication/locks"
 
 MarkKind = Literal["mark", "misplaced", "malformed", "inner", "other"]
 
-_MASK = 2**64 - 1
-_MARK_NAME = re.compile(r"urL([0-9]+)")
-_MARKS_BRANCH = re.compile(r"(?:[0-9a-f]{4}(?:/[0-9a-f]{4}){0,3})?")
-_MARK_DIGITS = 19
+_UINT64_MASK = 2**64 - 1
+_MARK_NAME_PATTERN = re.compile(r"urL([0-9]+)")
+_MARK_DIRECTORY_PATTERN = re.compile(r"(?:[0-9a-f]{4}(?:/[0-9a-f]{4}){0,3})?")
+_MAX_MARK_DIGITS = 19
 
 
 class MarkPath(NamedTuple):
@@ -210,7 +222,7 @@ def mark_to_path(ledger_id: int) -> str:
     >>> mark_to_path(0x0123456789abcdef)
     'underreplication/ledgers/0123/4567/89ab/cdef/urL81985529216486895'
     """
-    digits = f"{ledger_id & _MASK:016x}"
+    digits = f"{ledger_id & _UINT64_MASK:016x}"
     return f"{MARKS}/{digits[:4]}/{digits[4:8]}/{digits[8:12]}/{digits[12:]}/urL{ledger_id:010d}"
 
 
@@ -236,8 +248,8 @@ def classify_mark(relative_path: str) -> MarkPath:
     ledger_id = _id_of_name(name)
     if ledger_id is not None:
         return MarkPath("mark" if mark_to_path(ledger_id) == relative_path else "misplaced", ledger_id)
-    inner_match = _MARKS_BRANCH.fullmatch(f"{parent_path}/{name}" if parent_path else name)
-    return MarkPath("inner" if inner_match else "malformed")
+    mark_directory_match = _MARK_DIRECTORY_PATTERN.fullmatch(f"{parent_path}/{name}" if parent_path else name)
+    return MarkPath("inner" if mark_directory_match else "malformed")
 
 
 def lock_to_path(ledger_id: int) -> str:
@@ -260,9 +272,9 @@ def lock_from_path(relative_path: str) -> int | None:
 
 
 def _id_of_name(name: str) -> int | None:
-    match = _MARK_NAME.fullmatch(name)
+    match = _MARK_NAME_PATTERN.fullmatch(name)
     digits = match[1].lstrip("0") if match else None
-    if digits is None or len(digits) > _MARK_DIGITS:
+    if digits is None or len(digits) > _MAX_MARK_DIGITS:
         return None
     ledger_id = int(digits or "0")
     return ledger_id if ledger_id <= MAX_LEDGER_ID else None

@@ -266,7 +266,7 @@ def _buckets(cluster: ClusterNodes) -> tuple[IdRange, ...]:
     """Return the id range of each etcd bucket; an unused bucket has given out no id."""
     ids = []
     for bucket in range(etcd.BUCKET_COUNT):
-        node = cluster.nodes.get(f"{etcd.BUCKETS}/{bucket:03d}")
+        node = cluster.nodes.get(f"{etcd.BUCKETS_KEY}/{bucket:03d}")
         if node is not None and node.made == UNCOUNTED:
             return ()
         low = bucket << _BUCKET_BITS

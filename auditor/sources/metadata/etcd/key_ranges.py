@@ -77,7 +77,7 @@ def spans(scope: str, counts: KeyCounter, first: FirstKeyReader, task_count: int
         first: function that finds the first key of a range.
         task_count: number of tasks that will share the spans. The spans are small enough for that.
     """
-    whole_span = KeySpan(*etcd.children(scope, etcd.LEDGERS), 0)
+    whole_span = KeySpan(*etcd.children(scope, etcd.LEDGERS_KEY), 0)
     edges = [
         key_of(scope, number)
         for number in (*range(0, _UINT64_LIMIT // 2, 8 << 56), _UINT64_LIMIT // 2, _UINT64_LIMIT)
@@ -256,7 +256,7 @@ def is_ledger(root: str, path: str) -> bool:
     >>> is_ledger("/bk", "/bk/ledgers/x"), is_ledger("/bk", "/bk/ledgers")
     (True, False)
     """
-    return path.startswith(f"{root}/{etcd.LEDGERS}/")
+    return path.startswith(f"{root}/{etcd.LEDGERS_KEY}/")
 
 
 def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:

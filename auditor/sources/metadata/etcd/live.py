@@ -110,7 +110,7 @@ class EtcdStore(PinnedEtcd):
     def parts_since(self, earlier_ledgers: EarlierLedgers, part_count: int) -> list[Part]:
         """Return ranges of keys that match the earlier run's files; see `ComparableStore.parts_since`."""
         moment = self._moment = self._moment or self._pin_moment()
-        ledger_key_range = etcd.children(self.root, etcd.LEDGERS)
+        ledger_key_range = etcd.children(self.root, etcd.LEDGERS_KEY)
         return [
             SincePart(start, end, moment, self._cluster_id(), group)
             for group, start, end in earlier_ledgers.balance(*ledger_key_range, part_count)
@@ -215,7 +215,7 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
         StoreError: etcd cannot be reached.
     """
     scope = uri.root
-    start, end = etcd.children(scope, etcd.LEDGERS)
+    start, end = etcd.children(scope, etcd.LEDGERS_KEY)
     edges = [start, *(key_of(scope, bucket << 56) for bucket in range(8, etcd.BUCKET_COUNT, 8)), end]
     with closing(EtcdClient(uri.hosts, options)) as client:
         return LedgerCount(sum(EtcdPages(client, options).counts(list(pairwise(edges)), 0)), True)

@@ -223,7 +223,7 @@ def _uuid_identities(
     data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_end: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
     """Return a mask of the keys that are ledgers of BookKeeper's driver, and the two halves of their ids."""
-    prefix = np.frombuffer(scope + f"/{etcd.LEDGERS}/".encode(), np.uint8)
+    prefix = np.frombuffer(scope + f"/{etcd.LEDGERS_KEY}/".encode(), np.uint8)
     rows = np.flatnonzero(key_end - key_at == len(prefix) + _UUID_LENGTH)
     names = windows(data, key_at[rows], len(prefix) + _UUID_LENGTH)
     digits = _NIBBLE_OF_BYTE[names[:, len(prefix) + _DIGITS]]
@@ -321,7 +321,7 @@ def _finish(data: memoryview, meta: Meta, pass_state: _PassState) -> EtcdSnapsho
 def _is_of_tree(key: bytes, pass_state: _PassState) -> bool:
     """Return whether a key that is not at a ledger's path still belongs to a tree that tasks read."""
     if pass_state.kind is KeyKind.UUIDS:
-        return key.startswith(pass_state.scope + f"/{etcd.LEDGERS}/".encode())
+        return key.startswith(pass_state.scope + f"/{etcd.LEDGERS_KEY}/".encode())
     relative_path = etcd.key_text(key[len(pass_state.scope) + 1 :])
     return pass_state.kind is KeyKind.PATHS and relative_path != "" and tree_of(relative_path) is not None
 
