@@ -120,7 +120,7 @@ def report(
         from auditor.runs.owners import OwnerTotals
         from auditor.runs.reader import RunReader
 
-        click.echo(owners.totals_text(OwnerTotals(RunReader(run)).by(by), by, terminal_width()))
+        click.echo(owners.totals_text(OwnerTotals(RunReader(run)).totals_of(by), by, terminal_width()))
         return
     if leaks:
         _list_leaks(run, forms)

@@ -36,11 +36,11 @@ def statuses_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str
     fingerprint_array = pa.array(fingerprints, pa.string())
     if not len(fingerprint_array) or not _has_changes_table(tables):
         return {}
-    is_requested = ds.field("fingerprint").isin(fingerprint_array)
-    first = report.run.changes is None
+    has_requested_fingerprint = ds.field("fingerprint").isin(fingerprint_array)
+    is_first_run = report.run.changes is None
     return {
-        row["fingerprint"]: _make_change_status(row, first)
-        for row in _change_rows(tables, _COLUMNS, is_requested)
+        row["fingerprint"]: _make_change_status(row, is_first_run)
+        for row in _change_rows(tables, _COLUMNS, has_requested_fingerprint)
     }
 
 
@@ -73,7 +73,7 @@ def statuses_in_order(path: str) -> StatusLookup:
     def change_status(fingerprint: str) -> ChangeStatus:
         for row in rows:
             if row["fingerprint"] == fingerprint:
-                return _make_change_status(row, first=False)
+                return _make_change_status(row, is_first_run=False)
         raise RunError(f"{path}/tables/{_CHANGES_TABLE}: no row of the finding {fingerprint} is at its place")
 
     return change_status
@@ -81,22 +81,22 @@ def statuses_in_order(path: str) -> StatusLookup:
 
 def severities_by_day(tables: RunDirectory) -> dict[int, Counter[str]]:
     """Count findings by severity for each day on which they were first seen, in days since 1970, UTC."""
-    counts: dict[int, Counter[str]] = {}
+    counts_by_day: dict[int, Counter[str]] = {}
     for batch in _change_batches(tables, ["first_seen", "severity"]):
         day_severity_rows = pa.table(
             {"day": days_since_1970(batch["first_seen"]), "severity": batch["severity"]}
         )
         for row in day_severity_rows.group_by(["day", "severity"]).aggregate([([], "count_all")]).to_pylist():
-            counts.setdefault(row["day"], Counter())[row["severity"]] += row["count_all"]
-    return counts
+            counts_by_day.setdefault(row["day"], Counter())[row["severity"]] += row["count_all"]
+    return counts_by_day
 
 
 def _has_changes_table(tables: RunDirectory) -> bool:
     return _CHANGES_TABLE in tables.names("tables")
 
 
-def _make_change_status(row: dict[str, Any], first: bool) -> ChangeStatus:
-    return ChangeStatus("" if first else row["change"], row["first_seen"], row["suppressed"])
+def _make_change_status(row: dict[str, Any], is_first_run: bool) -> ChangeStatus:
+    return ChangeStatus("" if is_first_run else row["change"], row["first_seen"], row["suppressed"])
 
 
 def _change_rows(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[dict[str, Any]]:
@@ -109,7 +109,7 @@ def _change_batches(tables: RunDirectory, columns: list[str], filter: Any = None
 
     Rows of findings that only an earlier run had are left out.
     """
-    is_current = ds.field("change").isin(FOUND)
+    is_found_now = ds.field("change").isin(FOUND)
     yield from tables.batches(
-        f"tables/{_CHANGES_TABLE}", columns, is_current if filter is None else is_current & filter
+        f"tables/{_CHANGES_TABLE}", columns, is_found_now if filter is None else is_found_now & filter
     )
