@@ -27,7 +27,7 @@ from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
 from auditor.model.placement import KEYS, POLICY_KEYS, Locations, PlacementFacts, PlacementSettings, Policy
 from auditor.model.run_facts import Remark, RemarkKind, remark
-from auditor.sources.metadata.store import MetadataStore, value_beside
+from auditor.sources.metadata.store import MetadataStore, neighbour_value
 from auditor.sources.metadata.uri import METADATA_STORE, MetadataUri, parse_metadata_uri, redact
 from auditor.sources.racks import PULSAR_MAPPING, RackMapping, ask_script, locate_all, of_pulsar, read_racks
 from auditor.sources.regular_file import read_regular
@@ -217,7 +217,7 @@ def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions)
     path = f"{store.root.rpartition('/')[0]}/{PULSAR_MAPPING}"
     where = f"{path} of {uri.text}"
     try:
-        data = value_beside(store, PULSAR_MAPPING)
+        data = neighbour_value(store, PULSAR_MAPPING)
         entries = bookie_racks.decode(data) if data is not None else []
     except (StoreError, DecodeError) as error:
         unread = remark(

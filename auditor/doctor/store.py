@@ -222,7 +222,7 @@ def _clock(store: MetadataStore, nodes: ClusterNodes) -> Line:
 
 def _latency(store: MetadataStore) -> Line:
     assert isinstance(store, OnePathStore)
-    part = store.part_of(f"{store.root}/{'LAYOUT' if store.keeps_marks else 'layout'}")
+    part = store.part_of_path(f"{store.root}/{'LAYOUT' if store.keeps_marks else 'layout'}")
     times = []
     for _ in range(PROBES):
         start_time = time.monotonic()

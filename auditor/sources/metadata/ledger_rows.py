@@ -22,7 +22,7 @@ from auditor.keys.plain_paths import ledger_ids
 from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.states import LISTED, LedgerStatus
 from auditor.sources.metadata.ledger_replicas import REPLICA, replicas
-from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ZnodeBatch
+from auditor.sources.metadata.store import NO_TIME, UNKNOWN_COUNT, ZnodeBatch
 
 SEGMENT = pa.struct([("first_entry_id", pa.int64()), ("ensemble", pa.list_(pa.string()))])
 BROKEN_RULE_TYPE = pa.struct([("rule", pa.string()), ("reason", pa.string())])
@@ -283,7 +283,7 @@ def _change_columns(batch: ZnodeBatch, positions: Longs) -> dict[str, Any]:
     changes = (batch.version if batch.changes is None else batch.changes)[positions]
     return {
         "version": batch.version[positions],
-        "changes": pa.array(changes, mask=changes == UNCOUNTED),
+        "changes": pa.array(changes, mask=changes == UNKNOWN_COUNT),
         "ctime": _times(batch.ctime[positions]),
         "mtime": _times(batch.mtime[positions]),
     }

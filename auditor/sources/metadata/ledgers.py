@@ -188,9 +188,9 @@ def _may_be_in_scope(place: ClassifiedPath, scope_id: int) -> bool:
 def _parts(store: MetadataStore, layout: LayoutKind, tree: Tree, paths: list[str]) -> list[Part]:
     """Return parts that contain these paths of a tree. For a running store, they contain nothing else."""
     if isinstance(store, WatchableStore):
-        return store.parts_of(paths, _PART_COUNT)
+        return store.parts_of_paths(paths, _PART_COUNT)
     if isinstance(store, OnePathStore):
-        return [store.part_of(path) for path in paths]
+        return [store.part_of_path(path) for path in paths]
     return store.parts(tree, layout, _PART_COUNT)
 
 

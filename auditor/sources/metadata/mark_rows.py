@@ -13,7 +13,7 @@ from auditor.errors import DecodeError
 from auditor.keys import ledger_path
 from auditor.model.columns import schema_of
 from auditor.model.states import MarkRow
-from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ZnodeBatch
+from auditor.sources.metadata.store import NO_TIME, UNKNOWN_COUNT, ZnodeBatch
 
 MARKS = schema_of(
     ("kind", pa.string(), "mark, lock, directory (of the queue, without marks) or gap (not listed)"),
@@ -46,7 +46,7 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
     start = len(root) + 1 if root != "/" else 1
     rows: list[dict[str, Any]] = []
     parent_paths = {path.rpartition("/")[0] for path in batch.paths}
-    children = batch.children if batch.children is not None else np.full(len(batch.paths), UNCOUNTED)
+    children = batch.children if batch.children is not None else np.full(len(batch.paths), UNKNOWN_COUNT)
     for path, data, ctime, mtime, version, child_count in zip(
         batch.paths,
         batch.data,

@@ -314,7 +314,7 @@ class SavedStore(ABC, Generic[Content]):
     def _read_files(self) -> Content:
         """Read the files on the driver, and return the data to keep."""
 
-    def moment_lost(self) -> bool:
+    def has_lost_moment(self) -> bool:
         """Return False: files do not change."""
         return False
 

@@ -111,12 +111,12 @@ class LineStore(SavedStore[WholeDump]):
         records = self._read_records(part.start, part.end)
         return znode_batches(record for record in records if self._may_concern_tree(record, part.tree))
 
-    def has_beside(self, name: str) -> bool:
+    def has_neighbour(self, name: str) -> bool:
         """Return whether ``name``, or a path below it, exists beside the root; see `NeighbourStore`."""
         return name in self._siblings
 
-    def value_beside(self, name: str) -> bytes | None:
-        """Return the value of the node ``name`` beside the root; see `NeighbourValueStore.value_beside`."""
+    def neighbour_value(self, name: str) -> bytes | None:
+        """Return the value of ``name`` beside the root; see `NeighbourValueStore.neighbour_value`."""
         if name in self._unread_siblings:
             raise StoreError(f"{self._path}: {self._unread_siblings[name]}")
         return self._siblings.get(name)

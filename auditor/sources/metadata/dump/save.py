@@ -172,7 +172,7 @@ def read_zookeeper(request: SaveRequest) -> StoreRecords:
 
 def _znode_batches(request: SaveRequest) -> Iterator[list[Record]]:
     from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
-    from auditor.sources.metadata.zookeeper.tree import Top, walk
+    from auditor.sources.metadata.zookeeper.tree import TopZnode, walk
 
     root = request.uri.root
     with closing(ZooKeeperReader(request.uri.hosts, request.options, probe=root)) as reader:
@@ -182,7 +182,7 @@ def _znode_batches(request: SaveRequest) -> Iterator[list[Record]]:
             if not (isinstance(answer, FailedRead) and answer.code == NO_NODE)
         ]
         # `walk` reads the last top first.
-        for znodes, gaps in walk(reader, [Top(path) for path in reversed([root, *present_trees])]):
+        for znodes, gaps in walk(reader, [TopZnode(path) for path in reversed([root, *present_trees])]):
             records = [
                 znode_record(znode._replace(data=_without_passwords(znode.path, znode.data, request)))
                 for znode in znodes

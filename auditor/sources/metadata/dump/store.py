@@ -49,7 +49,7 @@ from auditor.sources.metadata.etcd.key_ranges import (
 )
 from auditor.sources.metadata.store import (
     OWNER_UNKNOWN,
-    UNCOUNTED,
+    UNKNOWN_COUNT,
     ClusterNodes,
     MetadataStore,
     Tree,
@@ -214,7 +214,7 @@ def znode_of_line(line: bytes) -> Znode:
             "modRevision; save each by itself"
         )
     child_version = record.get("cversion")
-    creation_count = child_version if type(child_version) is int and child_version >= 0 else UNCOUNTED
+    creation_count = child_version if type(child_version) is int and child_version >= 0 else UNKNOWN_COUNT
     key_numbers = int64s_of(_ZNODE_DEFAULTS | record | _owner_of_session(record), _ZNODE_NUMBERS)
     znode = Znode(record["path"], base64_of(record, "data"), *key_numbers)
     if _MODIFICATIONS_FIELD in record:
@@ -302,10 +302,10 @@ def _with_id_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
     child_counts = Counter(path.rpartition("/")[0] for path in nodes)
     nodes_with_counts = {}
     for path, znode in nodes.items():
-        creation_count = UNCOUNTED
-        if znode.modifications != UNCOUNTED:  # Oxia: `made` is exact already
+        creation_count = UNKNOWN_COUNT
+        if znode.modifications != UNKNOWN_COUNT:  # Oxia: `made` is exact already
             creation_count = znode.made
-        elif znode.made != UNCOUNTED and path.partition("/")[0] in ("idgen", "idgen-long"):
+        elif znode.made != UNKNOWN_COUNT and path.partition("/")[0] in ("idgen", "idgen-long"):
             creation_count = (znode.made + child_counts[path] + 1) // 2
         nodes_with_counts[path] = znode._replace(made=creation_count)
     return nodes_with_counts

@@ -40,8 +40,8 @@ from auditor.sources.metadata.store import (
     CLUSTER_CHILDREN,
     MARK_ROOTS,
     ClusterNodes,
+    LedgerChanges,
     LedgerCount,
-    LedgerMoves,
     Part,
     Server,
     StoreOptions,
@@ -156,12 +156,12 @@ class OxiaStore:
                 )
         return parts
 
-    def part_of(self, path: str) -> Part:
-        """Return the part with the record at ``path`` alone; see `OnePathStore.part_of`."""
+    def part_of_path(self, path: str) -> Part:
+        """Return the part with the record at ``path`` alone; see `OnePathStore.part_of_path`."""
         return OxiaPart(Tree.WHOLE, (path,))
 
-    def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
-        """Deal single records out to at most ``part_count`` parts; see `WatchableStore.parts_of`."""
+    def parts_of_paths(self, paths: Sequence[str], part_count: int) -> list[Part]:
+        """Deal single records out to at most ``part_count`` parts; see `WatchableStore.parts_of_paths`."""
         part_count = max(1, part_count)
         share_groups = [tuple(paths[shard_share::part_count]) for shard_share in range(part_count)]
         return [OxiaPart(Tree.WHOLE, shard_share) for shard_share in share_groups if shard_share]
@@ -170,12 +170,12 @@ class OxiaStore:
         """Record the current offset of each shard's log; see `WatchableStore.watch_ledgers`."""
         self._watch = NotificationWatch(self._client, self.root)
 
-    def ledgers_moved(self) -> LedgerMoves:
-        """Return the changes since `watch_ledgers`; see `WatchableStore.ledgers_moved`."""
+    def changed_ledgers(self) -> LedgerChanges:
+        """Return the changes since `watch_ledgers`; see `WatchableStore.changed_ledgers`."""
         watch, self._watch = self._watch, None
         if watch is None:
-            return LedgerMoves(unknown="no watch was set before the first scan")
-        return watch.moves()
+            return LedgerChanges(unknown="no watch was set before the first scan")
+        return watch.changed_ledgers()
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`."""
@@ -194,11 +194,11 @@ class OxiaStore:
         yield from self._records([path])
         yield from self._walk([Directory(path, 1, self._client.shards())])
 
-    def has_beside(self, name: str) -> bool:
+    def has_neighbour(self, name: str) -> bool:
         """Return whether ``name``, or a record below it, exists beside the root; see `NeighbourStore`."""
         return self._exists(f"{self.root.rpartition('/')[0]}/{name}")
 
-    def moment_lost(self) -> bool:
+    def has_lost_moment(self) -> bool:
         """Return whether the shards of the namespace have changed since `cluster`.
 
         If so, the parts that were cut before refer to shards that no longer exist.
