@@ -50,7 +50,7 @@ from auditor.sources.metadata.stores import (
     recognise,
     store_options,
 )
-from auditor.sources.metadata.uri import SAVED, MetadataUri, parse_metadata_uri
+from auditor.sources.metadata.uri import SAVED_SCHEMES, MetadataUri, parse_metadata_uri
 from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
@@ -76,7 +76,7 @@ def is_small(uri: MetadataUri, options: AuditOptions) -> bool:
         UsageError, StoreError: a running store does not answer, or its layout differs from the layout in the
         URI.
     """
-    return _is_saved_small(Path(uri.path)) if uri.scheme in SAVED else _runs_small(uri, options)
+    return _is_saved_small(Path(uri.path)) if uri.scheme in SAVED_SCHEMES else _runs_small(uri, options)
 
 
 def _is_saved_small(path: Path) -> bool:

@@ -23,7 +23,7 @@ from auditor.model.report import Report
 from auditor.model.run_facts import MANIFEST, REPORT, WHOLE
 from auditor.model.source_scope import DATA_AS_OF
 from auditor.sources.file_systems import require_file, run_files
-from auditor.sources.object_stores import service_words
+from auditor.sources.object_stores import service_text
 from auditor.sources.regular_file import read_at_most
 
 MAX_FILE_BYTES = 256 << 20
@@ -50,7 +50,7 @@ def damage_error(path: str, cause: object) -> RunError:
     """
     if isinstance(cause, OSError) and cause.errno is not None and cause.errno not in WRONG_PATH:
         return RunUnreadableError(f"{path} cannot be read: {os.strerror(cause.errno)}")
-    if (service_message := service_words(cause)) is not None:
+    if (service_message := service_text(cause)) is not None:
         return RunUnreadableError(f"{path} cannot be read: {service_message}")
     if isinstance(cause, FileNotFoundError):
         reason = "it is not there"
@@ -138,7 +138,7 @@ class RunDirectory:
         try:
             return bool(files.get_file_info(path).type != fs.FileType.NotFound)
         except OSError as error:
-            if (service_message := service_words(error)) is None:
+            if (service_message := service_text(error)) is None:
                 raise
             raise RunUnreadableError(f"{self.path}/{name} cannot be read: {service_message}") from error
 

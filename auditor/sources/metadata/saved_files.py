@@ -51,13 +51,16 @@ _TAIL_BYTES = 64  # the last packed bytes, with the checksum, are decoded one by
 _MAGICS = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
 
 
-def packing(head: bytes) -> str | None:
-    r"""Return the packing of a file that begins with ``head``: gzip, zstd, or None if it is not packed.
+def packing(first_bytes: bytes) -> str | None:
+    r"""Return the packing of a file that begins with ``first_bytes``: gzip or zstd; None if it is not packed.
 
     >>> packing(b"\x1f\x8b\x08"), packing(b"{")
     ('gzip', None)
     """
-    return next((name for magic, name in _MAGICS.items() if head.startswith(magic)), None)
+    return next(
+        (compression for magic_bytes, compression in _MAGICS.items() if first_bytes.startswith(magic_bytes)),
+        None,
+    )
 
 
 def packing_of(path: Path) -> str | None:
@@ -142,8 +145,8 @@ class UnpackedFile(io.RawIOBase):
             for _ in range(self._pieces):
                 stream.read(READ_BYTES)
             try:
-                while byte := stream.read(1):
-                    unpacked_bytes += byte
+                while single_byte := stream.read(1):
+                    unpacked_bytes += single_byte
             except OSError:
                 pass  # the same damage again
         return bytes(unpacked_bytes)
@@ -228,23 +231,23 @@ _BINARY_KINDS = frozenset(kind for _, _, kind in _KINDS_BY_MAGIC)
 _DUMP = FileKind("a dump", "dump:///FILE?root=/ledgers reads it")
 
 
-def kind_of_bytes(head: bytes) -> FileKind:
-    r"""Return the apparent kind of a file that begins with ``head``.
+def kind_of_bytes(first_bytes: bytes) -> FileKind:
+    r"""Return the apparent kind of a file that begins with ``first_bytes``.
 
     >>> kind_of_bytes(b"PAR1...").words, kind_of_bytes(b"").words, kind_of_bytes(b"\x80\xff\x00").words
     ('a Parquet file', 'empty', 'binary data of a kind that this program does not know')
     """
-    if not head:
+    if not first_bytes:
         return FileKind("empty")
-    for offset, magic, kind in _KINDS_BY_MAGIC:
-        if head[offset : offset + len(magic)] == magic:
+    for offset, magic_bytes, kind in _KINDS_BY_MAGIC:
+        if first_bytes[offset : offset + len(magic_bytes)] == magic_bytes:
             return kind
-    if head.startswith(b'{"path"'):
+    if first_bytes.startswith(b'{"path"'):
         return _DUMP
-    text = head.decode("utf-8", "ignore")
+    first_text = first_bytes.decode("utf-8", "ignore")
     # The head may end within a character of up to four bytes.
-    if len(text.encode()) < len(head) - 3 or any(
-        ord(character) < 32 and character not in "\t\n\r\f" for character in text
+    if len(first_text.encode()) < len(first_bytes) - 3 or any(
+        ord(character) < 32 and character not in "\t\n\r\f" for character in first_text
     ):
         return FileKind("binary data of a kind that this program does not know")
     return FileKind("text, but no dump")

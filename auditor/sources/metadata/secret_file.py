@@ -87,44 +87,44 @@ class Section:
         Return None if both keys are absent. ``secret`` is True if the value is a secret.
         """
         self._known_keys += [key, f"{key}_env"]
-        value, variable = self._values.get(key), self._values.get(f"{key}_env")
-        for name, setting in ((key, value), (f"{key}_env", variable)):
-            if setting is not None and (not isinstance(setting, str) or not setting):
+        key_value, variable = self._values.get(key), self._values.get(f"{key}_env")
+        for name, setting_value in ((key, key_value), (f"{key}_env", variable)):
+            if setting_value is not None and (not isinstance(setting_value, str) or not setting_value):
                 self.wrong(name, "it is not a string, or empty")
-        if value is not None and variable is not None:
+        if key_value is not None and variable is not None:
             self.wrong(key, f"given twice, here and as {key}_env; remove one")
         if variable is not None:
-            value = os.environ.get(variable)
-            if not value:
+            key_value = os.environ.get(variable)
+            if not key_value:
                 self.wrong(f"{key}_env", "this environment variable is not set, or empty")
-        elif value is not None and secret:
+        elif key_value is not None and secret:
             self._file.holds_secrets = True
-        return value
+        return key_value
 
     def require(self, key: str, secret: bool = False) -> str:
         """Return the value of a key like `text`. Refuse the file if the key is absent."""
-        value = self.text(key, secret)
-        if value is None:
+        key_value = self.text(key, secret)
+        if key_value is None:
             self.wrong(key, "is required here")
-        return value
+        return key_value
 
     def flag(self, key: str, default: bool = True) -> bool:
         """Return the boolean value of a key; ``default`` if the key is absent."""
         self._known_keys.append(key)
-        value = self._values.get(key, default)
-        if not isinstance(value, bool):
+        key_value = self._values.get(key, default)
+        if not isinstance(key_value, bool):
             self.wrong(key, "must be true or false")
-        return value
+        return key_value
 
     def file(self, key: str) -> str | None:
         """Return the path of an existing file that a key names; None if the key is absent.
 
         A relative path is relative to the directory of the TOML file.
         """
-        value = self.text(key)
-        if value is None:
+        key_value = self.text(key)
+        if key_value is None:
             return None
-        path = self._file.path.parent / value
+        path = self._file.path.parent / key_value
         if not path.is_file():
             self.wrong(key, "no such file")
         return str(path)
@@ -133,8 +133,8 @@ class Section:
         """Refuse settings that the program does not know."""
         for key in self._values:
             if key not in self._known_keys:
-                shown_keys = [name for name in self._known_keys if not name.endswith("_env")]
-                self.wrong(key, f"no such key; there are {', '.join(shown_keys)}")
+                valid_keys = [name for name in self._known_keys if not name.endswith("_env")]
+                self.wrong(key, f"no such key; there are {', '.join(valid_keys)}")
 
     def wrong(self, key: str, problem: str) -> NoReturn:
         """Raise the error for a key with an invalid value. The message does not repeat the value."""

@@ -45,10 +45,10 @@ class OwnerSource(NamedSource):
             UsageError: no ``owners``, an unknown option, or an invalid value.
         """
         settings = dict(self.options)
-        reading = reading_options(self.name(), settings, ("owners",))
+        limits = reading_options(self.name(), settings, ("owners",))
         if not settings.get("owners"):
             raise UsageError(f"{self.name()}: give the option owners, such as pulsar:zk://host:2181")
-        return OwnerReader(parse_owners_uris(settings["owners"]), reading, self.decodes_values)
+        return OwnerReader(parse_owners_uris(settings["owners"]), limits, self.decodes_values)
 
 
 @dataclass(frozen=True)
@@ -147,9 +147,10 @@ def value_rows(batch: ZnodeBatch, owners: OwnersUri) -> pa.RecordBatch:
         len(data) > 0 and path not in tree_roots for path, data in zip(batch.paths, batch.data, strict=True)
     ]
     rows = np.flatnonzero(has_value).tolist()
-    start, gaps = len(owners.chroot), batch.gaps
+    chroot_length, gaps = len(owners.chroot), batch.gaps
     columns = {
-        "path": [batch.paths[row][start:] for row in rows] + [path[start:] for path, _ in gaps],
+        "path": [batch.paths[row][chroot_length:] for row in rows]
+        + [path[chroot_length:] for path, _ in gaps],
         "version": batch.version[rows].tolist() + [None] * len(gaps),
         "status": ["ok"] * len(rows) + ["gap"] * len(gaps),
         "damage": [None] * len(rows) + [reason for _, reason in gaps],

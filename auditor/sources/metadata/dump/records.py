@@ -115,15 +115,15 @@ class Frame:
             else:
                 self.faults.append((offset, "a first line whose time is not a number of milliseconds"))
             return
-        end = frame[END]
-        expected_records = end.get(NODES) if isinstance(end, dict) else None
+        end_record = frame[END]
+        expected_records = end_record.get(NODES) if isinstance(end_record, dict) else None
         if type(expected_records) is not int:
             self.faults.append((offset, "a last line that does not count nodes"))
         elif self.has_last_line:
             self.faults.append((offset, "a second last line"))
         elif expected_records != self.records:
-            counts = f"its last line counts {expected_records} records, {self.records} are present"
-            self.faults.append((offset, f"cut off or changed: {counts}"))
+            counts_text = f"its last line counts {expected_records} records, {self.records} are present"
+            self.faults.append((offset, f"cut off or changed: {counts_text}"))
         self.has_last_line = True
 
     def finish(self, offset: int) -> None:
@@ -225,10 +225,10 @@ def base64_of(record: dict[str, Any], name: str) -> bytes:
         raise DamagedLineError(record["path"], f"{name} is not base64: {error}") from error
 
 
-def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
-    """Return the values of the fields ``names``, which must be 64-bit integers."""
-    int_values = [record.get(name) for name in names]
-    for name, int_value in zip(names, int_values, strict=True):
+def int64s_of(record: dict[str, Any], field_names: tuple[str, ...]) -> list[int]:
+    """Return the values of the fields ``field_names``, which must be 64-bit integers."""
+    int_values = [record.get(name) for name in field_names]
+    for name, int_value in zip(field_names, int_values, strict=True):
         if type(int_value) is not int or not -_INT64_LIMIT <= int_value < _INT64_LIMIT:
             raise DamagedLineError(record["path"], f"no {name}")
     return [int(number) for number in int_values if number is not None]
@@ -237,13 +237,13 @@ def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
 def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
     """Read the next line. Return the line and its length; None instead of a line longer than `LINE_LIMIT`."""
     line_bytes = file.readline(LINE_LIMIT)
-    length = len(line_bytes)
-    if length < LINE_LIMIT or line_bytes.endswith(b"\n"):
-        return line_bytes, length
+    line_length = len(line_bytes)
+    if line_length < LINE_LIMIT or line_bytes.endswith(b"\n"):
+        return line_bytes, line_length
     while len(line_bytes) == LINE_LIMIT and not line_bytes.endswith(b"\n"):
         line_bytes = file.readline(LINE_LIMIT)
-        length += len(line_bytes)
-    return None, length
+        line_length += len(line_bytes)
+    return None, line_length
 
 
 def records_of(path: Path) -> Iterator[dict[str, Any]]:
@@ -254,9 +254,9 @@ def records_of(path: Path) -> Iterator[dict[str, Any]]:
     with open_packed(path) as (file, _):
         if is_binary(kind_of_bytes(file.peek(HEAD_BYTES))):
             return
-        length = -1
-        while length:
-            line, length = next_line(file)
+        line_length = -1
+        while line_length:
+            line, line_length = next_line(file)
             try:
                 record = json_record(line or b"")
             except DamagedLineError:
@@ -270,13 +270,13 @@ def first_record(path: Path) -> dict[str, Any] | None:
     return next(records_of(path), None)
 
 
-def recognise(parsed: MetadataUri) -> None:
+def recognise(metadata_uri: MetadataUri) -> None:
     """Check that a file has at least one record, as every dump does.
 
     Raises:
         StoreError: the file is not a dump; the message names its apparent kind.
     """
-    path = Path(parsed.path)
+    path = Path(metadata_uri.path)
     try:
         is_dump = first_record(path) is not None
     except OSError:

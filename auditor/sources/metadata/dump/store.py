@@ -214,13 +214,13 @@ def znode_of_line(line: bytes) -> Znode:
             "modRevision; save each by itself"
         )
     child_version = record.get("cversion")
-    creation_count = child_version if type(child_version) is int and child_version >= 0 else UNKNOWN_COUNT
+    created_children = child_version if type(child_version) is int and child_version >= 0 else UNKNOWN_COUNT
     key_numbers = int64s_of(_ZNODE_DEFAULTS | record | _owner_of_session(record), _ZNODE_NUMBERS)
     znode = Znode(record["path"], base64_of(record, "data"), *key_numbers)
     if _MODIFICATIONS_FIELD in record:
         [modifications] = int64s_of(record, (_MODIFICATIONS_FIELD,))
         return znode._replace(made=modifications + 1, modifications=modifications)
-    return znode._replace(made=creation_count)
+    return znode._replace(made=created_children)
 
 
 def _owner_of_session(record: dict[str, Any]) -> dict[str, int]:
@@ -246,8 +246,8 @@ def znode_record(znode: Znode) -> dict[str, Any]:
     key_numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version, znode.ephemeral_owner)
     # cversion counts every creation and every deletion of a child.
     child_version = 2 * znode.made - znode.children
-    data = {"path": znode.path, "data": base64_text(znode.data)}
-    return data | dict(zip(_ZNODE_NUMBERS, key_numbers, strict=True)) | {"cversion": child_version}
+    record_fields = {"path": znode.path, "data": base64_text(znode.data)}
+    return record_fields | dict(zip(_ZNODE_NUMBERS, key_numbers, strict=True)) | {"cversion": child_version}
 
 
 def oxia_record(znode: Znode) -> dict[str, Any]:
@@ -285,10 +285,10 @@ class ZooKeeperDumpStore(LineStore):
             {znode.path[len(self.root) + 1 :]: znode for znode in whole_dump.nodes}
         )
         scan_time = max(newest_record.ctime, newest_record.mtime, whole_dump.frame.time or 0)
-        zxid = max(newest_record.czxid, newest_record.mzxid)
+        newest_zxid = max(newest_record.czxid, newest_record.mzxid)
         is_complete, truncation_reason = whole_dump.frame.is_complete, self._cut_reason(whole_dump)
         return ClusterNodes(
-            nodes, scan_time, hex(zxid), gaps, proves_absence=is_complete, cut=truncation_reason
+            nodes, scan_time, hex(newest_zxid), gaps, proves_absence=is_complete, cut=truncation_reason
         )
 
 
@@ -302,10 +302,10 @@ def _with_id_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
     child_counts = Counter(path.rpartition("/")[0] for path in nodes)
     nodes_with_counts = {}
     for path, znode in nodes.items():
-        creation_count = UNKNOWN_COUNT
+        created_children = UNKNOWN_COUNT
         if znode.modifications != UNKNOWN_COUNT:  # Oxia: `made` is exact already
-            creation_count = znode.made
+            created_children = znode.made
         elif znode.made != UNKNOWN_COUNT and path.partition("/")[0] in ("idgen", "idgen-long"):
-            creation_count = (znode.made + child_counts[path] + 1) // 2
-        nodes_with_counts[path] = znode._replace(made=creation_count)
+            created_children = (znode.made + child_counts[path] + 1) // 2
+        nodes_with_counts[path] = znode._replace(made=created_children)
     return nodes_with_counts

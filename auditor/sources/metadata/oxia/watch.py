@@ -37,17 +37,17 @@ class NotificationWatch:
         if self._unknown is not None:
             return LedgerChanges((), self._unknown)
         try:
-            return LedgerChanges(tuple(sorted(self._moved_paths())))
+            return LedgerChanges(tuple(sorted(self._changed_paths())))
         except StoreError as error:
             return LedgerChanges((), f"some changes are not known: {error}")
 
-    def _moved_paths(self) -> set[str]:
+    def _changed_paths(self) -> set[str]:
         """Return the paths of the ledger tree that were written since the watch began.
 
         Raises:
             StoreError: a shard does not report all writes, or there are too many.
         """
-        moved_ledgers: set[str] = set()
+        changed_paths: set[str] = set()
         if set(self._client.renew_assignments()) != set(self._offsets):
             raise StoreError("the shards of the namespace changed")
         for shard, start_offset in self._offsets.items():
@@ -59,10 +59,10 @@ class NotificationWatch:
             for write in self._client.changes(shard, start_offset, end_offset):
                 if write.has_range:
                     raise StoreError("a range of records was deleted, and Oxia does not say which records")
-                moved_ledgers.update(path for path in write.paths if self._is_ledger(path))
-            if len(moved_ledgers) > MAX_CHANGED_PATHS:
+                changed_paths.update(path for path in write.paths if self._is_ledger(path))
+            if len(changed_paths) > MAX_CHANGED_PATHS:
                 raise StoreError(f"more than {MAX_CHANGED_PATHS:,} records moved since the first scan")
-        return moved_ledgers
+        return changed_paths
 
     def _is_ledger(self, path: str) -> bool:
         return path.startswith(self._below) and tree_of(path[len(self._below) :]) is Tree.LEDGERS

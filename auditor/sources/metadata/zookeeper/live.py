@@ -41,7 +41,7 @@ from auditor.sources.metadata.store import (
     ZnodeBatch,
     tree_of,
 )
-from auditor.sources.metadata.tree_shape import DIVISIBLE
+from auditor.sources.metadata.tree_shape import DIVISIBLE_PATHS
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.client import NO_AUTH, NO_NODE, FailedRead, ZooKeeperReader
 from auditor.sources.metadata.zookeeper.tree import TopZnode, TreeWatch, walk
@@ -164,7 +164,7 @@ class ZooKeeperStore:
         Return {} if more than `MAX_LISTED_PATHS` subtrees can be cut.
         """
         divisible_paths = [
-            path for path in level_paths if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])
+            path for path in level_paths if DIVISIBLE_PATHS[tree].fullmatch(path[len(self.root) + 1 :])
         ]
         if len(divisible_paths) > MAX_LISTED_PATHS:
             return {}

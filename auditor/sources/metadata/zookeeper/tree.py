@@ -33,7 +33,7 @@ from auditor.errors import DecodeError, StoreError
 from auditor.sources.clock import RateLimit
 from auditor.sources.metadata.credentials import read_credentials
 from auditor.sources.metadata.store import BATCH_ZNODES, LedgerChanges, StoreOptions, Tree, Znode, tree_of
-from auditor.sources.metadata.tree_shape import DEPTH_LIMIT, DIVISIBLE, LEAF
+from auditor.sources.metadata.tree_shape import DEPTH_LIMIT, DIVISIBLE_PATHS, LEAF_NAME
 from auditor.sources.metadata.zookeeper.client import NO_NODE, FailedRead, ZooKeeperReader
 from auditor.sources.metadata.zookeeper.requests import (
     Answer,
@@ -134,7 +134,7 @@ def _read_chunk(
         if isinstance(answer, FailedRead):
             if answer.code != NO_NODE:
                 gaps.append((path, f"it could not be read: {answer.reason}"))
-            elif not LEAF.fullmatch(path.rpartition("/")[2]):
+            elif not LEAF_NAME.fullmatch(path.rpartition("/")[2]):
                 vanished_paths.append(path)
             continue
         data, stat = answer
@@ -322,7 +322,7 @@ class TreeWatch:
 
         Znodes that have only ledgers below them are not listed, because their children are no inner znodes.
         """
-        divisible_path = DIVISIBLE[Tree.LEDGERS]
+        divisible_path = DIVISIBLE_PATHS[Tree.LEDGERS]
         inner_paths = [
             path
             for path in level_paths
@@ -338,7 +338,7 @@ class TreeWatch:
                 if path == self._root:
                     yield from (f"{self._below}{name}" for name in names if divisible_path.fullmatch(name))
                 else:
-                    yield from (f"{path}/{name}" for name in names if not LEAF.fullmatch(name))
+                    yield from (f"{path}/{name}" for name in names if not LEAF_NAME.fullmatch(name))
 
     def _lost_reason(self, error: Exception) -> str:
         return str(error) if isinstance(error, StoreError) else reason_of(error, self._timeout_s)
