@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from auditor.model.ledger_id import MAX_LEDGER_ID, LedgerId
 
-STEPS = 4
+SCOPED_DIRECTORY_COUNT = 4
 """Number of directories between ``current`` and the index file of a ledger outside scope 0."""
 
 _UINT64_MASK = 2**64 - 1
@@ -116,34 +116,35 @@ def scoped_ledger_paths(ledger: LedgerId) -> Iterator[str]:
     >>> list(scoped_ledger_paths(LedgerId(2, scope=1)))[-1]
     '0/1/0/2/2.idx'
     """
-    *steps, file_name = scoped_ledger_to_path(ledger).split("/")
+    *directory_names, file_name = scoped_ledger_to_path(ledger).split("/")
     return (
-        f"{directory}/{file_name}" for directory in spellings([int(directory, 16) for directory in steps])
+        f"{directory}/{file_name}"
+        for directory in directory_paths([int(directory, 16) for directory in directory_names])
     )
 
 
-def spellings(steps: Sequence[int]) -> Iterator[str]:
+def directory_paths(directory_numbers: Sequence[int]) -> Iterator[str]:
     """Yield all directory paths for some numbers, with and without padding, the fully padded one first.
 
-    >>> list(spellings([0xdeadbeef, 2]))
+    >>> list(directory_paths([0xdeadbeef, 2]))
     ['deadbeef/00000002', 'deadbeef/2']
     """
     # A dict keeps the order and removes duplicates: a step of eight digits needs no padding.
-    return map("/".join, product(*(dict.fromkeys((f"{step:08x}", f"{step:x}")) for step in steps)))
+    return map(
+        "/".join, product(*(dict.fromkeys((f"{number:08x}", f"{number:x}")) for number in directory_numbers))
+    )
 
 
-def third_step(directory: str, name: str) -> tuple[int, ...] | None:
+def numbers_of_directories(directory: str, name: str) -> tuple[int, ...] | None:
     """Return the numbers of three nested directories: the two in the path ``directory``, and ``name``.
 
     Return None if a name is not a number, or if the directories belong to scope 0.
 
-    >>> third_step("0/1", "0"), third_step("0/0", "0"), third_step("0/1", "notes")
+    >>> numbers_of_directories("0/1", "0"), numbers_of_directories("0/0", "0"), numbers_of_directories("0/1", "notes")
     ((0, 1, 0), None, None)
     """
-    parsed_numbers = [step(directory_name) for directory_name in (*directory.split("/"), name)]
-    directory_numbers = tuple(
-        directory_number for directory_number in parsed_numbers if directory_number is not None
-    )
+    parsed_numbers = [number_of_directory(directory_name) for directory_name in (*directory.split("/"), name)]
+    directory_numbers = tuple(number for number in parsed_numbers if number is not None)
     return (
         directory_numbers
         if len(directory_numbers) == len(parsed_numbers) and any(directory_numbers[:2])
@@ -160,24 +161,24 @@ def is_scope_id_directory(name: str) -> bool:
     return _PADDED_NAME_PATTERN.fullmatch(name) is not None
 
 
-def step(name: str) -> int | None:
+def number_of_directory(name: str) -> int | None:
     """Return the number that a directory's name stands for, padded or not; None for any other name.
 
-    >>> step("0000001f"), step("1f"), step("01f")
+    >>> number_of_directory("0000001f"), number_of_directory("1f"), number_of_directory("01f")
     (31, 31, None)
     """
     return int(name, 16) if _DIRECTORY_NAME_PATTERN.fullmatch(name) else None
 
 
-def ledger_spelt(steps: Sequence[int]) -> LedgerId:
+def ledger_of_directories(directory_numbers: Sequence[int]) -> LedgerId:
     """Return the ledger whose directories stand for these numbers. Missing directories count as 0.
 
-    >>> ledger_spelt([0, 1, 0, 2])
+    >>> ledger_of_directories([0, 1, 0, 2])
     LedgerId(id=2, scope=1)
-    >>> ledger_spelt([0, 1])
+    >>> ledger_of_directories([0, 1])
     LedgerId(id=0, scope=1)
     """
-    return LedgerId.parse("".join(f"{directory_number:08x}" for directory_number in steps).ljust(32, "0"))
+    return LedgerId.parse("".join(f"{number:08x}" for number in directory_numbers).ljust(32, "0"))
 
 
 def scoped_ledger_from_name(name: str) -> int | None:

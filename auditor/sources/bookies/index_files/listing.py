@@ -239,7 +239,7 @@ def _list_scoped(
     ``tops`` are first-level directories of other parts. The server prefers files below them to files here.
     """
     # The first two steps give the scope. Files above that are treated as files of scope 0.
-    keys = _keys(index_path.ledger_spelt(steps).scope if len(steps) > 2 else 0)
+    keys = _keys(index_path.ledger_of_directories(steps).scope if len(steps) > 2 else 0)
     paths_by_step: dict[int, list[str]] = {}
     for path in paths:
         try:
@@ -252,7 +252,7 @@ def _list_scoped(
                 yield _gap_row(path, error)
             continue  # else another index directory has this name
         for name in sorted(names):
-            step, file_path = index_path.step(name), f"{path}/{name}"
+            step, file_path = index_path.number_of_directory(name), f"{path}/{name}"
             if step is not None:
                 paths_by_step.setdefault(step, []).append(file_path)
             elif len(steps) == 1:
@@ -261,10 +261,10 @@ def _list_scoped(
                 yield _misplaced_file(directories, file_path, name.removesuffix(RLOC), keys)
     for step in sorted(paths_by_step):
         next_steps = (*steps, step)
-        if len(next_steps) < index_path.STEPS:
+        if len(next_steps) < index_path.SCOPED_DIRECTORY_COUNT:
             yield from _list_scoped(directories, paths_by_step[step], next_steps, tops)
         else:
-            ledger = index_path.ledger_spelt(next_steps)
+            ledger = index_path.ledger_of_directories(next_steps)
             home = index_path.scoped_ledger_to_path(ledger).rpartition("/")[0]
             padded_files = _files_below(tops, next_steps)
             yield from _leaf(directories, paths_by_step[step], home, _keys(ledger.scope), padded_files)
@@ -286,7 +286,7 @@ def _list_unpadded(
 def _files_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
     """Return the index files, by name, below padded first steps. The later steps may lack padding."""
     padded_files: dict[str, str] = {}
-    for first_level, spelling in product(tops, index_path.spellings(steps[1:])):
+    for first_level, spelling in product(tops, index_path.directory_paths(steps[1:])):
         folder = f"{first_level}/{spelling}"
         with suppress(OSError):  # most spellings do not exist; listing their own part reports a gap
             for name in os.listdir(folder):  # noqa: PTH208
@@ -337,7 +337,10 @@ def _leaf(
             if name.endswith(RLOC) and from_name(name.removesuffix(RLOC)) is not None:
                 relocations.append((name.removesuffix(RLOC), file_path))
             elif (ledger := from_name(name)) is None:
-                if inner is not None and (steps := index_path.third_step(place, name)) is not None:
+                if (
+                    inner is not None
+                    and (steps := index_path.numbers_of_directories(place, name)) is not None
+                ):
                     inner.setdefault(steps, []).append(file_path)
                 elif not _empty_directory(file_path):
                     yield SkippedPath(None, file_path, IndexState.STRAY, NOT_OURS)
