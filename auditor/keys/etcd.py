@@ -8,9 +8,10 @@
     <scope>/buckets/<000 to 127>          empty; the key's etcd version is the source of the bucket's new ids
     <scope>/underreplication              empty, and nothing below
 
-Keys are UTF-8. There is no tree: an apparent directory is a key of its own, with an empty value, and
-a listing is a range of keys. The scope is used as it is written, with any trailing slashes. Paths in
-this module are relative to the scope, without a leading slash. Source: EtcdUtils, EtcdConstants,
+``<scope>`` is BookKeeper's name for the text in front of every key of a cluster. It is not the scope of a
+ledger id (BP-35). It is used as it is written, with any trailing slashes. Keys are UTF-8. There is no tree:
+an apparent directory is a key of its own, with an empty value, and a listing is a range of keys. Paths in
+this module are relative to the etcd scope, without a leading slash. Source: EtcdUtils, EtcdConstants,
 EtcdIdGenerator.
 """
 
@@ -23,7 +24,7 @@ from auditor.model.ledger_id import LedgerId
 LEDGERS_KEY = "ledgers"
 BUCKETS_KEY = "buckets"
 BUCKET_COUNT = 128
-"""Number of buckets. Ids are ``bucket << 56 | n``, so a 129th bucket would give negative ids."""
+"""Number of buckets. An id is ``bucket << 56 | n``, so bucket number 128 would give negative ids."""
 
 _UUID_KEY_PATTERN = re.compile(
     r"ledgers/([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{12})"
@@ -53,7 +54,9 @@ _READONLY_BOOKIES_NODE = "available/readonly"
 
 
 def to_path(ledger: LedgerId) -> str:
-    """Return the path of a ledger's metadata below the cluster's prefix. It contains the scope of the id.
+    """Return the key of a ledger's metadata, without the cluster's etcd scope in front of it.
+
+    The ledger id scope (BP-35) is the first half of the UUID.
 
     >>> to_path(LedgerId(2, scope=1))
     'ledgers/00000000-0000-0001-0000-000000000002'
@@ -63,7 +66,7 @@ def to_path(ledger: LedgerId) -> str:
 
 
 def from_path(relative_key: str) -> LedgerId | None:
-    """Return the ledger whose metadata is at ``relative_key``; None for a path that `to_path` never returns.
+    """Return the ledger whose metadata is at ``relative_key``; None for a key that `to_path` never returns.
 
     >>> from_path("ledgers/00000000-0000-0001-0000-000000000002"), from_path("ledgers/0-0-0-0-1")
     (LedgerId(id=2, scope=1), None)
@@ -75,9 +78,9 @@ def from_path(relative_key: str) -> LedgerId | None:
 def read_by_java(relative_key: str) -> LedgerId | None:
     """Return the ledger that the driver reads from a key, even from an irregular key; None if it fails.
 
-    Java's ``UUID.fromString`` (11 and later) accepts groups of unusual length, upper-case letters, and a
-    plus sign. It drops the bits that do not fit into a group. The driver ignores everything before the
-    last slash. Java also accepts digits of other scripts; this function does not.
+    The driver ignores everything before the last slash. Java's ``UUID.fromString`` (11 and later) accepts
+    groups of unusual length, upper-case letters, and a plus sign. If a group is too long, Java drops its
+    upper bits. Java also accepts digits of other scripts; this function does not.
 
     >>> read_by_java("ledgers/0-0-0-0-1"), read_by_java("ledgers/old/0-0-1-0-1FFFFFFFFFFFF")
     (LedgerId(id=1, scope=0), LedgerId(id=281474976710655, scope=1))
@@ -99,10 +102,10 @@ def read_by_java(relative_key: str) -> LedgerId | None:
 
 
 def listed_by_java(relative_key: str) -> int | None:
-    """Return the id that the driver's listing gives for a key; None if the listing omits the key.
+    """Return the id that the driver's listing of ledgers gives for a key; None if the listing omits the key.
 
-    Garbage collection uses this listing. The listing begins with the key of id 0 and ends before the key of
-    the largest id. The listed ids have no scope.
+    Garbage collection uses this listing. It begins with the key of id 0 and ends before the key of the
+    largest id. It drops the scope of each id.
 
     >>> listed_by_java("ledgers/00000000-0000-0000-0000-000000000007")
     7
@@ -140,10 +143,10 @@ def node_name(relative_key: str) -> str | None:
 
 
 def children(etcd_scope: str, relative_key: str) -> tuple[bytes, bytes]:
-    """Return the range of keys below ``relative_key``: its first key, and its exclusive end.
+    """Return the range of keys below ``relative_key``: the first key, and the key before which it ends.
 
-    The end has "0" in the place of the last slash: the byte after "/" is "0". A range from ``/a`` to
-    ``/a0`` would also contain ``/a-other``, so the first key needs its slash.
+    The first key ends with a slash. The end of the range has "0" instead, the byte after "/". A range from
+    ``/a`` to ``/a0`` would also contain ``/a-other``.
 
     >>> children("/bk", "ledgers")
     (b'/bk/ledgers/', b'/bk/ledgers0')

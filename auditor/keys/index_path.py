@@ -4,11 +4,11 @@
     00000000/00000001/00000000/00000002/2.idx       scope 1, ledger 2
 
 Scope 0 follows BookKeeper's IndexPersistenceMgr, with unpadded lower-case hexadecimal digits. For other
-scopes, BP-35 names four directories: the halves of the scope and those of the ledger. The padding to
-eight digits and the file name are this program's choice. A padded directory cannot be one of scope 0,
-which have one or two digits. The server's scan looks only two levels down, so it finds no file in the
-padded directories. This module also reads directories without the padding (``0/1/0/2/2.idx``). So a
-directory ``0/1`` can hold both indexes of scope 0 and directories of scope 1.
+scopes, BP-35 names four directories: the halves of the scope and those of the ledger id. The padding to
+eight digits and the file name are this program's choice. Directories of scope 0 have names of one or two
+digits, so a padded directory cannot be one of them. The server's scan looks only two levels down, so it
+finds no file in the padded directories. This module also reads directories without the padding
+(``0/1/0/2/2.idx``). So a directory ``0/1`` can hold both indexes of scope 0 and directories of scope 1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from auditor.model.ledger_id import MAX_LEDGER_ID, LedgerId
 
 SCOPED_DIRECTORY_COUNT = 4
-"""Number of directories between ``current`` and the index file of a ledger outside scope 0."""
+"""Number of nested directories below ``current`` that lead to an index file outside scope 0."""
 
 _UINT64_MASK = 2**64 - 1
 _FILE_NAME_PATTERN = re.compile(r"(0|[1-9a-f][0-9a-f]{0,15})\.idx")
@@ -109,9 +109,9 @@ def scoped_ledger_to_path(ledger: LedgerId) -> str:
 
 
 def scoped_ledger_paths(ledger: LedgerId) -> Iterator[str]:
-    """Yield every path of a ledger's index that this program reads, the fully padded one first.
+    """Yield every path at which this program looks for a ledger's index, the fully padded one first.
 
-    The ledger is outside scope 0.
+    The ledger must be outside scope 0.
 
     >>> list(scoped_ledger_paths(LedgerId(2, scope=1)))[-1]
     '0/1/0/2/2.idx'
@@ -124,7 +124,9 @@ def scoped_ledger_paths(ledger: LedgerId) -> Iterator[str]:
 
 
 def directory_paths(directory_numbers: Sequence[int]) -> Iterator[str]:
-    """Yield all directory paths for some numbers, with and without padding, the fully padded one first.
+    """Yield the directory paths that stand for some numbers, the fully padded one first.
+
+    Each number can be written with and without padding.
 
     >>> list(directory_paths([0xdeadbeef, 2]))
     ['deadbeef/00000002', 'deadbeef/2']
@@ -135,12 +137,13 @@ def directory_paths(directory_numbers: Sequence[int]) -> Iterator[str]:
     )
 
 
-def numbers_of_directories(directory: str, name: str) -> tuple[int, ...] | None:
-    """Return the numbers of three nested directories: the two in the path ``directory``, and ``name``.
+def path_numbers(directory: str, name: str) -> tuple[int, ...] | None:
+    """Return the numbers of three nested directories: the two in the path ``directory``, and ``name`` below.
 
-    Return None if a name is not a number, or if the directories belong to scope 0.
+    Return None if one of the names is not a number, or if the first two numbers are 0. Scope 0 has no third
+    directory.
 
-    >>> numbers_of_directories("0/1", "0"), numbers_of_directories("0/0", "0"), numbers_of_directories("0/1", "notes")
+    >>> path_numbers("0/1", "0"), path_numbers("0/0", "0"), path_numbers("0/1", "notes")
     ((0, 1, 0), None, None)
     """
     parsed_numbers = [number_of_directory(directory_name) for directory_name in (*directory.split("/"), name)]
@@ -153,7 +156,9 @@ def numbers_of_directories(directory: str, name: str) -> tuple[int, ...] | None:
 
 
 def is_scope_id_directory(name: str) -> bool:
-    """Return whether a directory in ``current`` has a padded name, and so leads to indexes outside scope 0.
+    """Return whether a directory directly below ``current`` has a padded name.
+
+    Only indexes outside scope 0 are below such a directory.
 
     >>> is_scope_id_directory("00000000"), is_scope_id_directory("0"), is_scope_id_directory("locations")
     (True, False, False)
@@ -171,7 +176,9 @@ def number_of_directory(name: str) -> int | None:
 
 
 def ledger_of_directories(directory_numbers: Sequence[int]) -> LedgerId:
-    """Return the ledger whose directories stand for these numbers. Missing directories count as 0.
+    """Return the ledger whose path has directories with these numbers.
+
+    If there are fewer than four numbers, the missing ones count as 0.
 
     >>> ledger_of_directories([0, 1, 0, 2])
     LedgerId(id=2, scope=1)
@@ -182,7 +189,7 @@ def ledger_of_directories(directory_numbers: Sequence[int]) -> LedgerId:
 
 
 def scoped_ledger_from_name(name: str) -> int | None:
-    """Return the signed ledger id in an index file's name, for any scope; None if it is no index file's name.
+    """Return the signed ledger id in the name of an index file of any scope; None for any other name.
 
     >>> scoped_ledger_from_name("fffffffffffffffe.idx"), scoped_ledger_from_name("0002.idx")
     (-2, None)

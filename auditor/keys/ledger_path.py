@@ -5,7 +5,8 @@
     long hierarchical     000/0000/0000/0000/L0001
     hierarchical          legacy below 2^31 - 1 (Integer.MAX_VALUE), long from that id on
 
-Ledgers outside scope 0 (BP-35's long-long hierarchical layout) are below ``scopes``:
+A ledger id has a scope (BP-35), which is 0 for all stock ledgers. Ledgers outside scope 0 (the long-long
+hierarchical layout) are below ``scopes``:
 
     scopes/0000/0000/0000/0001/0000/0000/0000/L0002       scope 1, ledger 2
 
@@ -16,12 +17,12 @@ ledger id are unsigned here, because an id from a UUID can be negative as a sign
 
 Under-replication (ZkLedgerUnderreplicationManager) has marks and locks:
 
-    underreplication/ledgers/hhhh/hhhh/hhhh/hhhh/urL<id>     a mark: 16 bits of the id a level, in hexadecimal
-    underreplication/locks/urL<id>                           a lock: held while a replication worker repairs
+    underreplication/ledgers/hhhh/hhhh/hhhh/hhhh/urL<id>     a mark: the ledger needs re-replication
+    underreplication/locks/urL<id>                           a lock: a replication worker repairs the ledger
 
-The id in the last name is decimal, padded to ten digits. Paths are relative to the root. The server
-finds a mark by its name, and then reads the path that belongs to the *id* in the name. So it does not
-see a mark in a branch of another id.
+Each ``hhhh`` is 16 bits of the ledger id in hexadecimal. The id in the last name is decimal, padded to ten
+digits. Paths are relative to the root. The server finds a mark by its name, and then reads the path that
+belongs to the id in the name. So it does not see a mark in the directories of another id.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class KeyLayout(Protocol):
 class _DigitsLayout:
     """A layout that writes the decimal digits of an id in groups of the given widths.
 
-    The last group may be longer. ``max_id`` is the largest id.
+    The last group has at least its given width, and more digits for a longer id.
+    ``max_id`` is the largest id.
     """
 
     def __init__(self, *group_widths: int, max_id: int = MAX_LEDGER_ID) -> None:
@@ -115,7 +117,7 @@ SCOPES_DIRECTORY = "scopes"
 """Child of the root that holds all ledgers outside scope 0."""
 
 SCOPE_ID_PATH_LEVELS = 7
-"""Number of directories between `SCOPES_DIRECTORY` and a ledger: four of its scope, three of its id."""
+"""Number of directories between `SCOPES_DIRECTORY` and a ledger: four for its scope, three for its id."""
 
 _SCOPE_LEDGER_PATH_PATTERN = re.compile(
     SCOPES_DIRECTORY + r"/" + "/".join(["([0-9a-f]{4})"] * SCOPE_ID_PATH_LEVELS) + r"/L([0-9a-f]{4})"
@@ -136,10 +138,9 @@ def to_scope_id_path(ledger: LedgerId) -> str:
 
 
 def ledger_of_path(relative_path: str) -> LedgerId | None:
-    """Return the ledger of a path ``relative_path`` below `SCOPES_DIRECTORY`; None for any other path.
+    """Return the ledger at a path below `SCOPES_DIRECTORY`; None if no ledger can be at ``relative_path``.
 
-    The id may be of scope 0. Such a ledger does not belong there, but a client may have put it
-    there.
+    The ledger may be one of scope 0. It does not belong there, but a client may have put it there.
 
     >>> ledger_of_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
     LedgerId(id=2, scope=0)
@@ -149,7 +150,9 @@ def ledger_of_path(relative_path: str) -> LedgerId | None:
 
 
 def is_inner_scope_id_path(relative_path: str) -> bool:
-    """Return whether ``relative_path`` is `SCOPES_DIRECTORY` or a directory below it that leads to ledgers.
+    """Return whether ``relative_path`` is `SCOPES_DIRECTORY`, or has the form of a directory below it.
+
+    Such a directory leads to ledgers.
 
     >>> [is_inner_scope_id_path(path) for path in ("scopes", "scopes/0000/0000", "scopes/x")]
     [True, True, False]
@@ -163,7 +166,7 @@ def is_inner_scope_id_path(relative_path: str) -> bool:
 
 
 class ScopeIdSpan(NamedTuple):
-    """The range of ids that can be below a znode: from ``low`` to ``high``, in one scope.
+    """The range of ledger ids that can be below a znode: from ``low`` to ``high``, inclusive, in one scope.
 
     ``scope`` is None if any scope is possible.
     """
@@ -174,9 +177,9 @@ class ScopeIdSpan(NamedTuple):
 
 
 def scope_id_span(relative_path: str) -> ScopeIdSpan:
-    """Return the range of ids that can be at or below ``relative_path``.
+    """Return the range of ledger ids that can be at or below ``relative_path``, a path below ``scopes``.
 
-    Leading directories narrow the range, up to the first one that is not a valid group of digits.
+    Each directory narrows the range, until the first one whose name is not four hexadecimal digits.
 
     >>> scope_id_span("scopes/0000/0000/0000/0001/ffff")
     ScopeIdSpan(scope=1, low=-281474976710656, high=-1)
@@ -210,7 +213,10 @@ _MAX_MARK_DIGITS = 19
 
 
 class MarkPath(NamedTuple):
-    """The kind of a znode in the tree of marks, and the ledger id in its name; None if there is no id."""
+    """The kind of a znode in the tree of marks, and the ledger id in its name.
+
+    ``ledger_id`` is None if the name has no id.
+    """
 
     kind: MarkKind
     ledger_id: int | None = None
@@ -230,10 +236,10 @@ def classify_mark(relative_path: str) -> MarkPath:
     """Return the kind of a znode, by its path relative to the root.
 
         mark        a mark at the path of its id
-        misplaced   a mark in the branch of another id, or with another spelling of the id; the server does
-                    not see it
-        malformed   neither a mark nor a directory of marks. (A name that starts with ``urL`` and has no id
-                    makes the server's listing fail.)
+        misplaced   a mark in the directories of another id, or with another spelling of the id; the server
+                    does not see it
+        malformed   neither a mark nor a directory of marks. (If its name starts with ``urL`` and has no id,
+                    the server's listing fails.)
         inner       a directory of marks
         other       not in the tree of marks
 

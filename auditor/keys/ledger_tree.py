@@ -1,15 +1,15 @@
 """Classification of znodes and keys below the root: ledgers, their directories, malformed, and others.
 
-The server does not check its listing. It joins all digits that it finds in the names of a path, and
-its garbage collection acts on the resulting id. So this module returns two facts about a znode that is
-not at the path of a ledger: the id that Java would list, and the ids that the znode could stand for.
-Java's parser accepts a name with L and digits also in another width or tree. A znode with such a name
-could be the metadata of the ledger with these digits, in the wrong place. A name that no ledger can
-have (``Lnotanumber``, ``X1008``, ``notes``) stands for no ledger.
+The server does not check the paths that it lists. It joins all digits in the names of a path, and its
+garbage collection acts on the resulting id. So this module returns two facts about a znode that is not at
+the path of a ledger: the id that the server (Java) would list, and the ids that the znode could stand for.
+Java's parser accepts L followed by digits, also with a wrong number of digits or in the wrong tree. A znode
+with such a name could be the metadata of the ledger with these digits, in the wrong place. A name that no
+ledger can have (``Lnotanumber``, ``X1008``, ``notes``) stands for no ledger.
 
-A path that another layout uses for a ledger could also hold that ledger's metadata. If the LAYOUT of a
-store was changed, the store has a whole tree of such paths. The layout `HIERARCHICAL` has two trees of
-digits, one for small ids and one for large ids.
+A znode at a path that another layout uses for a ledger could also be that ledger's metadata. If the LAYOUT
+of a store was changed, the store has a whole tree of such paths. The layout `HIERARCHICAL` has two trees of
+directories named by digits, one for small ids and one for large ids.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class ClassifiedPath(NamedTuple):
 
 
 class _TreeShape(NamedTuple):
-    """The form of a tree of digits.
+    """The form of a tree whose directories are named by digits of the ledger id.
 
     ``top`` is the pattern of names directly below the root. ``depth`` is the number of directories above a
-    ledger. ``digits`` is the number of digits in a path.
+    ledger. ``digits`` is the number of digits in a ledger's path.
     """
 
     top: re.Pattern[str]
@@ -154,7 +154,9 @@ def classify(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
 
 
 def unread_path(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
-    """Return the place of a path that could not be read. Ledgers from ``low`` to ``high`` may be below it.
+    """Return the classification of a path that could not be read.
+
+    Ledgers from its ``low`` to its ``high`` may be at or below the path. Both are None if no ledger can be.
 
     >>> [unread_path(LayoutKind.HIERARCHICAL, rel).low for rel in ("00/0001", "notes")]
     [10000, None]
@@ -189,10 +191,10 @@ def _path_of_other_layout(
 
 
 def _classify_below(tree_path: ClassifiedPath, has_children: bool) -> ClassifiedPath:
-    """Return the place of a znode. ``tree_path`` is the place of the leaf at or above the znode.
+    """Return the classification of a znode that is a leaf of a tree of ledgers, or is below a leaf.
 
-    ``has_children`` is True if the znode is below the leaf. Java then does not list it, and it stands for no
-    more ledgers than the leaf.
+    ``tree_path`` is the classification of the leaf. ``has_children`` is True if the znode is below it. Java
+    does not list such a znode, and it stands for no more ledgers than the leaf.
     """
     if not has_children or tree_path.kind == "other":
         return tree_path
@@ -202,10 +204,10 @@ def _classify_below(tree_path: ClassifiedPath, has_children: bool) -> Classified
 def _etcd_path(relative_path: str) -> ClassifiedPath:
     """Classify a key of BookKeeper's etcd driver. The driver reads the id after the last slash.
 
-    If the driver cannot read that name, its whole listing fails, so garbage collection deletes nothing. No
-    ledger can have such a name, so the key stands for no ledger. If the key is below a ledger's key, it
-    stands for that ledger. A key with a negative id of scope 0 stands for no ledger either:
-    LedgerMetadataBuilder refuses such ids, and the driver's listing ends before their keys.
+    If the driver cannot read an id there, its whole listing fails, and garbage collection deletes nothing. No
+    ledger can have such a name, so the key stands for no ledger. But a key below a ledger's key stands for
+    that ledger. A key with a negative id of scope 0 stands for no ledger: LedgerMetadataBuilder refuses such
+    ids, and the driver's listing ends before their keys.
     """
     ledger = etcd.from_path(relative_path)
     if ledger is not None and (ledger.scope or ledger.id >= 0):
@@ -281,7 +283,7 @@ def _hierarchical_path(kind: LayoutKind, tree_shape: _TreeShape, names: list[str
 def _bulk_listing_id(tree_shape: _TreeShape, inner_names: list[str], leaf_name: str) -> int | None:
     """Return the id that the server's bulk listing gives for a leaf; None if the listing fails or skips it.
 
-    The id consists of all digits of the path, read as a long that overflows silently.
+    The id is the number that all digits of the path form, as a Java long that overflows silently.
     """
     if tree_shape.clamped and not all(_NON_DIGITS_PATTERN.search(name) is None for name in inner_names):
         return None  # the server's listing fails here as a whole

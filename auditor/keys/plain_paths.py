@@ -1,4 +1,4 @@
-"""Vectorised parsing of ledger paths in their canonical form, as columns of digits.
+"""Fast parsing of many ledger paths at once, if they have the form that the server itself writes.
 
     hierarchical   dd/dddd/Ldddd              legacy-hierarchical the same, hierarchical below 2^31 - 1
     long           ddd/dddd/dddd/dddd/Ldddd   hierarchical from 2^31 - 1 on
@@ -22,7 +22,10 @@ from auditor.model.ledger_id import LayoutKind
 _SHORT_TEMPLATE, _LONG_TEMPLATE, _FLAT_TEMPLATE = "00/0000/L0000", "000/0000/0000/0000/L0000", "L0000000000"
 _TEN_DIGIT_LIMIT = 10**10
 _ID_LIMIT = 2**63 // _TEN_DIGIT_LIMIT * _TEN_DIGIT_LIMIT
-"""Smallest id that this module leaves to `classify`. An id with the same upper digits could exceed a long."""
+"""Smallest id that this module leaves to `classify`.
+
+An id with the same upper digits could exceed a Java long.
+"""
 
 _KEY_PREFIX = b"ledgers/00000000-0000-0000-"
 _UUID_ENDING_LENGTH, _HYPHEN_POSITION = len("0000-000000000000"), 4
@@ -41,7 +44,7 @@ _TEMPLATES_BY_LAYOUT: dict[LayoutKind, tuple[tuple[str, int, int], ...]] = {
 
 
 def ledger_ids(layout_kind: LayoutKind, paths: Sequence[str], root_length: int) -> NDArray[np.int64]:
-    """Return the ids of the ledgers of scope 0 at ``paths``; -1 for a path that is not in canonical form.
+    """Return the ids of the ledgers of scope 0 at ``paths``; -1 for a path in none of the module's forms.
 
     Args:
         layout_kind: layout of the ledgers.
@@ -89,7 +92,7 @@ def _numbers_of_hexadecimal(uuid_endings: NDArray[np.void]) -> NDArray[np.int64]
     """Return the numbers in the last two groups of UUIDs.
 
     A number is -1 if its groups have other characters than lower-case hexadecimal digits, or if it exceeds
-    a long.
+    a Java long.
     """
     path_characters = uuid_endings.view(np.uint8).reshape(-1, _UUID_ENDING_LENGTH)
     digits = _HEX_DIGIT_VALUES[np.delete(path_characters, _HYPHEN_POSITION, axis=1)]

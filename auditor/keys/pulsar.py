@@ -8,8 +8,8 @@
     pulsar/functions/LOG/IDENTIFIER/allocation                 the log's ledger that was created in advance
 
 T is a tenant and NS a namespace. Names of topics and cursors are encoded as by Java's URLEncoder:
-``/`` as ``%2F``, a space as ``+``. A path with five levels can be a V1 topic, a cursor or a segment.
-The place of the word ``persistent`` or ``segment`` decides.
+``/`` as ``%2F``, a space as ``+``. The number of names in a path does not decide what it is: the position
+of the word ``persistent`` or ``segment`` does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PERSISTENT_DIRECTORY, _SEGMENT_DIRECTORY = "persistent", "segment"
 
 
 class NodeKind(StrEnum):
-    """Kinds of znodes. `INNER` is a directory without content. `UNKNOWN` fits no path form of the module."""
+    """Kinds of znodes. `INNER` is a directory without content. `UNKNOWN` fits none of the forms above."""
 
     INNER = "inner"
     TOPIC = "topic"
@@ -38,7 +38,7 @@ class NodeKind(StrEnum):
 
 
 class Names(NamedTuple):
-    """The decoded names in a path; None for each name that the path lacks.
+    """The kind of a path, and the decoded names in it; None for each name that the path lacks.
 
     ``cluster`` is set for V1 names only. ``topic`` is the local name of a topic, with its partition or
     segment, or the name of a DistributedLog.

@@ -1,8 +1,8 @@
-"""Standings of a finished run's findings, from the table ``changes``.
+"""Change statuses of a finished run's findings, from the table ``changes``.
 
 A change status is the change of a finding since the run before, the time of its first sighting, and the
-suppression that names it. A few change statuses are read by fingerprint, or all of them in the order of
-findings.
+suppression that names it. Callers read a few change statuses by fingerprint, or all of them in the order of
+the findings.
 """
 
 from collections import Counter
@@ -22,11 +22,10 @@ _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]
 
 
 def statuses_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str]) -> dict[str, ChangeStatus]:
-    """Return the change statuses of a handful of findings, by fingerprint. Empty for a run without change
-    statuses.
+    """Return the change statuses of a few findings, by fingerprint. Empty if the run lacks the table.
 
-    All change statuses of a large cluster would not fit into memory. If the run was compared with no earlier
-    run, each change status has an empty change.
+    All change statuses of a large cluster would not fit into memory. If the run was not compared with an
+    earlier run, each change status has an empty change.
 
     Args:
         tables: The run.
@@ -45,11 +44,10 @@ def statuses_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str
 
 
 def statuses_of_report(path: str, report: Report) -> StatusLookup:
-    """Return a function from fingerprint to change status, for the findings in the report of the run at
-    ``path``.
+    """Return a function from fingerprint to change status, for the findings in the report of the run.
 
-    There are no change statuses if the run was compared with no earlier run and has no suppressions: all
-    findings would be new.
+    The function returns None if the run was not compared with an earlier run and has no suppressions. Every
+    finding would be new then.
     """
     if report.run.changes is None and not report.run.suppressions:
         return no_change_status
@@ -59,8 +57,8 @@ def statuses_of_report(path: str, report: Report) -> StatusLookup:
 def statuses_in_order(path: str) -> StatusLookup:
     """Return a function from fingerprint to change status, to be called with all findings in their order.
 
-    The table ``changes`` has the same order. Each call therefore continues from the row of the last call. A
-    run without the table has no change statuses.
+    The table ``changes`` has the same order. Each call therefore continues from the row of the last call. If
+    the run lacks the table, the function returns None.
 
     Raises:
         RunError: from the function, if the table is broken or none of the further rows is about the finding.

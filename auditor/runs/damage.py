@@ -49,11 +49,9 @@ def name_damage(*runs: str) -> Iterator[None]:
 
 @contextmanager
 def opened_run(run: str, *tables: str) -> Iterator[None]:
-    """Check that a finished run has the tables that the block needs.
+    """Check that a finished run has the tables that the block needs, and run the block in `name_damage`.
 
-    Damage is reported as by `name_damage`.
-
-    Without this check a count over a missing table would look like an empty result.
+    Without this check, a count over a missing table would look like an empty result.
 
     Raises:
         RunError: one of the tables is missing, or another part of the run is damaged.

@@ -30,7 +30,7 @@ MAX_FILE_BYTES = 256 << 20
 """Largest size of a report or manifest, in bytes. Their content is bounded: a longer file is damaged."""
 
 _MAX_BATCH_ROWS = 8_192
-"""Number of rows of a batch. A thousand findings take some megabytes as Python objects."""
+"""Largest number of rows of a batch. A thousand findings take some megabytes as Python objects."""
 
 _JSON_OBJECT_KEYS = ("identity", "reusable")
 """Keys of the manifest whose values are JSON objects."""
@@ -86,8 +86,8 @@ def fail_on_of(run: str, read_bytes: Callable[[str], bytes]) -> tuple[FailOn, bo
 def data_time_of(report: Report, run: str, read_bytes: Callable[[str], bytes]) -> int:
     """Return the time of the oldest data that a run rests on, in ms since 1970.
 
-    The manifest of an older version lacks this time. The scan time stands for it, or the end of the run if
-    that is earlier.
+    The manifest of an older version lacks this time. The result is then the scan time or the end of the run,
+    whichever is earlier.
 
     Args:
         report: The run's report.
@@ -107,7 +107,7 @@ def data_time_of(report: Report, run: str, read_bytes: Callable[[str], bytes]) -
 class RunDirectory:
     """The directory of one run: a local path, or a URI of a file system that Spark and pyarrow support.
 
-    In every method, ``below`` is ``findings``, or ``tables/`` and a table's name.
+    In every method, ``table_path`` is ``findings``, or ``tables/`` and a table's name.
 
     Raises:
         RunError: from any method that reads a table, if a part of the run is missing or broken. The message
@@ -207,7 +207,7 @@ class RunDirectory:
     def batches(
         self, table_path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield batches in the order of the files. With a ``filter``, at most one file is in memory."""
+        """Yield the rows in the order of the files. Memory has a batch, or with a ``filter`` one file."""
         column_list = list(columns) if columns else None
         try:
             dataset = self.dataset(table_path)

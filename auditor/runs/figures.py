@@ -316,7 +316,7 @@ def days_since_1970(column: Any) -> Numbers:
 
 
 class _ClassNumbers:
-    """Classes of all ledgers. Only those of ledgers that are not healthy are in memory."""
+    """The class of every ledger of a run. In memory are only the ledgers that are not healthy."""
 
     def __init__(self, run: RunReader) -> None:
         no_numbers = np.empty(0, np.int64)

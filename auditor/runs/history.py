@@ -88,7 +88,7 @@ def comparable_run(path: str | Path) -> RunReader:
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """Earlier run to compare a new run with, and notes for the report. ``run`` is None if there is none."""
+    """The earlier run to compare a new run with, and notes for the report. ``run`` is None without one."""
 
     run: RunSummary | None
     notes: tuple[str, ...]
@@ -102,7 +102,7 @@ class SiblingRuns:
     notes: tuple[str, ...]
 
     def notes_on_later_runs(self, end_time: int) -> tuple[str, ...]:
-        """Return a note on each run that ended after ``end_time``, in ms since 1970: a clock was wrong."""
+        """Return a note on each sibling that ended after ``end_time`` (ms since 1970): a clock was wrong."""
         return tuple(
             f"{NOT_COMPARED} with {run.name}: it ended at {format_time(run.finished)}, after this run; a "
             "clock was wrong. Move it away once the clocks are right"
@@ -126,7 +126,7 @@ class SiblingRuns:
 def find_sibling_runs(run_path: str, cluster: Cluster, renew_index: bool = False) -> SiblingRuns:
     """Return the finished runs of ``cluster`` in the directory of the run ``run_path``, without that run.
 
-    ``renew_index`` is that of `run_summaries`. A problem does not end an audit: a note reports it.
+    See `run_summaries` for ``renew_index``. A problem does not end the audit. A note reports it instead.
     """
     if parent_of(run_path) is None:
         return SiblingRuns((), (f"{NOT_COMPARED}: the run is at the top of a file system",))
@@ -187,18 +187,18 @@ class RunDifference:
 
     def changes(self) -> Iterator[ChangedFinding]:
         """Yield every changed finding: those of the new run in its order, then those only in the old run."""
-        for run, rows, kinds, severity_order in self._changed_findings():
+        for run, rows, kinds, old_positions in self._changed_findings():
             finding_batches = pick_rows(_batch_reader(run), rows, _COLUMNS)
             for position, row in enumerate(row for batch in finding_batches for row in batch.to_pylist()):
                 change = KINDS[kinds[position]]
                 row |= {"suppressed": None} if change in GONE else {}
-                yield ChangedFinding(change=change, **self._old_row(int(severity_order[position])), **row)
+                yield ChangedFinding(change=change, **self._old_row(int(old_positions[position])), **row)
 
     def _changed_findings(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
-        """Yield one tuple for the new run, then one for the old run, about the changed findings of that run.
+        """Yield two tuples about changed findings: those of the new run, then those only in the old run.
 
-        A tuple has the run, the row numbers in its findings, the changes, and the places among the old
-        findings.
+        A tuple has the run, the row numbers in its findings, the changes, and the row numbers of the same
+        findings in the old run (-1: a new finding).
         """
         pairs = self._finding_pairs
         changed_rows = np.flatnonzero(pairs.change != KINDS.index(Change.SAME))
@@ -206,7 +206,7 @@ class RunDifference:
         yield self.old, pairs.old.row[pairs.gone_rows], pairs.gone_change, pairs.gone_rows
 
     def _old_row(self, position: int) -> dict[str, Any]:
-        """Return the old run's facts about the finding at ``position``. The place of a new finding is -1."""
+        """Return the old run's facts about the finding at ``position``; None for each if it is -1 (new)."""
         old_findings, is_new = self._finding_pairs.old, position < 0
         return {
             "previous_severity": None if is_new else _SEVERITIES[old_findings.rank[position]],

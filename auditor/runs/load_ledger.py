@@ -87,7 +87,7 @@ def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
 def with_served_entries(
     replica: ReplicaView, answers: Iterable[AnswerView], reasons: Mapping[str, str]
 ) -> ReplicaView:
-    """Return a replica with the entries that its bookie serves. ``reasons`` has `UnknownCopy` by bookie."""
+    """Return a replica and the entries that its bookie serves; ``reasons`` say why copies are unknown."""
     served = [
         groups_of(answer.entries)
         for answer in answers

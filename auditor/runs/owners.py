@@ -61,9 +61,9 @@ def has_every_owner(run: RunReader) -> bool:
 
 
 def owner_scopes(run: RunReader) -> list[SourceScope]:
-    """Return the proved scope of each owner store of a run.
+    """Return what each owner store of a run claims to cover, and what is proved of it.
 
-    Empty for a run without owners, or of an older version.
+    Empty if the run read no owners or is of an older version.
     """
     if "owner_stores" not in run.table_names():
         return []
@@ -72,9 +72,9 @@ def owner_scopes(run: RunReader) -> list[SourceScope]:
 
 
 def owned(ownership: pa.RecordBatch) -> pa.BooleanArray:
-    """Return whether the ledger of each row of the table ``ownership`` has an owner.
+    """Return a mask of the rows of the table ``ownership`` whose ledger has an owner.
 
-    A row is False if a shadow topic only borrows the ledger.
+    A ledger that a shadow topic borrows has no owner by that row.
     """
     is_owned = pc.equal(ownership["standing"], "owned")
     return pc.fill_null(pc.and_(is_owned, pc.invert(pc.fill_null(ownership["borrowed"], False))), False)
@@ -127,7 +127,7 @@ class OwnerTotals:
 
 
 def _owner_names(row: dict[str, Any]) -> OwnerNames:
-    """Return the owner of a group of ledgers; for leaks, the last owner by the custom metadata."""
+    """Return the owner of a group of ledgers; for leaks, the last owner according to the custom metadata."""
     owner_names = names_of_claim(row["claim"]) if row["claim"] else None
     return tuple(row[name] if owner_names is None else getattr(owner_names, name) for name in NAME_COLUMNS)
 
@@ -218,7 +218,7 @@ class Leaks:
 
 
 def last_owner(claim: str) -> str:
-    """Return in words the owner in a claim (the owner's path in a ledger's custom metadata).
+    """Return a text that names the owner in a claim (the owner's path in a ledger's custom metadata).
 
     >>> last_owner("/east/managed-ledgers/shop/orders/persistent/returns/audit")
     'subscription audit of shop/orders/returns'

@@ -204,14 +204,14 @@ class RunReader:
         return self.directory.read(f"tables/{name}", columns, filter)
 
     def batches(
-        self, newest_path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
+        self, table_path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield ``findings`` or ``tables/NAME`` as pyarrow RecordBatches, in the order of the rows.
 
         One batch is in memory. Use this for tables that grow with the cluster. ``columns`` and ``filter`` are
         those of `table`.
         """
-        return self.directory.batches(newest_path, columns, filter)
+        return self.directory.batches(table_path, columns, filter)
 
     def table_names(self) -> list[str]:
         """Return the names of the run's tables."""

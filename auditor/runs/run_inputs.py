@@ -63,10 +63,10 @@ def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def checks_without_sight(sight: Sight) -> frozenset[str]:
-    """Return the checks that had none of an input that they need.
+    """Return the checks for which an input that they need was missing altogether.
 
-    Earlier findings of these checks are not fixed, although the run does not report them. A check that
-    compares two scans always counts if there was no second scan.
+    These checks report nothing in the run, but their earlier findings do not count as fixed. If there was no
+    second scan, the checks that compare two scans are always included.
     """
     missing_inputs = {
         input_need

@@ -34,11 +34,11 @@ class Selection:
 
     @property
     def everything(self) -> bool:
-        """Return whether every finding matches."""
+        """Return whether the selection matches every finding, because all its fields are empty."""
         return not any(getattr(self, filter_values.name) for filter_values in fields(self))
 
     def matches_check(self, id: str) -> bool:
-        """Return whether findings of the check ``id`` match, as far as the other fields allow."""
+        """Return whether the field ``checks`` matches the check ``id``. Other fields are ignored."""
         return not self.checks or _matches_any(self.checks, [id])
 
     def selects(self, finding: Finding, change_status: ChangeStatus | None) -> bool:

@@ -15,7 +15,7 @@ from auditor.keys.index_path import (
     ledger_ids,
     ledger_of_directories,
     number_of_directory,
-    numbers_of_directories,
+    path_numbers,
     scoped_ledger_from_name,
     scoped_ledger_paths,
     scoped_ledger_to_path,
@@ -120,7 +120,7 @@ def test_every_spelling_of_a_path_is_read_as_that_ledger(scope: int, ledger_id: 
         steps = [number_of_directory(name) for name in names]
         assert ledger_of_directories([each for each in steps if each is not None]) == ledger
         assert scoped_ledger_from_name(file) == ledger_id
-        assert numbers_of_directories("/".join(names[:2]), names[2]) == (tuple(steps[:3]) if scope else None)
+        assert path_numbers("/".join(names[:2]), names[2]) == (tuple(steps[:3]) if scope else None)
 
 
 @given(st.integers(0, 2**63 - 1))

@@ -337,10 +337,7 @@ def _leaf(
             if name.endswith(RLOC) and from_name(name.removesuffix(RLOC)) is not None:
                 relocations.append((name.removesuffix(RLOC), file_path))
             elif (ledger := from_name(name)) is None:
-                if (
-                    inner is not None
-                    and (steps := index_path.numbers_of_directories(place, name)) is not None
-                ):
+                if inner is not None and (steps := index_path.path_numbers(place, name)) is not None:
                     inner.setdefault(steps, []).append(file_path)
                 elif not _empty_directory(file_path):
                     yield SkippedPath(None, file_path, IndexState.STRAY, NOT_OURS)
