@@ -72,7 +72,9 @@ def statuses_in_order(path: str) -> StatusLookup:
         for row in rows:
             if row["fingerprint"] == fingerprint:
                 return _make_change_status(row, is_first_run=False)
-        raise RunError(f"{path}/tables/{_CHANGES_TABLE}: no row of the finding {fingerprint} is at its place")
+        raise RunError(
+            f"{path}/tables/{_CHANGES_TABLE}: the row of finding {fingerprint} is missing or out of order"
+        )
 
     return change_status
 

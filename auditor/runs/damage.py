@@ -113,9 +113,9 @@ def require_whole_findings(tables: RunDirectory) -> None:
     for name, noted_size in file_sizes_note.items():
         if file_sizes.get(name) != noted_size:
             damage = (
-                "it is not there"
+                "it is missing"
                 if name not in file_sizes
-                else f"it has {file_sizes[name]:,} bytes of {noted_size:,}"
+                else f"it has {file_sizes[name]:,} bytes instead of {noted_size:,}"
             )
             raise damage_error(f"{tables.path}/findings/{name}", damage)
     if sum(file_sizes_note.values()) <= CHECKED_BYTES:

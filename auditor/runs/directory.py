@@ -53,7 +53,7 @@ def damage_error(path: str, cause: object) -> RunError:
     if (service_message := service_text(cause)) is not None:
         return RunUnreadableError(f"{path} cannot be read: {service_message}")
     if isinstance(cause, FileNotFoundError):
-        reason = "it is not there"
+        reason = "it is missing"
     elif isinstance(cause, KeyError):
         reason = f"it has no {cause}"
     else:
@@ -264,7 +264,7 @@ class RunDirectory:
         files, base_path = self._file_system_place
         file_names = [name for name in self.names(table_path) if name.endswith(".parquet")]
         if not file_names:
-            raise damage_error(f"{self.path}/{table_path}", "no Parquet file is here")
+            raise damage_error(f"{self.path}/{table_path}", "it has no Parquet file")
         try:
             for file_name in file_names:
                 require_file(files, f"{base_path}/{table_path}/{file_name}")

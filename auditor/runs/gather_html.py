@@ -97,5 +97,5 @@ def _neighbouring_runs(run: RunReader) -> tuple[list[RunSummary], list[str]]:
             else:
                 runs.append(summary)
     except RunError as error:
-        hidden_run_count.append(f"without a history: {error}")
+        hidden_run_count.append(f"no history of runs: {error}")
     return list(oldest_first(runs)) or [own_summary], hidden_run_count

@@ -105,7 +105,7 @@ class SiblingRuns:
         """Return a note on each sibling that ended after ``end_time`` (ms since 1970): a clock was wrong."""
         return tuple(
             f"{NOT_COMPARED} with {run.name}: it ended at {format_time(run.finished)}, after this run; a "
-            "clock was wrong. Move it away once the clocks are right"
+            "clock was wrong. Correct the clocks, then move that run to another directory"
             for run in self.runs
             if run.finished > end_time + MAX_CLOCK_AHEAD_MS
         )
@@ -129,7 +129,9 @@ def find_sibling_runs(run_path: str, cluster: Cluster, renew_index: bool = False
     See `run_summaries` for ``renew_index``. A problem does not end the audit. A note reports it instead.
     """
     if parent_of(run_path) is None:
-        return SiblingRuns((), (f"{NOT_COMPARED}: the run is at the top of a file system",))
+        return SiblingRuns(
+            (), (f"{NOT_COMPARED}: the run is at the top of a file system, beside no other run",)
+        )
     notes = []
     summaries = []
     try:
@@ -291,7 +293,7 @@ def changes_since_complete(path: str, report: Report) -> ChangesSince:
         complete_runs = [run for run in earlier_runs if run.complete]
         preceding_run = (complete_runs or earlier_runs)[-1]
         incomplete_warning = (
-            () if complete_runs else ("no earlier run was complete: compared with the newest",)
+            () if complete_runs else ("no earlier run was complete: compared with the newest earlier run",)
         )
         difference = RunDifference(preceding_run.path, path)
         first_findings_by_key: dict[tuple[str, str, str, str], list[ChangedFinding]] = {}

@@ -204,7 +204,7 @@ def _alias_views(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
         alias_rows_by_id.setdefault(alias, []).append((row["rule"], row["evidence"], row["against"]))
     own_identities = run.table("identities", filter=ds.field("bookie_id") == bookie_id).to_pylist()
     if not own_identities:
-        raise RunError(f"{run.path}/tables/identities: {bookie_id} is in the table bookies and not here")
+        raise RunError(f"{run.path}/tables/identities: no row of {bookie_id}, which the table bookies has")
     shared_columns = own_identities[0]["aliases"]
     is_alias = ds.field("bookie_id").isin(pa.array([*shared_columns, *alias_rows_by_id], pa.string()))
     registered_by_id = {
@@ -213,7 +213,7 @@ def _alias_views(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
     if unknown_id := next(
         (name for name in (*shared_columns, *alias_rows_by_id) if name not in registered_by_id), None
     ):
-        raise RunError(f"{run.path}/tables/identities: {unknown_id} is in the table's aliases and not here")
+        raise RunError(f"{run.path}/tables/identities: no row of {unknown_id}, an alias in another row")
     return tuple(
         AliasView(name, name in shared_columns, registered_by_id[name], tuple(alias_rows_by_id.get(name, ())))
         for name in [*shared_columns, *sorted(alias_rows_by_id.keys() - set(shared_columns))]

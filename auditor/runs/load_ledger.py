@@ -39,12 +39,12 @@ def _queue_sentences(rows: Iterable[dict[str, Any]], has_gaps: bool) -> tuple[st
     """Return a sentence for each mark and lock of a ledger. ``has_gaps``: the store did not list all marks.
 
     >>> _queue_sentences([{"kind": "lock", "owner": "worker1", "ctime": 1795237669000}], has_gaps=False)
-    ('not marked for replication', 'held by worker1 since 2026-11-21 05:07:49 UTC')
+    ('not marked for replication', 'locked by worker1 since 2026-11-21 05:07:49 UTC')
     """
     marks, locks = [], []
     for row in rows:
         if row["kind"] == "lock":
-            locks.append(f"held by {row['owner'] or 'somebody'} since {_opening_sentence(row)}")
+            locks.append(f"locked by {row['owner'] or 'a worker'} since {_opening_sentence(row)}")
         else:
             names = ", ".join(row["replicas"] or ()) or "a better placement"
             marks.append(f"marked for replication since {_opening_sentence(row)}, for {names}")

@@ -123,7 +123,7 @@ def space_view(run: RunReader, grouping: SpaceBy, max_totals: int = MAX_TOTALS) 
         RunError: the run did not read entry logs (RunUsageError), or a table is broken.
     """
     if "space" not in run.table_names():
-        raise RunUsageError(f"{run.path}: it has no table space: audit with --entry-logs")
+        raise RunUsageError(f"{run.path}: entry logs were not read; audit with --entry-logs")
     file_count, file_bytes = _count_files(run)
     if grouping == "bookie":
         totals = _space_totals(_sums_by_bookie(run))

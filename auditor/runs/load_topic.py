@@ -31,7 +31,7 @@ def topic_view(run: RunReader, name: str) -> TopicView:
         RunError: the run did not read owners (RunUsageError), or a table is broken.
     """
     if "ownership" not in run.table_names():
-        raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
+        raise RunUsageError(f"{run.path}: no owners of ledgers were read; audit with --owners")
     tenant, namespace, topic = _name_parts(name)
     is_of_topic = (
         (ds.field("tenant") == tenant) & (ds.field("namespace") == namespace) & (ds.field("topic") == topic)

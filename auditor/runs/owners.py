@@ -89,7 +89,7 @@ class OwnerTotals:
 
     def __init__(self, run: RunReader) -> None:
         if not has_owners(run):
-            raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
+            raise RunUsageError(f"{run.path}: no owners of ledgers were read; audit with --owners")
         self._run = run
 
     def totals_of(self, level: Level) -> list[OwnerTotal]:
@@ -192,7 +192,7 @@ class Leaks:
 
     def __init__(self, run: RunReader) -> None:
         if not has_owners(run):
-            raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
+            raise RunUsageError(f"{run.path}: no owners of ledgers were read; audit with --owners")
         leak_batches = [
             pa.RecordBatch.from_pylist(rows, schema=_LEAK_ROWS) for rows in _leak_row_batches(run)
         ]
@@ -263,6 +263,6 @@ def _leak_row(finding: dict[str, Any]) -> dict[str, Any]:
 
 def _make_leak(row: dict[str, Any]) -> Leak:
     history_clause = "; an earlier run found the same" if row["seen_before"] else "; seen for the first time"
-    reason = f"{row['claim']} does not name it{history_clause}"
+    reason = f"{row['claim']} does not name this ledger{history_clause}"
     facts = {name: row[name] for name in _LEAK_COLUMNS}
     return Leak(row["ledger_id"], owner=last_owner(row["claim"]), why=reason, **facts)

@@ -32,7 +32,9 @@ def run_files(path: str) -> tuple[Any, str]:
     if "://" not in path:
         return fs.LocalFileSystem(), absolute(path)
     if _has_password(path):
-        raise RunUsageError("a URI of a directory must not have a password in it; set it in the environment")
+        raise RunUsageError(
+            "the URI of a directory must not contain a password; set the password in the environment"
+        )
     try:
         # Spark says s3a where pyarrow says s3.
         normalized_path = f"{path}/".replace("s3a://", "s3://", 1).rstrip("/")

@@ -150,13 +150,13 @@ LEDGERS = schema_of(
         "replicas",
         pa.list_(REPLICA),
         "bookies of all ensembles. groups: entries that the bookie should hold and the audit compares, "
-        "as groups of 24 bytes. depends: whether entries, or the open last segment, need the bookie",
+        "as groups of 24 bytes. depends: whether any entry, or the open last segment, needs the bookie",
     ),
     (
         "reused",
         pa.bool_(),
-        "whether the row comes from an earlier scan that read the same version (of an earlier run with "
-        "--since; in the second scan, of the first scan)",
+        "true: an earlier scan read the same version, and the row is copied from it (from the run of "
+        "--since, or in a second scan from the first scan)",
     ),
 )
 _SECOND_SCAN_COLUMNS = (

@@ -90,13 +90,13 @@ class Section:
         key_value, variable = self._values.get(key), self._values.get(f"{key}_env")
         for name, setting_value in ((key, key_value), (f"{key}_env", variable)):
             if setting_value is not None and (not isinstance(setting_value, str) or not setting_value):
-                self.wrong(name, "it is not a string, or empty")
+                self.wrong(name, "must be a string that is not empty")
         if key_value is not None and variable is not None:
             self.wrong(key, f"given twice, here and as {key}_env; remove one")
         if variable is not None:
             key_value = os.environ.get(variable)
             if not key_value:
-                self.wrong(f"{key}_env", "this environment variable is not set, or empty")
+                self.wrong(f"{key}_env", "the environment variable is not set, or is empty")
         elif key_value is not None and secret:
             self._file.holds_secrets = True
         return key_value

@@ -120,7 +120,7 @@ class Frame:
         if type(expected_records) is not int:
             self.faults.append((offset, "a last line that does not count nodes"))
         elif self.has_last_line:
-            self.faults.append((offset, "a second last line"))
+            self.faults.append((offset, "another last line"))
         elif expected_records != self.records:
             counts_text = f"its last line counts {expected_records} records, {self.records} are present"
             self.faults.append((offset, f"cut off or changed: {counts_text}"))

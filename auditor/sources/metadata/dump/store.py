@@ -75,7 +75,7 @@ def key_of_line(line: bytes) -> Znode:
     if "czxid" in record:
         raise StoreError(
             f"this dump mixes two stores: it begins with etcd's modRevision, and {record['path']} has "
-            "ZooKeeper's czxid; save each by itself"
+            "ZooKeeper's czxid; save each store to its own file"
         )
     path = etcd.key_text(base64_of(record, "key"))
     if path != record["path"]:
@@ -211,7 +211,7 @@ def znode_of_line(line: bytes) -> Znode:
     if "modRevision" in record:
         raise StoreError(
             f"this dump mixes two stores: it begins with ZooKeeper's czxid, and {record['path']} has etcd's "
-            "modRevision; save each by itself"
+            "modRevision; save each store to its own file"
         )
     child_version = record.get("cversion")
     created_children = child_version if type(child_version) is int and child_version >= 0 else UNKNOWN_COUNT

@@ -119,7 +119,7 @@ def unreachable(
         return StoreError(f"{address}: {tls_problem_text}")
     if status_code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return StoreError(
-            f"{address}, {server_role}: no answer within {timeout_s:g} s; the time-out is an option"
+            f"{address}, {server_role}: no answer within {timeout_s:g} s; raise --timeout if it is slow"
         )
     if any(handshake_message in details.lower() for handshake_message in _HANDSHAKE_MESSAGES):
         return StoreError(f"{address}, {server_role}: no TLS connection: {details}")

@@ -61,7 +61,9 @@ class NotificationWatch:
                     raise StoreError("a range of records was deleted, and Oxia does not say which records")
                 changed_paths.update(path for path in write.paths if self._is_ledger(path))
             if len(changed_paths) > MAX_CHANGED_PATHS:
-                raise StoreError(f"more than {MAX_CHANGED_PATHS:,} records moved since the first scan")
+                raise StoreError(
+                    f"more than {MAX_CHANGED_PATHS:,} ledger records changed since the first scan"
+                )
         return changed_paths
 
     def _is_ledger(self, path: str) -> bool:

@@ -54,7 +54,7 @@ def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]
         raise StoreError(f"cannot read the snapshot directory {directory}: {error.strerror}") from error
     if not files_by_kind["snapshot"]:
         raise StoreError(
-            f"{directory} holds no snapshot.<zxid>; pass a ZooKeeper server's version-2 directory"
+            f"{directory} has no file snapshot.<zxid>; pass a ZooKeeper server's version-2 directory"
         )
     return sorted(files_by_kind["snapshot"], reverse=True), sorted(files_by_kind["log"])
 

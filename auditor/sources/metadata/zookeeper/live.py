@@ -232,7 +232,7 @@ class ZooKeeperStore:
             return True  # not readable, but it exists
         if answer.code == NO_NODE:
             return False
-        raise StoreError(f"cannot look for {path}: {answer.reason}")
+        raise StoreError(f"cannot find out whether {path} exists: {answer.reason}")
 
     def has_lost_moment(self) -> bool:
         """Return False: ZooKeeper cannot read everything at one moment."""
