@@ -40,7 +40,7 @@ from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.rpc.access import read_access
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.clock import now_ms
-from auditor.sources.file_systems import absolute
+from auditor.sources.file_systems import absolute_path
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.stores import (
     check_reachable,
@@ -249,11 +249,11 @@ class Audit:
     def _table_cache(
         self, uri: MetadataUri, spark: SparkSession | None, progress: Progress, kind: str
     ) -> Iterator[TableCache]:
-        run = RunDirectory(absolute(self.out))
+        run = RunDirectory(absolute_path(self.out))
         identity = run_identity(kind, self.metadata, self.bookies, self.options)
         with run_errors(run.path), run_lock(uri, run.path):
             check_reachable(uri)
-            with run.claimed(identity):
+            with run.claim_directory(identity):
                 run_store = RunStore(run, resumption_of(run, uri, self.options))
                 progress.stage("starting Spark")
                 log = None if "://" in run.path else Path(run.path, "spark.log")

@@ -49,7 +49,7 @@ from auditor.model.run_facts import (
 )
 from auditor.model.states import FOUND, Change, LedgerClass
 from auditor.runs.directory import RunDirectory
-from auditor.runs.history import Previous, SiblingRuns, comparable_run, find_sibling_runs
+from auditor.runs.history import PreviousRun, SiblingRuns, comparable_run, find_sibling_runs
 from auditor.runs.reader import RunReader
 from auditor.runs.run_inputs import find_lost_inputs
 from auditor.runs.siblings import same_cluster
@@ -153,7 +153,7 @@ def compare_with_previous(
     findings: DataFrame,
     tables: Tables,
     cluster: Cluster,
-    previous: Previous,
+    previous: PreviousRun,
     holes: bool,
     options: AuditOptions,
     finish_time: int,
@@ -260,7 +260,7 @@ def _day(ms: int) -> date:
 class RunsBefore:
     """The earlier runs of the same cluster that an audit uses. A resumed run uses the same earlier runs."""
 
-    previous: Previous
+    previous: PreviousRun
     hour_ago: RunSummary | None
     siblings: SiblingRuns
 
@@ -322,7 +322,7 @@ def find_runs_before(run_store: RunStore, cluster: Cluster, live: bool, scan_tim
     sibling_runs = find_sibling_runs(run_store.directory.path, cluster, renew_index=True)
     newest_run = sibling_runs.newest(time := now_ms())
     notes = (*newest_run.notes, *sibling_runs.notes_on_later_runs(time))
-    previous = Previous(_first_choice(run_store, "previous", newest_run.run), notes)
+    previous = PreviousRun(_first_choice(run_store, "previous", newest_run.run), notes)
     older_run = sibling_runs.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
     return RunsBefore(previous, _first_choice(run_store, "hour_ago", older_run), sibling_runs)
 

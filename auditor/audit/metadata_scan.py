@@ -89,7 +89,7 @@ class MetadataSource:
         table_source = source(source_options(spark, self.options, {"metadata": self.uri.text}, nodes))
         part_count = min(spark.sparkContext.defaultParallelism, -(-len(paths) // _PATHS_A_TASK))
         reader = table_source.reader(table_source.schema())
-        parts = reader.shares(self.store.parts_of_paths(paths, part_count), self.layout)
+        parts = reader.partitions_of_parts(self.store.parts_of_paths(paths, part_count), self.layout)
         return self.cache.execution.frame(part_table(spark, table_source, parts))
 
 

@@ -29,7 +29,14 @@ from auditor.model.placement import KEYS, POLICY_KEYS, Locations, PlacementFacts
 from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.sources.metadata.store import MetadataStore, neighbour_value
 from auditor.sources.metadata.uri import METADATA_STORE, MetadataUri, parse_metadata_uri, redact
-from auditor.sources.racks import PULSAR_MAPPING, RackMapping, ask_script, locate_all, of_pulsar, read_racks
+from auditor.sources.racks import (
+    PULSAR_MAPPING,
+    RackMapping,
+    ask_script,
+    locate_all,
+    mapping_of_pulsar,
+    read_racks,
+)
 from auditor.sources.regular_file import read_regular
 from auditor.tables import Tables
 from auditor.tables.placement import BOOKIE_LOCATIONS, PlacementJudge, placement
@@ -225,7 +232,7 @@ def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions)
         )
         return Placement(settings, {}, None, placement_option, (unread,))
     if entries:
-        return Placement(settings, of_pulsar(entries, where), where, placement_option)
+        return Placement(settings, mapping_of_pulsar(entries, where), where, placement_option)
     # At the top nothing is hidden; below a chroot the brokers' own root may be another one.
     is_hidden = path != f"/{PULSAR_MAPPING}"
     return Placement(settings, {}, None, placement_option, (_hidden_mapping(where),) if is_hidden else ())

@@ -137,10 +137,10 @@ def report(
     selection = Selection(severity, check, bookie, named_ledgers(ledger), topic, change)
     run_view = open_run(run)
     require_whole_findings(RunDirectory(run))
-    if not selection.everything:
+    if not selection.matches_everything:
         _check_request(report_outputs, selection)
         require_known(run_view, selection)
-    selected_run = run_view if selection.everything else SelectedRun(run_view, selection)
+    selected_run = run_view if selection.matches_everything else SelectedRun(run_view, selection)
     show(selected_run, report_outputs, TextChoice(all_findings, selection, show_suppressed, flat=flat))
 
 

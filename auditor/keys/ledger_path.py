@@ -201,8 +201,8 @@ def scope_id_span(relative_path: str) -> ScopeIdSpan:
     return ScopeIdSpan(scope_id, *first_and_last_id)
 
 
-MARKS = "underreplication/ledgers"
-LOCKS = "underreplication/locks"
+MARKS_PATH = "underreplication/ledgers"
+LOCKS_PATH = "underreplication/locks"
 
 MarkKind = Literal["mark", "misplaced", "malformed", "inner", "other"]
 
@@ -229,7 +229,7 @@ def mark_to_path(ledger_id: int) -> str:
     'underreplication/ledgers/0123/4567/89ab/cdef/urL81985529216486895'
     """
     digits = f"{ledger_id & _UINT64_MASK:016x}"
-    return f"{MARKS}/{digits[:4]}/{digits[4:8]}/{digits[8:12]}/{digits[12:]}/urL{ledger_id:010d}"
+    return f"{MARKS_PATH}/{digits[:4]}/{digits[4:8]}/{digits[8:12]}/{digits[12:]}/urL{ledger_id:010d}"
 
 
 def classify_mark(relative_path: str) -> MarkPath:
@@ -246,11 +246,11 @@ def classify_mark(relative_path: str) -> MarkPath:
     >>> classify_mark("underreplication/ledgers/0000/0000/0000/0002/urL0000000001")
     MarkPath(kind='misplaced', ledger_id=1)
     """
-    if relative_path == MARKS:
+    if relative_path == MARKS_PATH:
         return MarkPath("inner")
-    if not relative_path.startswith(MARKS + "/"):
+    if not relative_path.startswith(MARKS_PATH + "/"):
         return MarkPath("other")
-    parent_path, _, name = relative_path.removeprefix(MARKS + "/").rpartition("/")
+    parent_path, _, name = relative_path.removeprefix(MARKS_PATH + "/").rpartition("/")
     ledger_id = _id_of_name(name)
     if ledger_id is not None:
         return MarkPath("mark" if mark_to_path(ledger_id) == relative_path else "misplaced", ledger_id)
@@ -264,7 +264,7 @@ def lock_to_path(ledger_id: int) -> str:
     >>> lock_to_path(1)
     'underreplication/locks/urL0000000001'
     """
-    return f"{LOCKS}/urL{ledger_id:010d}"
+    return f"{LOCKS_PATH}/urL{ledger_id:010d}"
 
 
 def lock_from_path(relative_path: str) -> int | None:

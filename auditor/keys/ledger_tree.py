@@ -49,18 +49,20 @@ class ClassifiedPath(NamedTuple):
 class _TreeShape(NamedTuple):
     """The form of a tree whose directories are named by digits of the ledger id.
 
-    ``top`` is the pattern of names directly below the root. ``depth`` is the number of directories above a
-    ledger. ``digits`` is the number of digits in a ledger's path.
+    ``top_name_pattern`` matches names directly below the root. ``depth`` is the number of directories above
+    a ledger. ``digits`` is the number of digits in a ledger's path.
     """
 
-    top: re.Pattern[str]
+    top_name_pattern: re.Pattern[str]
     depth: int
     digits: int
-    clamped: bool  # Java accepts only ids within the range of the leaf's parent, and only decimal names
+    is_limited_to_parent: (
+        bool  # Java accepts only ids within the range of the leaf's parent, and only decimal names
+    )
 
 
-_SHORT_TREE_SHAPE = _TreeShape(re.compile(r"[0-9]{2}"), 2, 10, clamped=True)
-_LONG_TREE_SHAPE = _TreeShape(re.compile(r"[0-9]{3}"), 4, 19, clamped=False)
+_SHORT_TREE_SHAPE = _TreeShape(re.compile(r"[0-9]{2}"), 2, 10, is_limited_to_parent=True)
+_LONG_TREE_SHAPE = _TreeShape(re.compile(r"[0-9]{3}"), 4, 19, is_limited_to_parent=False)
 _SHAPES_BY_LAYOUT: dict[LayoutKind, tuple[_TreeShape, ...]] = {
     LayoutKind.FLAT: (),
     LayoutKind.LEGACY_HIERARCHICAL: (_SHORT_TREE_SHAPE,),
@@ -143,7 +145,7 @@ def classify(kind: LayoutKind, relative_path: str) -> ClassifiedPath:
     if kind is LayoutKind.FLAT:
         own_layout_path = _classify_below(_flat_path(names[0]), len(names) > 1)
     for tree_shape in _SHAPES_BY_LAYOUT[kind]:
-        if tree_shape.top.fullmatch(names[0]):
+        if tree_shape.top_name_pattern.fullmatch(names[0]):
             tree_path = _hierarchical_path(kind, tree_shape, names[: tree_shape.depth + 1])
             own_layout_path = _classify_below(tree_path, len(names) > tree_shape.depth + 1)
     return (
@@ -182,7 +184,7 @@ def _path_of_other_layout(
     for tree_shape in (_SHORT_TREE_SHAPE, _LONG_TREE_SHAPE):
         if (
             own_layout_path.kind == "other"
-            and tree_shape.top.fullmatch(names[0])
+            and tree_shape.top_name_pattern.fullmatch(names[0])
             and len(names) <= tree_shape.depth
         ):
             tree_path = _hierarchical_path(LayoutKind.HIERARCHICAL, tree_shape, names)
@@ -285,11 +287,13 @@ def _bulk_listing_id(tree_shape: _TreeShape, inner_names: list[str], leaf_name: 
 
     The id is the number that all digits of the path form, as a Java long that overflows silently.
     """
-    if tree_shape.clamped and not all(_NON_DIGITS_PATTERN.search(name) is None for name in inner_names):
+    if tree_shape.is_limited_to_parent and not all(
+        _NON_DIGITS_PATTERN.search(name) is None for name in inner_names
+    ):
         return None  # the server's listing fails here as a whole
-    prefix = _java_long(_NON_DIGITS_PATTERN.sub("", "".join(inner_names)))
+    id_prefix = _java_long(_NON_DIGITS_PATTERN.sub("", "".join(inner_names)))
     listed_id = _java_long(_NON_DIGITS_PATTERN.sub("", "".join(inner_names) + leaf_name))
-    if tree_shape.clamped and not prefix * 10_000 <= listed_id <= prefix * 10_000 + 9_999:
+    if tree_shape.is_limited_to_parent and not id_prefix * 10_000 <= listed_id <= id_prefix * 10_000 + 9_999:
         return None
     return listed_id
 
@@ -307,7 +311,7 @@ def _java_long(digits: str) -> int:
     return unsigned_id - 2**64 if unsigned_id >> 63 else unsigned_id
 
 
-def _id_span(prefix: str, digits: int) -> tuple[int, int]:
-    open_digit_count = digits - len(prefix)
-    lowest_id = int(prefix + "0" * open_digit_count)
+def _id_span(id_prefix: str, digits: int) -> tuple[int, int]:
+    open_digit_count = digits - len(id_prefix)
+    lowest_id = int(id_prefix + "0" * open_digit_count)
     return min(lowest_id, MAX_LEDGER_ID), min(lowest_id + 10**open_digit_count - 1, MAX_LEDGER_ID)

@@ -17,7 +17,7 @@ from auditor.tables.run_tables import TABLES
 
 NoteType = TypeVar("NoteType")
 
-CHECKED_BYTES = 256 << 20
+MAX_CHECKED_BYTES = 256 << 20
 """Largest size of the findings, in bytes, for which their checksums are verified before a report.
 
 If the findings are larger, only the sizes of their files are compared with the manifest.
@@ -99,7 +99,7 @@ def require_whole_tables(tables: RunDirectory) -> None:
 def require_whole_findings(tables: RunDirectory) -> None:
     """Compare the sizes of the findings' files with the manifest, and verify their checksums.
 
-    Files of more than `CHECKED_BYTES` together are not read.
+    Files of more than `MAX_CHECKED_BYTES` together are not read.
 
     Nothing is checked if the manifest is missing, or lists no files of findings, as in an earlier version.
 
@@ -118,7 +118,7 @@ def require_whole_findings(tables: RunDirectory) -> None:
                 else f"it has {file_sizes[name]:,} bytes instead of {noted_size:,}"
             )
             raise damage_error(f"{tables.path}/findings/{name}", damage)
-    if sum(file_sizes_note.values()) <= CHECKED_BYTES:
+    if sum(file_sizes_note.values()) <= MAX_CHECKED_BYTES:
         for _ in tables.batches("findings"):
             pass
 

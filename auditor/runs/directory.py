@@ -314,7 +314,7 @@ class RunDirectory:
         write_times = [info.mtime_ns // 1_000_000 for info in infos if info.type == fs.FileType.File]
         return min(write_times, default=None)
 
-    def forget(self) -> None:
+    def delete_tables(self) -> None:
         """Delete all tables of an unfinished run. Only its identity (sources and options) stays."""
         manifest = self.read_manifest()
         for name in ("findings", "tables"):
@@ -322,7 +322,7 @@ class RunDirectory:
         self.write_json(MANIFEST, {"identity": manifest.get("identity")})
 
     @contextmanager
-    def claimed(self, identity: dict[str, Any]) -> Iterator[None]:
+    def claim_directory(self, identity: dict[str, Any]) -> Iterator[None]:
         """Claim the directory for a run with `begin`. Release it if the block fails before it wrote a table.
 
         Without the release, a store that never answers would leave a directory that no later command accepts

@@ -87,7 +87,7 @@ def comparable_run(path: str | Path) -> RunReader:
 
 
 @dataclass(frozen=True, slots=True)
-class Previous:
+class PreviousRun:
     """The earlier run to compare a new run with, and notes for the report. ``run`` is None without one."""
 
     run: RunSummary | None
@@ -110,7 +110,7 @@ class SiblingRuns:
             if run.finished > end_time + MAX_CLOCK_AHEAD_MS
         )
 
-    def newest(self, end_time: int) -> Previous:
+    def newest(self, end_time: int) -> PreviousRun:
         """Return the newest comparable run that ended by ``end_time``, in ms since 1970."""
         notes = list(self.notes)
         for run in reversed([run for run in self.runs if run.finished <= end_time]):
@@ -119,8 +119,8 @@ class SiblingRuns:
             except RunError as error:
                 notes.append(f"{NOT_COMPARED} with a run in the same directory: {error}")
             else:
-                return Previous(run, tuple(notes))
-        return Previous(None, tuple(notes))
+                return PreviousRun(run, tuple(notes))
+        return PreviousRun(None, tuple(notes))
 
 
 def find_sibling_runs(run_path: str, cluster: Cluster, renew_index: bool = False) -> SiblingRuns:

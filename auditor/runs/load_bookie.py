@@ -33,9 +33,9 @@ from auditor.runs.reader import RunReader, finding_of, read_sources
 
 _SAMPLES_SHOWN = 3
 _SIMILAR_IDS_SHOWN = 3
-BOOKIES_LISTED = 20
+MAX_LISTED_BOOKIES = 20
 """Largest number of bookie ids in a message."""
-UNREAD_SHOWN = 10
+MAX_SHOWN_UNREAD = 10
 
 
 def run_view(run: RunReader) -> RunView:
@@ -53,7 +53,7 @@ def run_view(run: RunReader) -> RunView:
         report=run.report,
         directories=run.table("directories", ["path"]).num_rows,
         unread=tuple(
-            UnreadBookie(**row) for row in unread_rows.take(unread_order[:UNREAD_SHOWN]).to_pylist()
+            UnreadBookie(**row) for row in unread_rows.take(unread_order[:MAX_SHOWN_UNREAD]).to_pylist()
         ),
         fail_on=fail_on,
         fail_on_suspect=fail_on_suspect,
@@ -121,7 +121,7 @@ def whole_bookie_id(run: RunReader, id_or_prefix: str) -> str:
         if len(matching_ids) == 1:
             return matching_ids[0]
     if ids_with_prefix:
-        id_list = first_names(ids_with_prefix, BOOKIES_LISTED)
+        id_list = first_names(ids_with_prefix, MAX_LISTED_BOOKIES)
         raise RunUsageError(
             f"{run.path}: {len(ids_with_prefix):,} bookies begin with {id_or_prefix!r}: {id_list}"
         )
@@ -139,7 +139,7 @@ def bookie_hint(unknown_id: str, bookies: Sequence[str]) -> str:
     """Return the end of a message on an unknown bookie id: similar ids, or the first of all ids."""
     if similar_ids := difflib.get_close_matches(unknown_id, bookies, n=_SIMILAR_IDS_SHOWN, cutoff=0.5):
         return f"; did you mean {' or '.join(similar_ids)}?"
-    return f"; the run has {first_names(bookies, BOOKIES_LISTED)}"
+    return f"; the run has {first_names(bookies, MAX_LISTED_BOOKIES)}"
 
 
 def _cookie_view(row: dict[str, Any]) -> CookieView:

@@ -33,7 +33,7 @@ class Selection:
     changes: tuple[str, ...] = ()
 
     @property
-    def everything(self) -> bool:
+    def matches_everything(self) -> bool:
         """Return whether the selection matches every finding, because all its fields are empty."""
         return not any(getattr(self, filter_values.name) for filter_values in fields(self))
 

@@ -95,7 +95,7 @@ def runs_before(path: str, report: Report) -> list[RunSummary]:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class RetentionRules:
     """Number of runs to keep by each retention rule. 0 switches a rule off."""
 
     last: int = 0
@@ -105,7 +105,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RetentionDecision:
     """A run with the reasons to keep it. A run without a reason may be removed."""
 
     run: RunSummary
@@ -120,8 +120,8 @@ _PERIOD_FORMATS: tuple[tuple[str, str], ...] = (
 
 
 def decisions(
-    runs: Iterable[RunSummary], keep: Keep, uses_by_run: Mapping[str, str] | None = None
-) -> list[Decision]:
+    runs: Iterable[RunSummary], keep: RetentionRules, uses_by_run: Mapping[str, str] | None = None
+) -> list[RetentionDecision]:
     """Return the decision on each run, the oldest first. The rules apply to each cluster separately.
 
     Args:
@@ -138,10 +138,12 @@ def decisions(
     for run in sorted_runs:
         if uses_by_run and run.path in uses_by_run:
             reasons[run.path].append(uses_by_run[run.path])
-    return [Decision(run, tuple(reasons[run.path])) for run in sorted_runs]
+    return [RetentionDecision(run, tuple(reasons[run.path])) for run in sorted_runs]
 
 
-def _keep_newest(newest_first: Sequence[RunSummary], keep: Keep, reasons: dict[str, list[str]]) -> None:
+def _keep_newest(
+    newest_first: Sequence[RunSummary], keep: RetentionRules, reasons: dict[str, list[str]]
+) -> None:
     for run in newest_first[: max(1, keep.last)]:
         reasons[run.path].append("last" if keep.last else "the newest")
     for run in [run for run in newest_first if run.complete][:1]:

@@ -30,7 +30,7 @@ def run_files(path: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     if "://" not in path:
-        return fs.LocalFileSystem(), absolute(path)
+        return fs.LocalFileSystem(), absolute_path(path)
     if _has_password(path):
         raise RunUsageError(
             "the URI of a directory must not contain a password; set the password in the environment"
@@ -49,7 +49,7 @@ def run_files(path: str) -> tuple[Any, str]:
     return files, path_in_files
 
 
-def absolute(path: str) -> str:
+def absolute_path(path: str) -> str:
     """Return the absolute form of a local path. Return a URI without the slash at its end."""
     return path.rstrip("/") if "://" in path else str(Path(path).absolute())
 

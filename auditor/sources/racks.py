@@ -27,7 +27,7 @@ from auditor.model.placement import Location, normalise
 from auditor.sources.regular_file import read_regular, read_toml
 
 PULSAR_MAPPING = "bookies"
-"""Name of the node with Pulsar's mapping. It lies beside BookKeeper's root."""
+"""Name of the node with Pulsar's mapping. The node is beside BookKeeper's root."""
 
 SCRIPT_ARGUMENTS = 100
 """Largest number of addresses in one call of the script (``networkTopologyScriptNumberArgs``)."""
@@ -49,7 +49,7 @@ def read_racks(path: str) -> RackMapping:
     try:
         file_bytes = read_regular(path)
         if path.endswith(".json"):
-            return of_pulsar(bookie_racks.decode(file_bytes), path)
+            return mapping_of_pulsar(bookie_racks.decode(file_bytes), path)
         mapping_text = file_bytes.decode()
     except OSError as error:
         raise path_error(error, f"--racks {path}: {error.strerror or error}") from None
@@ -75,10 +75,10 @@ def read_racks(path: str) -> RackMapping:
     return locations
 
 
-def of_pulsar(entries: Iterable[RackEntry], origin: str) -> RackMapping:
+def mapping_of_pulsar(entries: Iterable[RackEntry], origin: str) -> RackMapping:
     """Return the mapping in Pulsar's value. If a bookie is in two groups, the last group decides its rack.
 
-    ``origin`` is the place of the value, for reports.
+    ``origin`` names the file or node that has the value, for reports.
     """
     locations: dict[str, Location] = {}
     for rack_entry in entries:

@@ -16,7 +16,7 @@ from auditor.errors import RunError
 from auditor.model.report import Cluster
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.reports import history as history_table
-from auditor.runs.history import Previous, find_sibling_runs, history
+from auditor.runs.history import PreviousRun, find_sibling_runs, history
 from tests.findings.changed_runs import INSTANCE, write_run
 from tests.reports.samples import CHANGES, tally
 
@@ -106,7 +106,7 @@ def test_a_run_that_ended_after_this_one_is_no_earlier_run(runs: Path, ahead: in
     now = 1_795_200_000_000 - ahead
     notes = beside.notes_on_later_runs(now)
     assert [note.split(": ")[0] for note in notes] == [f"not compared with {name}" for name in names]
-    before = RunsBefore(Previous(None, ()), None, beside)
+    before = RunsBefore(PreviousRun(None, ()), None, beside)
     assert before.of_future(now) == bool(names)
     earlier = beside.newest(now).run
     assert earlier is not None

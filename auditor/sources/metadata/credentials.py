@@ -200,10 +200,10 @@ def read_credentials(path: str | None) -> Credentials:
         zookeeper=_zookeeper(zookeeper) if zookeeper else ZooKeeperCredentials(),
         etcd=_etcd(etcd) if etcd else EtcdCredentials(),
         oxia=_oxia(oxia) if oxia else OxiaCredentials(),
-        ledgers=LedgerCredentials(ledgers.require("password", secret=True) if ledgers else None),
+        ledgers=LedgerCredentials(ledgers.required_text("password", secret=True) if ledgers else None),
         bookies=_bookies(bookies) if bookies else BookieCredentials(),
     )
-    file.end()
+    file.refuse_unread_keys()
     return credentials
 
 
@@ -227,7 +227,7 @@ def _bookies(section: Section) -> BookieCredentials:
 
 def _etcd(section: Section) -> EtcdCredentials:
     tls = section.section("tls")
-    login = _login(section) if section.has("user") or section.has("password") else None
+    login = _login(section) if section.has_key("user") or section.has_key("password") else None
     return EtcdCredentials(login, _tls(tls, has_verification_keys=False) if tls else None)
 
 
@@ -235,21 +235,23 @@ def _oxia(section: Section) -> OxiaCredentials:
     token, tls = section.text("token", secret=True), section.section("tls")
     # gRPC refuses an invalid header with an error that repeats its value: the token.
     if token is not None and not (token.isascii() and token.isprintable()):
-        section.wrong("token", "must not contain characters that a header cannot have, such as a line break")
+        section.raise_wrong_value(
+            "token", "must not contain characters that a header cannot have, such as a line break"
+        )
     return OxiaCredentials(token, _tls(tls, has_verification_keys=False) if tls else None)
 
 
 def _login(section: Section, allows_colon: bool = True) -> Login:
-    login = Login(section.require("user"), section.require("password", secret=True))
+    login = Login(section.required_text("user"), section.required_text("password", secret=True))
     if not allows_colon and ":" in login.user:
-        section.wrong("user", "must not contain a colon: ZooKeeper reads user:password")
+        section.raise_wrong_value("user", "must not contain a colon: ZooKeeper reads user:password")
     return login
 
 
 def _sasl(section: Section, default_service: str) -> Sasl:
-    mechanism = section.require("mechanism")
+    mechanism = section.required_text("mechanism")
     if mechanism not in MECHANISMS:
-        section.wrong("mechanism", f"must be one of {', '.join(MECHANISMS)}")
+        section.raise_wrong_value("mechanism", f"must be one of {', '.join(MECHANISMS)}")
     if mechanism == "DIGEST-MD5":
         return Sasl(mechanism, _login(section), default_service)
     service = section.text("service") or default_service
@@ -259,15 +261,15 @@ def _sasl(section: Section, default_service: str) -> Sasl:
 def _tls(section: Section, has_verification_keys: bool, check_hostname: bool = True) -> Tls:
     ca, certificate, key = section.file("ca"), section.file("certificate"), section.file("key")
     if key and not certificate:
-        section.wrong("key", "has no certificate; add certificate")
+        section.raise_wrong_value("key", "has no certificate; add certificate")
     if not has_verification_keys:
         return Tls(ca, certificate, key)
-    verify = section.flag("verify")
+    verify = section.boolean("verify")
     return Tls(
         ca,
         certificate,
         key,
         section.text("key_password", secret=True),
         verify,
-        section.flag("check_hostname", check_hostname) and verify,
+        section.boolean("check_hostname", check_hostname) and verify,
     )

@@ -82,7 +82,9 @@ class EarlierLedgers:
         files = tuple(LedgerFile(*file) for file in json_document["files"])
         return cls(json_document["table"], files, json_document["whole"])
 
-    def balance(self, start: bytes, end: bytes, part_count: int) -> list[tuple[EarlierLedgers, bytes, bytes]]:
+    def group_files(
+        self, start: bytes, end: bytes, part_count: int
+    ) -> list[tuple[EarlierLedgers, bytes, bytes]]:
         """Return at most ``part_count`` groups of neighbouring files, each with its range of keys.
 
         The ranges together cover all keys from ``start`` on and before ``end``.
@@ -128,7 +130,7 @@ def find_ledgers(table: str, file_names: Sequence[str]) -> EarlierLedgers:
     return EarlierLedgers(table, files, all(whole for _, whole in reusable_files))
 
 
-def pieces(
+def earlier_pieces(
     earlier: EarlierLedgers, start: bytes, end: bytes, columns: pa.Schema = LEDGERS
 ) -> Iterator[EarlierPiece]:
     """Yield the rows of the earlier files piece by piece. The pieces cover the range ``start`` to ``end``.

@@ -12,9 +12,9 @@ from auditor.codecs.byte_column import binary_array
 from auditor.codecs.ledger_metadata.columns import STATE_NAMES, LedgerColumns
 from auditor.model.ledger_metadata import LedgerState
 
-REPLICA = pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("depends", pa.bool_())])
+REPLICA_TYPE = pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("depends", pa.bool_())])
 
-_CLOSED = STATE_NAMES.index(LedgerState.CLOSED)
+_CLOSED_STATE_INDEX = STATE_NAMES.index(LedgerState.CLOSED)
 
 
 def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.ListArray:
@@ -25,7 +25,7 @@ def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.Li
         is_undecidable: mask of ledgers whose metadata does not show which bookie should hold which entries.
 
     Returns:
-        A list array of `REPLICA`, one list for each ledger, in the order of the bookie ids.
+        A list array of `REPLICA_TYPE`, one list for each ledger, in the order of the bookie ids.
     """
     ledger_count = len(columns.segment_counts)
     # Members in the order of their ids: a row must not depend on other rows of its batch.
@@ -71,7 +71,7 @@ def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.Li
             binary_array(replica_groups.groups.tobytes(), replica_groups.groups.offsets * 24),
             pa.array(depends_on_open_end),
         ],
-        fields=list(REPLICA),
+        fields=list(REPLICA_TYPE),
     )
     replica_counts = np.bincount(replica_groups.ledger, minlength=ledger_count)
     return pa.ListArray.from_arrays(offsets_of(replica_counts).astype(np.int32), replica_values)
@@ -92,7 +92,7 @@ def _segment_ends(
     """
     first_entries = columns.segment_firsts
     last_entry = columns.last_entry_id[ledger_of_segment]
-    is_closed = (columns.state == _CLOSED)[ledger_of_segment]
+    is_closed = (columns.state == _CLOSED_STATE_INDEX)[ledger_of_segment]
     write_quorum = columns.write_quorum[ledger_of_segment]
     is_undecidable_segment = is_undecidable[ledger_of_segment]
     is_last_segment = np.ones(len(first_entries), bool)

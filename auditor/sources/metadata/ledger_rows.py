@@ -21,10 +21,10 @@ from auditor.keys.ledger_tree import ClassifiedPath, LayoutKind, classify, unrea
 from auditor.keys.plain_paths import ledger_ids
 from auditor.model.columns import rows_of_columns, schema_of
 from auditor.model.states import LISTED, LedgerStatus
-from auditor.sources.metadata.ledger_replicas import REPLICA, replicas
+from auditor.sources.metadata.ledger_replicas import REPLICA_TYPE, replicas
 from auditor.sources.metadata.store import NO_TIME, UNKNOWN_COUNT, ZnodeBatch
 
-SEGMENT = pa.struct([("first_entry_id", pa.int64()), ("ensemble", pa.list_(pa.string()))])
+SEGMENT_TYPE = pa.struct([("first_entry_id", pa.int64()), ("ensemble", pa.list_(pa.string()))])
 BROKEN_RULE_TYPE = pa.struct([("rule", pa.string()), ("reason", pa.string())])
 
 _NUMBER_COLUMNS = ("format", "ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "length")
@@ -90,7 +90,9 @@ def _rules(columns: LedgerColumns) -> pa.Array:
 def _segments(columns: LedgerColumns) -> pa.Array:
     member_names = name_column(columns.bookies, columns.members)
     ensembles = pa.ListArray.from_arrays(_offsets(columns.member_counts), member_names)
-    segments = pa.StructArray.from_arrays([pa.array(columns.segment_firsts), ensembles], fields=list(SEGMENT))
+    segments = pa.StructArray.from_arrays(
+        [pa.array(columns.segment_firsts), ensembles], fields=list(SEGMENT_TYPE)
+    )
     return pa.ListArray.from_arrays(_offsets(columns.segment_counts), segments)
 
 
@@ -145,10 +147,10 @@ LEDGERS = schema_of(
     ),
     ("metadata_ctime", pa.int64(), "creation time in the metadata, ms"),
     ("custom_metadata", pa.map_(pa.string(), pa.binary()), "custom metadata of the application"),
-    ("segments", pa.list_(SEGMENT), "first entry and ensemble of each segment"),
+    ("segments", pa.list_(SEGMENT_TYPE), "first entry and ensemble of each segment"),
     (
         "replicas",
-        pa.list_(REPLICA),
+        pa.list_(REPLICA_TYPE),
         "bookies of all ensembles. groups: entries that the bookie should hold and the audit compares, "
         "as groups of 24 bytes. depends: whether any entry, or the open last segment, needs the bookie",
     ),

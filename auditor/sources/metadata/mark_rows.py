@@ -58,7 +58,7 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
     ):
         relative_path = path[root_length:]
         mark_row = {"path": path, "version": version, "mtime": mtime, "misplaced": False}
-        if relative_path.startswith(ledger_path.LOCKS + "/"):
+        if relative_path.startswith(ledger_path.LOCKS_PATH + "/"):
             rows.append({**mark_row, **_lock(relative_path, znode_data), "ctime": ctime})
         elif (classified_path := ledger_path.classify_mark(relative_path)).kind in (
             "mark",
@@ -68,7 +68,7 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
             rows.append({**mark_row, **_mark(classified_path, znode_data)})
         elif (
             classified_path.kind == "inner"
-            and relative_path != ledger_path.MARKS
+            and relative_path != ledger_path.MARKS_PATH
             and child_count <= 0
             and path not in parent_paths
         ):

@@ -46,7 +46,7 @@ class ReadingOptions(NamedTuple):
     parts: int
     at_once: int | None
 
-    def share(self, part_count: int) -> StoreOptions:
+    def limits_per_task(self, part_count: int) -> StoreOptions:
         """Return the limits of each of ``part_count`` tasks. Concurrent tasks share the store's rate."""
         readers = part_count if self.at_once is None else min(self.at_once, part_count)
         return replace(self.store, rate_limit=self.store.rate_limit / max(1, readers))
@@ -198,7 +198,7 @@ class StorePartition(InputPartition):
 
     part: Part
     layout: LayoutKind
-    bounds: StoreOptions
+    task_options: StoreOptions
 
 
 @dataclass(frozen=True)
@@ -209,12 +209,12 @@ class StoreReader(DataSourceReader):
     layout: LayoutKind | None
     tree: Tree
     columns: pa.Schema
-    reading: ReadingOptions
+    reading_options: ReadingOptions
     earlier: EarlierLedgers | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition for each part of the store."""
-        with closing(open_store(self.uri, self.reading.store)) as store:
+        with closing(open_store(self.uri, self.reading_options.store)) as store:
             return self.partitions_of(store)
 
     def partitions_of(self, store: MetadataStore) -> Sequence[InputPartition]:
@@ -224,22 +224,22 @@ class StoreReader(DataSourceReader):
         """
         layout = self.layout or choose_layout(store, store.cluster())[0]
         if self.earlier is None:
-            parts = store.parts(self.tree, layout, self.reading.parts)
+            parts = store.parts(self.tree, layout, self.reading_options.parts)
         else:
             assert isinstance(store, ComparableStore)
-            parts = store.parts_since(self.earlier, self.reading.parts)
-        return self.shares(parts, layout)
+            parts = store.parts_since(self.earlier, self.reading_options.parts)
+        return self.partitions_of_parts(parts, layout)
 
-    def shares(self, parts: Sequence[Part], layout: LayoutKind) -> Sequence[StorePartition]:
+    def partitions_of_parts(self, parts: Sequence[Part], layout: LayoutKind) -> Sequence[StorePartition]:
         """Return one partition for each of ``parts``. All partitions share the limits."""
-        bounds = self.reading.share(len(parts))
-        return [StorePartition(part, layout, bounds) for part in parts]
+        task_options = self.reading_options.limits_per_task(len(parts))
+        return [StorePartition(part, layout, task_options) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read and decode one part, batch by batch."""
         if not isinstance(partition, StorePartition):
             return  # without parts Spark passes an empty partition of its own
-        with closing(open_store(self.uri, partition.bounds)) as store:
+        with closing(open_store(self.uri, partition.task_options)) as store:
             if self.earlier is not None:
                 assert isinstance(store, ComparableStore)
                 yield from store.rows_since(partition.part, self.columns)

@@ -55,14 +55,14 @@ class OwnerSource(NamedSource):
 class OwnerPartition(InputPartition):
     """The part of one tree that one task reads. ``owners`` is the store that has the tree.
 
-    ``uri`` is the metadata URI of the tree. ``bounds`` are the limits of the task: its share of the reader's
-    limits.
+    ``uri`` is the metadata URI of the tree. ``task_options`` has the limits of the task: its share of the
+    reader's limits.
     """
 
     owners: OwnersUri
     uri: str
     part: Part
-    bounds: StoreOptions
+    task_options: StoreOptions
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class OwnerReader(DataSourceReader):
     """
 
     owners: tuple[OwnersUri, ...]
-    reading: ReadingOptions
+    reading_options: ReadingOptions
     decodes_values: bool = True
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -83,8 +83,8 @@ class OwnerReader(DataSourceReader):
             StoreError: a store cannot be read, or lacks the application's first tree.
         """
         parts = [partition for owners in self.owners for partition in self._store_partitions(owners)]
-        bounds = self.reading.share(len(parts))
-        return [replace(part, bounds=bounds) for part in parts]
+        task_options = self.reading_options.limits_per_task(len(parts))
+        return [replace(part, task_options=task_options) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one part, batch by batch."""
@@ -92,7 +92,7 @@ class OwnerReader(DataSourceReader):
             return  # without parts Spark passes an empty partition of its own
         owners = partition.owners
         reader = APPLICATIONS[owners.application].load()
-        with closing(open_store(partition.uri, partition.bounds)) as store:
+        with closing(open_store(partition.uri, partition.task_options)) as store:
             for batch in store.read(partition.part):
                 yield owner_rows(batch, owners, reader) if self.decodes_values else value_rows(batch, owners)
 
@@ -108,10 +108,10 @@ class OwnerReader(DataSourceReader):
 
     def _tree_partitions(self, owners: OwnersUri, tree: str) -> list[OwnerPartition]:
         uri = owners.tree(tree)
-        with closing(open_store(uri, self.reading.store)) as store:
+        with closing(open_store(uri, self.reading_options.store)) as store:
             # The layout is ignored: it concerns BookKeeper's own tree.
-            parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, self.reading.parts)
-        return [OwnerPartition(owners, uri, part, self.reading.store) for part in parts]
+            parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, self.reading_options.parts)
+        return [OwnerPartition(owners, uri, part, self.reading_options.store) for part in parts]
 
 
 OWNER_VALUES = pa.schema(

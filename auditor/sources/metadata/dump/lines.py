@@ -28,7 +28,7 @@ from auditor.sources.metadata.dump.records import (
 )
 from auditor.sources.metadata.other_roots import other_roots_sentence, roots_of
 from auditor.sources.metadata.pulsar_layout import PULSAR_TREE
-from auditor.sources.metadata.saved_files import SavedStore, held_bytes, open_packed, packing_of
+from auditor.sources.metadata.saved_files import SavedStore, open_packed, packing_of, unpacked_size
 from auditor.sources.metadata.store import Part, Tree, Znode, ZnodeBatch, tree_of, znode_batches
 from auditor.sources.metadata.uri import MetadataUri
 
@@ -184,7 +184,7 @@ class LineStore(SavedStore[WholeDump]):
         For a packed file, the method unpacks the whole file, but only once for all trees.
         """
         with self._with_store_errors():
-            return held_bytes(self._path)
+            return unpacked_size(self._path)
 
     def _is_packed(self) -> bool:
         with self._with_store_errors():

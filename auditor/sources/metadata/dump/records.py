@@ -38,8 +38,8 @@ from auditor.sources.metadata.saved_files import (
 )
 from auditor.sources.metadata.uri import MetadataUri
 
-BEGIN, END = "begin", "end"
-TIME, NODES = "time", "nodes"
+BEGIN_FIELD, END_FIELD = "begin", "end"
+TIME_FIELD, NODE_COUNT_FIELD = "time", "nodes"
 
 _MAX_TIME_MS = 2**53
 """Largest time to accept, in ms.
@@ -54,7 +54,9 @@ def is_frame(record: object) -> bool:
     >>> is_frame({"end": {"nodes": 3}}), is_frame({"path": "/a"})
     (True, False)
     """
-    return isinstance(record, dict) and "path" not in record and bool({BEGIN, END} & record.keys())
+    return (
+        isinstance(record, dict) and "path" not in record and bool({BEGIN_FIELD, END_FIELD} & record.keys())
+    )
 
 
 def first_line(time: int) -> bytes:
@@ -63,12 +65,12 @@ def first_line(time: int) -> bytes:
     >>> first_line(5)
     b'{"begin":{"time":5}}\\n'
     """
-    return line_of({BEGIN: {TIME: time}})
+    return line_of({BEGIN_FIELD: {TIME_FIELD: time}})
 
 
 def last_line(records: int) -> bytes:
     """Return the last line of a dump with ``records`` records."""
-    return line_of({END: {NODES: records}})
+    return line_of({END_FIELD: {NODE_COUNT_FIELD: records}})
 
 
 @dataclass
@@ -102,12 +104,12 @@ class Frame:
 
     def line(self, offset: int, frame: dict[str, Any]) -> None:
         """Check a ``begin`` or ``end`` line. ``frame`` is its JSON object."""
-        if BEGIN in frame:
+        if BEGIN_FIELD in frame:
             if self.has_first_line or self.has_last_line or self.records:
                 self.faults.append((offset, "a first line after other lines"))
             self.has_first_line = True
-            begin_record = frame[BEGIN]
-            time = begin_record.get(TIME) if isinstance(begin_record, dict) else None
+            begin_record = frame[BEGIN_FIELD]
+            time = begin_record.get(TIME_FIELD) if isinstance(begin_record, dict) else None
             if time is None:
                 return
             if type(time) is int and 0 <= time < _MAX_TIME_MS:
@@ -115,8 +117,8 @@ class Frame:
             else:
                 self.faults.append((offset, "a first line whose time is not a number of milliseconds"))
             return
-        end_record = frame[END]
-        expected_records = end_record.get(NODES) if isinstance(end_record, dict) else None
+        end_record = frame[END_FIELD]
+        expected_records = end_record.get(NODE_COUNT_FIELD) if isinstance(end_record, dict) else None
         if type(expected_records) is not int:
             self.faults.append((offset, "a last line that does not count nodes"))
         elif self.has_last_line:
@@ -138,7 +140,7 @@ class Frame:
 LINE_LIMIT = 16 * 1024 * 1024
 """Longest line to read, in bytes. By default, servers accept requests of up to 1 or 1.5 MB."""
 
-UNREAD = "unread"
+UNREAD_FIELD = "unread"
 """Field of a record that has a reason instead of data."""
 
 _INT64_LIMIT = 2**63
@@ -181,8 +183,8 @@ def json_record(line: bytes) -> dict[str, Any]:
     path = record.get("path") if isinstance(record, dict) else None
     if not isinstance(path, str) or not path.startswith("/") or _SURROGATE.search(path):
         raise DamagedLineError(None, "not a JSON object with a path")
-    if UNREAD in record:
-        reason = str(record[UNREAD])[:_REASON_LIMIT].encode(errors="backslashreplace").decode()
+    if UNREAD_FIELD in record:
+        reason = str(record[UNREAD_FIELD])[:_REASON_LIMIT].encode(errors="backslashreplace").decode()
         raise DamagedLineError(path, f"not read when the dump was made: {reason}")
     return dict(record)
 
@@ -206,7 +208,7 @@ def unread_record(path: str, reason: str) -> dict[str, Any]:
         ...
     auditor.sources.metadata.dump.records.DamagedLineError: not read when the dump was made: not authorised
     """
-    return {"path": path, UNREAD: reason}
+    return {"path": path, UNREAD_FIELD: reason}
 
 
 def base64_text(data: bytes) -> str:

@@ -25,7 +25,7 @@ import pyarrow as pa
 from auditor.codecs.ledger_metadata.one import without_password
 from auditor.errors import UsageError, named_target
 from auditor.keys import etcd
-from auditor.sources.metadata.dump.records import UNREAD, first_line, last_line, line_of, unread_record
+from auditor.sources.metadata.dump.records import UNREAD_FIELD, first_line, last_line, line_of, unread_record
 from auditor.sources.metadata.dump.store import key_record, oxia_record, znode_record
 from auditor.sources.metadata.etcd.key_ranges import is_ledger
 from auditor.sources.metadata.saved_files import GZIP, ZSTD
@@ -78,15 +78,15 @@ class Reader(Protocol):
         """
 
 
-PACKINGS = {".gz": GZIP, ".zst": ZSTD}
+COMPRESSIONS_BY_SUFFIX = {".gz": GZIP, ".zst": ZSTD}
 
-SHOWN_GAPS = 10
+MAX_SHOWN_GAPS = 10
 
 
 class DumpSummary(NamedTuple):
     """The number of all records in a dump, and the number of those for unreadable places.
 
-    ``gaps`` are the first `SHOWN_GAPS` unreadable places, as pairs of path and reason.
+    ``gaps`` are the first `MAX_SHOWN_GAPS` unreadable places, as pairs of path and reason.
     """
 
     records: int
@@ -120,9 +120,9 @@ def save(
     for batch in store_records.batches:
         dump_file.write(b"".join(map(line_of, batch)))
         records += len(batch)
-        unread_gaps = [(record["path"], record[UNREAD]) for record in batch if UNREAD in record]
+        unread_gaps = [(record["path"], record[UNREAD_FIELD]) for record in batch if UNREAD_FIELD in record]
         unread_count += len(unread_gaps)
-        gaps += unread_gaps[: SHOWN_GAPS - len(gaps)]
+        gaps += unread_gaps[: MAX_SHOWN_GAPS - len(gaps)]
         progress(records)
     dump_file.write(last_line(records))
     return DumpSummary(records, unread_count, gaps)
@@ -144,7 +144,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         with (
             named_target(path),
             os.fdopen(descriptor, "wb") as unpacked_file,
-            _open_packing(unpacked_file, PACKINGS.get(path.suffix)) as file,
+            _open_packing(unpacked_file, COMPRESSIONS_BY_SUFFIX.get(path.suffix)) as file,
         ):
             yield file
         Path(temporary_path).replace(path)

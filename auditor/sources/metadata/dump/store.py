@@ -60,8 +60,8 @@ from auditor.sources.metadata.uri import MetadataUri
 
 _PATH_LAYOUT_NAMES = ("LAYOUT", "INSTANCEID", "available", "idgen", "idgen-long")
 _OWN_LAYOUT_NAMES = ("layout", "instanceid", "ledgers", "bookies", "buckets")
-_KEY_NUMBERS = ("createRevision", "modRevision", "lease", "version")
-_KEY_DEFAULTS = {"lease": OWNER_UNKNOWN}
+_KEY_NUMBER_FIELDS = ("createRevision", "modRevision", "lease", "version")
+_DEFAULT_KEY_FIELDS = {"lease": OWNER_UNKNOWN}
 
 
 def key_of_line(line: bytes) -> Znode:
@@ -81,7 +81,9 @@ def key_of_line(line: bytes) -> Znode:
     if path != record["path"]:
         # Either of them could be right.
         raise DamagedLineError(None, "path and key disagree")
-    return key_znode(path, base64_of(record, "data"), *int64s_of(_KEY_DEFAULTS | record, _KEY_NUMBERS))
+    return key_znode(
+        path, base64_of(record, "data"), *int64s_of(_DEFAULT_KEY_FIELDS | record, _KEY_NUMBER_FIELDS)
+    )
 
 
 def key_record(key: bytes, data: bytes, *key_numbers: int) -> dict[str, Any]:
@@ -94,7 +96,7 @@ def key_record(key: bytes, data: bytes, *key_numbers: int) -> dict[str, Any]:
     b'a'
     """
     record = {"path": etcd.key_text(key), "key": base64_text(key), "data": base64_text(data)}
-    return record | dict(zip(_KEY_NUMBERS, key_numbers, strict=True))
+    return record | dict(zip(_KEY_NUMBER_FIELDS, key_numbers, strict=True))
 
 
 class EtcdDumpStore(LineStore):
@@ -178,8 +180,8 @@ def has_paths(records: Iterable[dict[str, Any]], root: str) -> bool:
 MAX_RECORDS_SEARCHED = 10_000
 """Number of records of an etcd dump that `open_dump` reads to find its layout."""
 
-_ZNODE_NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
-_ZNODE_DEFAULTS = {"ephemeralOwner": OWNER_UNKNOWN}
+_ZNODE_NUMBER_FIELDS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
+_DEFAULT_ZNODE_FIELDS = {"ephemeralOwner": OWNER_UNKNOWN}
 _SESSION_FIELD, _MODIFICATIONS_FIELD = "session", "modifications"
 
 
@@ -215,7 +217,7 @@ def znode_of_line(line: bytes) -> Znode:
         )
     child_version = record.get("cversion")
     created_children = child_version if type(child_version) is int and child_version >= 0 else UNKNOWN_COUNT
-    key_numbers = int64s_of(_ZNODE_DEFAULTS | record | _owner_of_session(record), _ZNODE_NUMBERS)
+    key_numbers = int64s_of(_DEFAULT_ZNODE_FIELDS | record | _owner_of_session(record), _ZNODE_NUMBER_FIELDS)
     znode = Znode(record["path"], base64_of(record, "data"), *key_numbers)
     if _MODIFICATIONS_FIELD in record:
         [modifications] = int64s_of(record, (_MODIFICATIONS_FIELD,))
@@ -247,7 +249,11 @@ def znode_record(znode: Znode) -> dict[str, Any]:
     # cversion counts every creation and every deletion of a child.
     child_version = 2 * znode.made - znode.children
     record_fields = {"path": znode.path, "data": base64_text(znode.data)}
-    return record_fields | dict(zip(_ZNODE_NUMBERS, key_numbers, strict=True)) | {"cversion": child_version}
+    return (
+        record_fields
+        | dict(zip(_ZNODE_NUMBER_FIELDS, key_numbers, strict=True))
+        | {"cversion": child_version}
+    )
 
 
 def oxia_record(znode: Znode) -> dict[str, Any]:
@@ -261,7 +267,7 @@ def oxia_record(znode: Znode) -> dict[str, Any]:
     session = znode.ephemeral_owner - 1 if znode.ephemeral_owner else None
     key_numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version)
     record: dict[str, Any] = {"path": znode.path, "data": base64_text(znode.data)}
-    record |= dict(zip(_ZNODE_NUMBERS, key_numbers, strict=False))
+    record |= dict(zip(_ZNODE_NUMBER_FIELDS, key_numbers, strict=False))
     return record | {_MODIFICATIONS_FIELD: znode.modifications, _SESSION_FIELD: session}
 
 

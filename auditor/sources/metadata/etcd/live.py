@@ -119,7 +119,7 @@ class EtcdStore(PinnedEtcd):
         ledger_key_range = etcd.children(self.root, etcd.LEDGERS_KEY)
         return [
             ChangedRowsPart(start, end, moment, self._cluster_id(), part_spans)
-            for part_spans, start, end in earlier_ledgers.balance(*ledger_key_range, part_count)
+            for part_spans, start, end in earlier_ledgers.group_files(*ledger_key_range, part_count)
         ]
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:

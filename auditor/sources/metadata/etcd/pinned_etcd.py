@@ -48,7 +48,7 @@ from auditor.keys.etcd import key_text
 from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.columns import rows_of_columns
 from auditor.sources.clock import now_ms
-from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, EarlierPiece, pieces
+from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, EarlierPiece, earlier_pieces
 from auditor.sources.metadata.etcd.client import EtcdClient, EtcdRangeRequest, Keys, PendingAnswer
 from auditor.sources.metadata.etcd.key_ranges import FirstKeyReader, KeyCounter, key_znode
 from auditor.sources.metadata.etcd.pages import EtcdPages, Page, batch_of
@@ -120,7 +120,7 @@ class ChangedRowsReader:
         """
         part = self._part
         piece_requests: deque[_PieceRequest] = deque()
-        for piece in pieces(part.earlier, part.start, part.end, self._columns):
+        for piece in earlier_pieces(part.earlier, part.start, part.end, self._columns):
             piece_requests.append(self._send(piece))
             while len(piece_requests) > self._pages.can_request_ahead:
                 yield from self._read(piece_requests.popleft())

@@ -104,7 +104,7 @@ class ShardAnswer(Generic[Item]):
                         items = self._items(message)
                         if items:
                             failures = 0
-                            self._question = self._question.after(items)
+                            self._question = self._question.continued_after(items)
                             self._client.count(items)
                             yield items
                 except grpc.RpcError as error:
@@ -112,7 +112,7 @@ class ShardAnswer(Generic[Item]):
                     failures += 1
                     self._sent = self._send()
                     continue
-                if missing_text := self._question.missing():
+                if missing_text := self._question.missing_items_text():
                     raise StoreError(f"{self._client.name}: {missing_text}")
                 return
         finally:

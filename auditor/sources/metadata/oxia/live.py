@@ -203,9 +203,9 @@ class OxiaStore:
         return self._exists(f"{self.root.rpartition('/')[0]}/{name}")
 
     def has_lost_moment(self) -> bool:
-        """Return whether the shards of the namespace have changed since `cluster`.
+        """Return whether the shards of the namespace have changed since `cluster` read them.
 
-        If so, the parts that were cut before refer to shards that no longer exist.
+        If so, earlier parts refer to shards that no longer exist.
         """
         return self._shards is not None and frozenset(self._client.renew_assignments()) != self._shards
 

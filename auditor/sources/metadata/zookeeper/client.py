@@ -69,7 +69,7 @@ class ZooKeeperReader:
 
     @property
     def last_zxid(self) -> int:
-        """Return the newest zxid that servers had seen when they answered this reader."""
+        """Return the newest zxid (transaction id) that a server reported with an answer to this reader."""
         if self._session is not None:
             self._newest_zxid = max(self._newest_zxid, self._session.last_zxid)
         return self._newest_zxid
@@ -77,7 +77,7 @@ class ZooKeeperReader:
     def require_zxid(self, zxid: int) -> None:
         """From now on, accept answers only from servers that have seen the transaction ``zxid``.
 
-        Another reader has seen this zxid.
+        The caller knows this zxid from another reader.
         """
         if zxid > self.last_zxid:
             self.close()

@@ -235,7 +235,7 @@ class ZooKeeperStore:
         raise StoreError(f"cannot find out whether {path} exists: {answer.reason}")
 
     def has_lost_moment(self) -> bool:
-        """Return False: ZooKeeper cannot read everything at one moment."""
+        """Return False. ZooKeeper cannot read everything at one moment, so no moment can be lost."""
         return False
 
     def operations(self) -> dict[str, int]:

@@ -91,7 +91,7 @@ def build_index(data: memoryview, root: str, changed_paths: set[str]) -> ZooKeep
     while not is_end:
         bounds = boundaries(data, offset, SLICE_RECORDS, SLICE_BYTES)
         if len(bounds.data_at):
-            _add(index, data, bounds, root, changed_path_bytes)
+            _add_slice(index, data, bounds, root, changed_path_bytes)
         offset, is_end = bounds.next, bounds.ended
     check_seals(data, offset)
     return index
@@ -99,12 +99,12 @@ def build_index(data: memoryview, root: str, changed_paths: set[str]) -> ZooKeep
 
 def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -> Iterator[Znode | int]:
     """Yield the records at ``rows`` as znodes. For a path that is not UTF-8, yield the record's offset."""
-    path_at, data_at, tail_at = (
+    path_offsets, data_offsets, tail_offsets = (
         bounds.path_at[rows].tolist(),
         bounds.data_at[rows].tolist(),
         bounds.tail_at[rows],
     )
-    stat_columns = tails(data, tail_at)
+    stat_columns = tails(data, tail_offsets)
     # On disk cversion counts creations of children alone.
     stat_names = ("czxid", "mzxid", "ctime", "mtime", "version")
     number_columns = (
@@ -114,7 +114,7 @@ def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -
     )
     stat_rows = zip(*(number_column.tolist() for number_column in number_columns), strict=True)
     for path_offset, data_offset, data_end, stat_row in zip(
-        path_at, data_at, tail_at.tolist(), stat_rows, strict=True
+        path_offsets, data_offsets, tail_offsets.tolist(), stat_rows, strict=True
     ):
         try:
             path_text = str(data[path_offset : data_offset - 4], "utf-8")
@@ -127,9 +127,11 @@ def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -
 def rows_at_or_below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
     """Return the positions of the records whose path is ``root``, or is below ``root``."""
     octets, root_bytes = np.frombuffer(data, np.uint8), root.encode()
-    path_at, path_ends = bounds.path_at, bounds.path_end
-    rows = np.flatnonzero((path_ends - path_at >= len(root_bytes)) & begin_with(octets, path_at, root_bytes))
-    suffix_offsets = path_at[rows] + len(root_bytes)
+    path_offsets, path_ends = bounds.path_at, bounds.path_end
+    rows = np.flatnonzero(
+        (path_ends - path_offsets >= len(root_bytes)) & begin_with(octets, path_offsets, root_bytes)
+    )
+    suffix_offsets = path_offsets[rows] + len(root_bytes)
     # Check the next byte too: /ledgers2 is not below /ledgers. Every record has bytes after its path.
     rows_below: NDArray[np.int64] = rows[
         (suffix_offsets == path_ends[rows]) | (octets[suffix_offsets] == 0x2F)
@@ -183,7 +185,7 @@ def _sibling_values(
     return neighbours
 
 
-def _add(
+def _add_slice(
     index: ZooKeeperSnapshotIndex, data: memoryview, bounds: Boundaries, root: str, changed_paths: set[bytes]
 ) -> None:
     rows = rows_at_or_below(data, bounds, root)
@@ -357,7 +359,7 @@ def _add_record(replay: Replay, transaction: Transaction, root: str, log: ZxidFi
         )
     replay.zxid = zxid
     for operation in transaction.operations:
-        if _concerns(operation, root):
+        if _is_in_tree(operation, root):
             replay.operations.append((zxid, transaction.time, operation))
         elif (
             not isinstance(operation, CloseSession)
@@ -373,7 +375,7 @@ def _add_record(replay: Replay, transaction: Transaction, root: str, log: ZxidFi
         )
 
 
-def _concerns(operation: Operation, root: str) -> bool:
+def _is_in_tree(operation: Operation, root: str) -> bool:
     return (
         isinstance(operation, CloseSession) or operation.path == root or operation.path.startswith(root + "/")
     )
