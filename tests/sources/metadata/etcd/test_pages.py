@@ -107,7 +107,7 @@ class Forgetful(EtcdClient):
         return EtcdAnswer(keys, 3, False, 100, 7)
 
     def begin(self, asked: EtcdRangeRequest) -> object:  # type: ignore[override]
-        return type("Sent", (), {"question": asked})()
+        return type("Sent", (), {"range_request": asked})()
 
 
 def test_fewer_keys_than_were_counted_are_no_answer() -> None:
