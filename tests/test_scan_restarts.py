@@ -19,7 +19,7 @@ from auditor.errors import CompactedError
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
 from auditor.runs.directory import RunDirectory
-from auditor.sources.metadata.store import RESTARTS, ClusterNodes
+from auditor.sources.metadata.store import MAX_RESTARTS, ClusterNodes
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.execution import Execution
 from auditor.spark.part_tables import PartTable
@@ -93,4 +93,4 @@ def test_a_scan_that_never_gets_to_its_end_says_so(
         monkeypatch.setattr(metadata_scan, "_ledgers", lost)
         with pytest.raises(CompactedError):
             scan_first(source, EVERYTHING)
-        assert len(tries) == RESTARTS + 1
+        assert len(tries) == MAX_RESTARTS + 1

@@ -40,7 +40,7 @@ from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.rpc.access import read_access
 from auditor.sources.bookies.source_kinds import split_sources
 from auditor.sources.clock import now_ms
-from auditor.sources.file_systems import absolute
+from auditor.sources.file_systems import absolute_path
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.stores import (
     check_reachable,
@@ -50,7 +50,7 @@ from auditor.sources.metadata.stores import (
     recognise,
     store_options,
 )
-from auditor.sources.metadata.uri import SAVED, MetadataUri, parse_metadata_uri
+from auditor.sources.metadata.uri import SAVED_SCHEMES, MetadataUri, parse_metadata_uri
 from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
@@ -76,7 +76,7 @@ def is_small(uri: MetadataUri, options: AuditOptions) -> bool:
         UsageError, StoreError: a running store does not answer, or its layout differs from the layout in the
         URI.
     """
-    return _is_saved_small(Path(uri.path)) if uri.scheme in SAVED else _runs_small(uri, options)
+    return _is_saved_small(Path(uri.path)) if uri.scheme in SAVED_SCHEMES else _runs_small(uri, options)
 
 
 def _is_saved_small(path: Path) -> bool:
@@ -249,11 +249,11 @@ class Audit:
     def _table_cache(
         self, uri: MetadataUri, spark: SparkSession | None, progress: Progress, kind: str
     ) -> Iterator[TableCache]:
-        run = RunDirectory(absolute(self.out))
+        run = RunDirectory(absolute_path(self.out))
         identity = run_identity(kind, self.metadata, self.bookies, self.options)
         with run_errors(run.path), run_lock(uri, run.path):
             check_reachable(uri)
-            with run.claimed(identity):
+            with run.claim_directory(identity):
                 run_store = RunStore(run, resumption_of(run, uri, self.options))
                 progress.stage("starting Spark")
                 log = None if "://" in run.path else Path(run.path, "spark.log")

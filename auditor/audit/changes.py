@@ -49,7 +49,7 @@ from auditor.model.run_facts import (
 )
 from auditor.model.states import FOUND, Change, LedgerClass
 from auditor.runs.directory import RunDirectory
-from auditor.runs.history import Previous, RunsBeside, comparable_run, runs_beside
+from auditor.runs.history import PreviousRun, SiblingRuns, comparable_run, find_sibling_runs
 from auditor.runs.reader import RunReader
 from auditor.runs.run_inputs import find_lost_inputs
 from auditor.runs.siblings import same_cluster
@@ -153,7 +153,7 @@ def compare_with_previous(
     findings: DataFrame,
     tables: Tables,
     cluster: Cluster,
-    previous: Previous,
+    previous: PreviousRun,
     holes: bool,
     options: AuditOptions,
     finish_time: int,
@@ -260,9 +260,9 @@ def _day(ms: int) -> date:
 class RunsBefore:
     """The earlier runs of the same cluster that an audit uses. A resumed run uses the same earlier runs."""
 
-    previous: Previous
+    previous: PreviousRun
     hour_ago: RunSummary | None
-    siblings: RunsBeside
+    siblings: SiblingRuns
 
     def orphans(self, cache: TableCache) -> DataFrame | None:
         """Return the table ``orphans`` of ``hour_ago``. None if there is no such run."""
@@ -296,7 +296,7 @@ class RunsBefore:
 
     def of_future(self, time: int) -> bool:
         """Return whether a run ended after ``time``, in ms. The holds of such a run are not carried over."""
-        return bool(self.siblings.notes_of_future(time))
+        return bool(self.siblings.notes_on_later_runs(time))
 
     def _newest_with(self, table: str, scan_time: int) -> RunSummary | None:
         candidates = [run for run in self.siblings.runs if run.scan_time <= scan_time and _has(run, table)]
@@ -319,10 +319,10 @@ class RunsBefore:
 
 def find_runs_before(run_store: RunStore, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
     """Choose the earlier runs for a new run. ``scan_time`` is the time of its first scan, in ms."""
-    sibling_runs = runs_beside(run_store.directory.path, cluster, renew_index=True)
+    sibling_runs = find_sibling_runs(run_store.directory.path, cluster, renew_index=True)
     newest_run = sibling_runs.newest(time := now_ms())
-    notes = (*newest_run.notes, *sibling_runs.notes_of_future(time))
-    previous = Previous(_first_choice(run_store, "previous", newest_run.run), notes)
+    notes = (*newest_run.notes, *sibling_runs.notes_on_later_runs(time))
+    previous = PreviousRun(_first_choice(run_store, "previous", newest_run.run), notes)
     older_run = sibling_runs.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
     return RunsBefore(previous, _first_choice(run_store, "hour_ago", older_run), sibling_runs)
 

@@ -45,7 +45,7 @@ from auditor.sources.bookies.owners import AttributedBookie
 from auditor.sources.bookies.parts import IndexPart
 from auditor.sources.bookies.reusable_parts import ReusablePart
 from auditor.sources.clock import now_ms
-from auditor.sources.file_systems import absolute, open_earlier_file, run_files
+from auditor.sources.file_systems import absolute_path, open_earlier_file, run_files
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, find_ledgers
 from auditor.sources.metadata.store import History
 from auditor.tables.run_tables import to_json
@@ -273,7 +273,7 @@ def find_earlier_run(option: str | None, run_store: RunStore, cluster: Cluster) 
     if path is None:
         why = "all data was read: the parent directory has no complete run of this cluster"
         return EarlierRun(None, notes=(why,))
-    run = RunDirectory(absolute(path))
+    run = RunDirectory(absolute_path(path))
     report = RunReader(run.path).report
     if not same_cluster(report.cluster, cluster):
         raise UsageError(

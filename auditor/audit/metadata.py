@@ -152,7 +152,7 @@ def _moved_paths(first: FirstScan, store: WatchableStore) -> tuple[str, ...]:
     Raises:
         StoreError: the changed paths are unknown. The message says why.
     """
-    ledger_moves = store.ledgers_moved()
+    ledger_moves = store.changed_ledgers()
     if ledger_moves.unknown is not None:
         raise StoreError(ledger_moves.unknown)
     if not first.ledgers.where("status = 'gap'").isEmpty():

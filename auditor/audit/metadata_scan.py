@@ -22,7 +22,7 @@ from auditor.sources.metadata.earlier_ledgers import ComparableStore
 from auditor.sources.metadata.ledger_rows import PATH_OF_LAYOUT
 from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
 from auditor.sources.metadata.spark_source import LedgerSource, StoreSource
-from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore, WatchableStore
+from auditor.sources.metadata.store import MAX_RESTARTS, ClusterNodes, MetadataStore, WatchableStore
 from auditor.sources.metadata.stores import choose_layout, open_store, source_options, store_options
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.spark import functions as F
@@ -89,7 +89,7 @@ class MetadataSource:
         table_source = source(source_options(spark, self.options, {"metadata": self.uri.text}, nodes))
         part_count = min(spark.sparkContext.defaultParallelism, -(-len(paths) // _PATHS_A_TASK))
         reader = table_source.reader(table_source.schema())
-        parts = reader.shares(self.store.parts_of(paths, part_count), self.layout)
+        parts = reader.partitions_of_parts(self.store.parts_of_paths(paths, part_count), self.layout)
         return self.cache.execution.frame(part_table(spark, table_source, parts))
 
 
@@ -200,14 +200,14 @@ def scan_ledgers(
 
     If the store no longer has the state of that time, use a newer time.
     """
-    for restarts in range(RESTARTS):
+    for restarts in range(MAX_RESTARTS):
         try:
             return LedgerScan(source.cache.write_table(name, partial(read, nodes)), nodes, restarts)
         except StoreError:
-            if not source.store.moment_lost():
+            if not source.store.has_lost_moment():
                 raise
             nodes = source.store.cluster()
-    return LedgerScan(source.cache.write_table(name, partial(read, nodes)), nodes, RESTARTS)
+    return LedgerScan(source.cache.write_table(name, partial(read, nodes)), nodes, MAX_RESTARTS)
 
 
 REASONS = 5

@@ -331,7 +331,7 @@ def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str,
     for name, application in APPLICATIONS.items():
         try:
             store = source.store
-            if isinstance(store, NeighbourStore) and store.has_beside(application.trees[0]):
+            if isinstance(store, NeighbourStore) and store.has_neighbour(application.trees[0]):
                 return (sibling_tree_uri(name, source.uri),), notes
         except StoreError as error:
             notes += (f"{name}: unknown whether this application owns ledgers here: {error}",)

@@ -27,9 +27,16 @@ from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
 from auditor.model.placement import KEYS, POLICY_KEYS, Locations, PlacementFacts, PlacementSettings, Policy
 from auditor.model.run_facts import Remark, RemarkKind, remark
-from auditor.sources.metadata.store import MetadataStore, value_beside
+from auditor.sources.metadata.store import MetadataStore, neighbour_value
 from auditor.sources.metadata.uri import METADATA_STORE, MetadataUri, parse_metadata_uri, redact
-from auditor.sources.racks import PULSAR_MAPPING, RackMapping, ask_script, locate_all, of_pulsar, read_racks
+from auditor.sources.racks import (
+    PULSAR_MAPPING,
+    RackMapping,
+    ask_script,
+    locate_all,
+    mapping_of_pulsar,
+    read_racks,
+)
 from auditor.sources.regular_file import read_regular
 from auditor.tables import Tables
 from auditor.tables.placement import BOOKIE_LOCATIONS, PlacementJudge, placement
@@ -217,7 +224,7 @@ def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions)
     path = f"{store.root.rpartition('/')[0]}/{PULSAR_MAPPING}"
     where = f"{path} of {uri.text}"
     try:
-        data = value_beside(store, PULSAR_MAPPING)
+        data = neighbour_value(store, PULSAR_MAPPING)
         entries = bookie_racks.decode(data) if data is not None else []
     except (StoreError, DecodeError) as error:
         unread = remark(
@@ -225,7 +232,7 @@ def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions)
         )
         return Placement(settings, {}, None, placement_option, (unread,))
     if entries:
-        return Placement(settings, of_pulsar(entries, where), where, placement_option)
+        return Placement(settings, mapping_of_pulsar(entries, where), where, placement_option)
     # At the top nothing is hidden; below a chroot the brokers' own root may be another one.
     is_hidden = path != f"/{PULSAR_MAPPING}"
     return Placement(settings, {}, None, placement_option, (_hidden_mapping(where),) if is_hidden else ())

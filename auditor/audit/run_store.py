@@ -84,7 +84,7 @@ def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: Audit
     age = max(0, now_ms() - oldest) / 1000
     since = format_time(oldest)
     if is_live(metadata) and age > options.resume_within:
-        run.forget()
+        run.delete_tables()
         return Resumption(
             None,
             (

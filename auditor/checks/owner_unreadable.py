@@ -65,7 +65,7 @@ def _without_repeated_gaps(rows: DataFrame, first_tree: str, *later_trees: str) 
     A record without a readable path may belong to any tree. The reader of each tree therefore reports the
     record as a gap, even if the tree never existed.
     """
-    from auditor.sources.metadata.uri import SAVED
+    from auditor.sources.metadata.uri import SAVED_SCHEMES
 
     first_tree_rows = rows.where(F.col("path").endswith(f"/{first_tree}")).select(
         F.col("store").alias("first_store"),
@@ -74,7 +74,7 @@ def _without_repeated_gaps(rows: DataFrame, first_tree: str, *later_trees: str) 
     )
     first_tree_path = F.regexp_replace("path", f"/({'|'.join(later_trees)})$", f"/{first_tree}")
     is_repeated = (
-        F.col("store").rlike(f":({'|'.join(SAVED)})://")
+        F.col("store").rlike(f":({'|'.join(SAVED_SCHEMES)})://")
         & (F.col("store") == F.col("first_store"))
         & (F.col("damage") == F.col("first_damage"))
         & (first_tree_path == F.col("first_path"))

@@ -57,7 +57,7 @@ class TextChoice:
         A terminal shows findings only if the user asked for findings. A pipe always shows them, except with
         ``screen_only``: then it does as a terminal. ``is_terminal`` is whether standard output is a terminal.
         """
-        is_chosen = self.all or self.suppressed or self.flat or not self.selection.everything
+        is_chosen = self.all or self.suppressed or self.flat or not self.selection.matches_everything
         return is_chosen or not (is_terminal or self.screen_only)
 
     @property
@@ -68,7 +68,7 @@ class TextChoice:
     @property
     def shows_grouped(self) -> bool:
         """Return whether findings that a cause explains are listed. If not, only their number is shown."""
-        return self.flat or self.all or not self.selection.everything
+        return self.flat or self.all or not self.selection.matches_everything
 
 
 def print_text(run: Any, choice: TextChoice) -> None:
@@ -85,7 +85,7 @@ def _text_parts(run: Any, choice: TextChoice, is_terminal: bool) -> Iterator[str
 
     width = max(text.MIN_WIDTH, min(columns(), text.MAX_WIDTH)) if is_terminal else text.UNLIMITED_WIDTH
     if choice.findings_wanted(is_terminal):
-        if choice.all or not choice.selection.everything:
+        if choice.all or not choice.selection.matches_everything:
             findings: text.FindingsOfRank = SelectedRun(run, choice.selection).with_statuses
         else:
             findings = partial(sampled_findings, run)
@@ -98,7 +98,7 @@ def _text_parts(run: Any, choice: TextChoice, is_terminal: bool) -> Iterator[str
         if (first_part := next(parts, None)) is not None:
             yield first_part
             yield from parts
-        elif not choice.selection.everything:
+        elif not choice.selection.matches_everything:
             say("no finding matches the selection")
         if not choice.shows_suppressed and (suppressed_note := text.suppressed_note(run.report)):
             yield f"{suppressed_note}\n"

@@ -251,10 +251,10 @@ def _prune_runs(runs: str, keep: int | None, options: AuditOptions, finished_rou
     If ``keep`` is None, no run is removed.
     """
     from auditor.runs.history import history
-    from auditor.runs.siblings import Keep, decisions, remove_run, runs_in_use
+    from auditor.runs.siblings import RetentionRules, decisions, remove_run, runs_in_use
 
     if keep is None or finished_round.report is None:
         return
-    for decision in decisions(history(runs).runs, Keep(last=keep), runs_in_use(options, (), runs)):
+    for decision in decisions(history(runs).runs, RetentionRules(last=keep), runs_in_use(options, (), runs)):
         if not decision.reasons:
             remove_run(decision.run.path)

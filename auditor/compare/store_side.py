@@ -266,7 +266,7 @@ class StoreSide:
     def has_owners(self, application: str) -> bool | None:
         """Return whether the store has an application's owners beside the root; None if it cannot tell."""
         tree = APPLICATIONS[application].trees[0]
-        return self.store.has_beside(tree) if isinstance(self.store, NeighbourStore) else None
+        return self.store.has_neighbour(tree) if isinstance(self.store, NeighbourStore) else None
 
     def owners(self, uri: OwnersUri | None) -> DataFrame:
         """Return a digest of every owner's value. The table is empty if ``uri`` is None."""

@@ -34,7 +34,7 @@ from auditor.model.ledger_id import LayoutKind
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.runs.directory import RunDirectory
-from auditor.sources.file_systems import absolute
+from auditor.sources.file_systems import absolute_path
 from auditor.sources.metadata.credentials import credentials_file, read_credentials
 from auditor.sources.metadata.stores import check_reachable, recognise
 from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, parse_owners_uri, sibling_tree_uri
@@ -324,7 +324,7 @@ def _open_directory(out: str | None) -> Iterator[RunDirectory]:
         with scratch_directory("compare") as scratch_path:
             yield RunDirectory(scratch_path)
         return
-    run = RunDirectory(absolute(out))
+    run = RunDirectory(absolute_path(out))
     if run.exists("tables"):
         raise RunUsageError(f"--out {out}: already has tables; choose another directory")
     yield run

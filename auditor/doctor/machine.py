@@ -21,7 +21,7 @@ from auditor.model.report import UNREACHABLE, USAGE
 from auditor.model.run_facts import MANIFEST, REPORT
 from auditor.reports.doctor import HERE, OUT, Line, State
 from auditor.runs.directory import RunDirectory
-from auditor.sources.file_systems import absolute
+from auditor.sources.file_systems import absolute_path
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.spark.java import look_for_java
 
@@ -179,7 +179,7 @@ def look_at_out(out: str, metadata: MetadataUri | None) -> Iterator[Line]:
     Another audit of the same cluster holds a lock beside the run directory.
     """
     try:
-        run = RunDirectory(absolute(out))
+        run = RunDirectory(absolute_path(out))
         is_finished, is_begun = run.exists(REPORT), run.exists(MANIFEST) or run.exists("tables")
     except (RunError, OSError, pa.ArrowException) as error:
         yield OUT.fail("place", str(error), "choose a directory that this machine can read", USAGE)

@@ -63,6 +63,6 @@ def _access(store: OwnersUri, options: AuditOptions) -> Line:
 def _has_owners(store: MetadataStore, tree: str) -> bool:
     """Return whether the store has the tree ``tree``. In a saved store, look for the first znode below it."""
     if store.live:
-        return isinstance(store, NeighbourStore) and store.has_beside(tree)
+        return isinstance(store, NeighbourStore) and store.has_neighbour(tree)
     parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, 1)
     return any(len(batch.paths) > 0 for part in parts for batch in store.read(part))

@@ -25,7 +25,7 @@ from auditor.sources.metadata.stores import (
     probe_servers,
     store_options,
 )
-from auditor.sources.metadata.uri import OXIA, PATHS_ETCD, MetadataUri
+from auditor.sources.metadata.uri import ETCD_WITH_PATH_KEYS, OXIA, MetadataUri
 from auditor.tables.registry import instance_id, instance_id_missing, store_cookies
 
 PROBES = 5
@@ -151,7 +151,7 @@ def _store_credentials(scheme: str, credentials: Credentials) -> tuple[str, list
         The name of the section in the credentials file, a phrase for each login in it, and the TLS files.
         The TLS files are None for a plain connection.
     """
-    if scheme in ("etcd", PATHS_ETCD):
+    if scheme in ("etcd", ETCD_WITH_PATH_KEYS):
         login = credentials.etcd.login
         return "etcd", [f"user {login.user}"] if login else [], credentials.etcd.tls
     if scheme == OXIA:
@@ -222,7 +222,7 @@ def _clock(store: MetadataStore, nodes: ClusterNodes) -> Line:
 
 def _latency(store: MetadataStore) -> Line:
     assert isinstance(store, OnePathStore)
-    part = store.part_of(f"{store.root}/{'LAYOUT' if store.keeps_marks else 'layout'}")
+    part = store.part_of_path(f"{store.root}/{'LAYOUT' if store.keeps_marks else 'layout'}")
     times = []
     for _ in range(PROBES):
         start_time = time.monotonic()

@@ -22,7 +22,7 @@ from auditor.model.states import SpaceClass
 from auditor.reports.coverage import count_by_check
 from auditor.reports.ledger import replicas_of, stripes_of
 from auditor.runs.change_status import severities_by_day, statuses_of
-from auditor.runs.figures import CLASSES, UNKNOWN, days_of
+from auditor.runs.figures import LEDGER_CLASSES, UNKNOWN_DAY, days_of
 from auditor.runs.load_ledger import ledger_view
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Frames:
         below-write-quorum, below-ack-quorum, entry-lost, not-closed, undecided, as in the table verdicts.
         Values: numbers of ledgers.
         """
-        return _by_day(days_of(self._run), CLASSES, "created")
+        return _by_day(days_of(self._run), LEDGER_CLASSES, "created")
 
     def findings(self, id: str | None = None, severity: str | None = None, limit: int = ROWS) -> pd.DataFrame:
         """Return the first findings, the worst first; ``id`` and ``severity`` select a check and a severity.
@@ -343,8 +343,8 @@ def _frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> pd.Data
 def _by_day(counts: Mapping[int, Mapping[str, int]], columns: Iterable[str], name: str) -> pd.DataFrame:
     """Return counts by day as a frame with an index called ``name``; the row of the unknown day is last."""
     columns = list(columns)
-    days = sorted(counts, key=lambda day: (day == UNKNOWN, day))
-    times = [pd.NaT if day == UNKNOWN else pd.Timestamp(day, unit="D") for day in days]
+    days = sorted(counts, key=lambda day: (day == UNKNOWN_DAY, day))
+    times = [pd.NaT if day == UNKNOWN_DAY else pd.Timestamp(day, unit="D") for day in days]
     rows = [[counts[day].get(column, 0) for column in columns] for day in days]
     frame = pd.DataFrame(rows, columns=columns, dtype="int64")
     return frame.set_index(pd.DatetimeIndex(times, tz="UTC", name=name))

@@ -93,7 +93,7 @@ class RunFigures(RunReader):
         Raises:
             RunUsageError: the run read no owners.
         """
-        return self._owner_totals.by(level)
+        return self._owner_totals.totals_of(level)
 
     def namespaces(self) -> list[OwnerTotal] | None:
         """Return the totals of all namespaces; None if the run read no owners."""

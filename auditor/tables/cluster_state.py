@@ -25,7 +25,7 @@ from auditor.errors import DecodeError
 from auditor.keys import etcd
 from auditor.model.columns import schema_of
 from auditor.model.ledger_id import MAX_LEDGER_ID, LayoutKind
-from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ClusterNodes, Znode
+from auditor.sources.metadata.store import NO_TIME, UNKNOWN_COUNT, ClusterNodes, Znode
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
 from auditor.spark.types import DataFrame
@@ -235,8 +235,8 @@ def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
     if "idgen-long" in cluster.nodes:
         drawn_id = _read_long(cluster)
     else:
-        drawn_id = cluster.nodes["idgen"].made if "idgen" in cluster.nodes else UNCOUNTED
-    return () if drawn_id == UNCOUNTED else (IdRange(0, MAX_LEDGER_ID, drawn_id),)
+        drawn_id = cluster.nodes["idgen"].made if "idgen" in cluster.nodes else UNKNOWN_COUNT
+    return () if drawn_id == UNKNOWN_COUNT else (IdRange(0, MAX_LEDGER_ID, drawn_id),)
 
 
 def is_unused_store(cluster: ClusterNodes) -> bool:
@@ -252,22 +252,22 @@ def is_unused_store(cluster: ClusterNodes) -> bool:
 
 
 def _read_long(cluster: ClusterNodes) -> int:
-    """Return the next id of the generator for ids beyond 31 bits; `UNCOUNTED` if it is not known."""
+    """Return the next id of the generator for ids beyond 31 bits; `UNKNOWN_COUNT` if it is not known."""
     matches = ((path, _HIERARCHICAL_OBJECTS.fullmatch(path)) for path in cluster.nodes)
     high = max(((int(match[1]), path) for path, match in matches if match), default=None)
     if high is None:
-        return UNCOUNTED
+        return UNKNOWN_COUNT
     number, path = high
     created_children = cluster.nodes[path].made
-    return UNCOUNTED if created_children == UNCOUNTED else number << _LOW_BITS | created_children
+    return UNKNOWN_COUNT if created_children == UNKNOWN_COUNT else number << _LOW_BITS | created_children
 
 
 def _buckets(cluster: ClusterNodes) -> tuple[IdRange, ...]:
     """Return the id range of each etcd bucket; an unused bucket has given out no id."""
     ids = []
     for bucket in range(etcd.BUCKET_COUNT):
-        node = cluster.nodes.get(f"{etcd.BUCKETS}/{bucket:03d}")
-        if node is not None and node.made == UNCOUNTED:
+        node = cluster.nodes.get(f"{etcd.BUCKETS_KEY}/{bucket:03d}")
+        if node is not None and node.made == UNKNOWN_COUNT:
             return ()
         low = bucket << _BUCKET_BITS
         ids.append(IdRange(low, low + (1 << _BUCKET_BITS) - 1, low + (node.made if node else 0) + 1))

@@ -58,7 +58,7 @@ def test_a_run_that_fails_before_its_first_table_leaves_no_manifest(tmp_path: Pa
     run = RunDirectory(str(tmp_path / "run"))
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "spark.log").write_text("kept")
-    with pytest.raises(StoreError, match="no answer"), run.claimed({"metadata": "a"}):
+    with pytest.raises(StoreError, match="no answer"), run.claim_directory({"metadata": "a"}):
         _break_off(run.exists(MANIFEST))
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["spark.log"]
 
@@ -67,7 +67,7 @@ def test_a_run_that_fails_with_tables_is_resumed(tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path / "run"))
     (tmp_path / "run" / "tables").mkdir(parents=True)
     run.write_json(MANIFEST, {"identity": {"metadata": "a"}})
-    with pytest.raises(StoreError), run.claimed({"metadata": "a"}):
+    with pytest.raises(StoreError), run.claim_directory({"metadata": "a"}):
         _break_off(run.exists("tables"))
     assert run.begin({"metadata": "a"}) is True
 
@@ -86,7 +86,7 @@ def test_a_directory_that_was_taken_away_is_begun_anew(tmp_path: Path) -> None:
     """No run ends as whole of which the first tables are gone, whatever error is the first."""
     for error in (None, OSError("no such file"), ValueError("Path does not exist")):
         run = RunDirectory(str(tmp_path / "run"))
-        with pytest.raises(RunError, match="was deleted while"), run.claimed({"metadata": "a"}):
+        with pytest.raises(RunError, match="was deleted while"), run.claim_directory({"metadata": "a"}):
             _take_away(run, error)
         assert run.begin({"metadata": "a"}) is False
         assert list(run.read_json(MANIFEST) or {}) == ["identity"]
@@ -96,7 +96,7 @@ def test_a_directory_that_is_refused_is_left_alone(tmp_path: Path) -> None:
     run = RunDirectory(str(tmp_path / "run"))
     run.write_json(MANIFEST, {"identity": {"metadata": "a"}})
     run.write_json(REPORT, {})
-    with pytest.raises(RunError, match="finished run"), run.claimed({"metadata": "a"}):
+    with pytest.raises(RunError, match="finished run"), run.claim_directory({"metadata": "a"}):
         raise AssertionError("it is not claimed")
     assert run.exists(MANIFEST)
 

@@ -136,7 +136,12 @@ def test_damaged_manifest_of_an_unfinished_run_is_damage(tmp_path: Path, text: s
     [said] = ended.stderr.splitlines()
     assert said.startswith(f"bkaudit: {tmp_path}/run/{MANIFEST} is damaged (")
     run = RunDirectory(str(tmp_path / "run"))
-    for step in (run.read_manifest, run.forget, lambda: run.begin({}), lambda: run.add_to_manifest({"a": 1})):
+    for step in (
+        run.read_manifest,
+        run.delete_tables,
+        lambda: run.begin({}),
+        lambda: run.add_to_manifest({"a": 1}),
+    ):
         with pytest.raises(RunError, match="is damaged"):
             step()
 
