@@ -36,9 +36,9 @@ from auditor.tables.gc_listing import (
     ServerListing,
     find_listing_places,
     listed_ids,
-    outcome,
+    summarize_walk,
     ranges,
-    unsure_ledgers,
+    doubtful_ledgers,
 )
 from auditor.tables.log_entries import log_entries
 from auditor.tables.log_foresight import log_foresight
@@ -314,10 +314,10 @@ def _listing(metadata: ClusterMetadata) -> ServerListing:
     """Return the ledgers that garbage collectors will list next, by the last scan."""
     source, second_ledgers = metadata.source, metadata.second.ledgers
     scan = metadata.first.ledgers if second_ledgers is None else second_ledgers
-    if unsure_ledgers(scan).isEmpty():
+    if doubtful_ledgers(scan).isEmpty():
         return ServerListing()
     listed_places = find_listing_places(scan, source.layout, source.store.root)
     range_rows = source.cache.write_table("gc_ranges", lambda: ranges(listed_places), "tables/checks")
-    end = outcome(range_rows).first()
+    end = summarize_walk(range_rows).first()
     assert end is not None
     return ServerListing(listed_ids(listed_places, range_rows), end["reach"], end["overflows"])

@@ -72,7 +72,7 @@ class Tables:
 
 Query = Callable[[Tables], DataFrame]
 
-_CACHING = RLock()
+_CACHE_LOCK = RLock()
 """Lock of `cached_query`, because two threads build queries at the same time.
 
 The first thread builds a shared query, and the second one waits for it.
@@ -91,7 +91,7 @@ def cached_query(build_query: Query) -> Query:
 
     @wraps(build_query)
     def cached(tables: Tables) -> DataFrame:
-        with _CACHING:
+        with _CACHE_LOCK:
             if build_query not in tables.queries:
                 tables.queries[build_query] = build_query(tables)
             return tables.queries[build_query]

@@ -81,16 +81,16 @@ def index_replicas(
 def tail_replicas(files: TableFiles, excluded_bookies: Collection[str] = ()) -> Iterator[ReplicaBatch]:
     """Read the entries after the marks from ``journal_tails``, without those of ``excluded_bookies``."""
     rows = files.row_groups((*REPLICA, "groups"), ("bookie_id", "groups"), _REPLICAS_PER_BATCH)
-    return map(partial(_after_mark, excluded_bookies=excluded_bookies), rows)
+    return map(partial(_tail_batch, excluded_bookies=excluded_bookies), rows)
 
 
 def gone_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
     """Read from files of ``gone_entries`` the entries that indexes locate in missing entry logs."""
     for rows in files.row_groups((*REPLICA, "groups", "state"), _CODED_COLUMNS, _REPLICAS_PER_BATCH):
         bookies = CodedColumn.of(rows["bookie_id"])
-        no_times = np.full(rows.num_rows, NO_ANSWER_TIME)
+        unset_times = np.full(rows.num_rows, NO_ANSWER_TIME)
         groups, states = CodedColumn.of(rows["groups"]), CodedColumn.of(rows["state"])
-        yield _replicas(rows, no_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
+        yield _replicas(rows, unset_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
 
 
 def ends_inside_page(
@@ -108,17 +108,17 @@ def ends_inside_page(
         [page_size_by_bookie.get(name.decode(), 1) for name in bookies.values.to_pylist()] + [1], np.int64
     )
     has_partial_page: NDArray[np.bool_] = page_bytes.fill_null(0).to_numpy() % sizes[bookies.codes] != 0
-    return has_partial_page & _has_value(states, (IndexState.OK,))
+    return has_partial_page & _is_one_of(states, (IndexState.OK,))
 
 
 def _expected_groups(rows: pa.Table, all_members: bool) -> ReplicaBatch:
     members = rows["replicas"].chunks
-    lengths = [pc.list_value_length(chunk).fill_null(0).to_numpy() for chunk in members]
-    flat_chunks = [chunk.flatten() for chunk in members]
+    lengths = [pc.list_value_length(member_chunk).fill_null(0).to_numpy() for member_chunk in members]
+    flat_chunks = [member_chunk.flatten() for member_chunk in members]
     member = rows.schema.field("replicas").type.value_type
     bookies, groups = (
         CodedColumn.of(
-            pa.chunked_array([chunk.field(name) for chunk in flat_chunks], member.field(name).type)
+            pa.chunked_array([member_chunk.field(name) for member_chunk in flat_chunks], member.field(name).type)
         )
         for name in ("bookie_id", "groups")
     )
@@ -144,36 +144,36 @@ def _held_groups(
     rows: pa.Table, page_size_by_bookie: Mapping[str, int], excluded_bookies: Collection[str]
 ) -> ReplicaBatch:
     states, bookies = CodedColumn.of(rows["state"]), CodedColumn.of(rows["bookie_id"])
-    is_selected = _has_value(states, OF_REPLICAS) & ~_has_value(bookies, excluded_bookies)
+    is_selected_row = _is_one_of(states, OF_REPLICAS) & ~_is_one_of(bookies, excluded_bookies)
     if page_size_by_bookie:
         has_partial_page = ends_inside_page(states, bookies, rows["page_bytes"], page_size_by_bookie)
         names = pa.concat_arrays([states.values, pa.array([IndexState.CUT.encode()], pa.binary())])
         states = CodedColumn(np.where(has_partial_page, np.int32(len(names) - 1), states.codes), names)
-    answer_times = rows["answered"].fill_null(NO_ANSWER_TIME).to_numpy()
-    return _replicas(rows, answer_times, bookies, CodedColumn.of(rows["groups"]), states, is_selected)
+    answer_time = rows["answered"].fill_null(NO_ANSWER_TIME).to_numpy()
+    return _replicas(rows, answer_time, bookies, CodedColumn.of(rows["groups"]), states, is_selected_row)
 
 
-def _after_mark(rows: pa.Table, excluded_bookies: Collection[str]) -> ReplicaBatch:
+def _tail_batch(rows: pa.Table, excluded_bookies: Collection[str]) -> ReplicaBatch:
     bookies = CodedColumn.of(rows["bookie_id"])
-    is_selected = rows["ledger_id"].is_valid().to_numpy() & ~_has_value(bookies, excluded_bookies)
-    no_states = CodedColumn(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
-    no_times = np.full(rows.num_rows, NO_ANSWER_TIME)
-    return _replicas(rows, no_times, bookies, CodedColumn.of(rows["groups"]), no_states, is_selected)
+    is_selected_row = rows["ledger_id"].is_valid().to_numpy() & ~_is_one_of(bookies, excluded_bookies)
+    null_states = CodedColumn(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
+    unset_times = np.full(rows.num_rows, NO_ANSWER_TIME)
+    return _replicas(rows, unset_times, bookies, CodedColumn.of(rows["groups"]), null_states, is_selected_row)
 
 
 def _replicas(
     rows: pa.Table,
-    answer_times: Longs,
+    answer_time: Longs,
     bookies: CodedColumn,
     groups: CodedColumn,
     states: CodedColumn,
-    is_selected: NDArray[np.bool_],
+    is_selected_row: NDArray[np.bool_],
 ) -> ReplicaBatch:
     ids, scopes = _long_column(rows["ledger_id"]), _long_column(rows["scope_id"])
-    return ReplicaBatch(ids, scopes, answer_times, bookies, groups, states).taken(is_selected)
+    return ReplicaBatch(ids, scopes, answer_time, bookies, groups, states).taken(is_selected_row)
 
 
-def _has_value(column: CodedColumn, values: Collection[str]) -> NDArray[np.bool_]:
+def _is_one_of(column: CodedColumn, values: Collection[str]) -> NDArray[np.bool_]:
     """Return for each row whether its value is in ``values``."""
     is_chosen_value = np.array([value.decode() in values for value in column.values.to_pylist()], bool)
     is_chosen_row: NDArray[np.bool_] = np.append(is_chosen_value, False)[column.codes]
@@ -232,33 +232,33 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
     answer_decides = index is None or (
         answer.index_state == IndexState.OK and (index.index_state == IndexState.OK or bool(answer.held))
     )
-    state, answer_times = (answer if answer_decides or index is None else index)[1:3]
-    by_index = is_read_completely and (index is None or index.index_state == IndexState.OK)
-    if by_index:
-        answer_times = None
-    listed = answer.held or None if by_index else None
+    state, answer_time = (answer if answer_decides or index is None else index)[1:3]
+    index_proves_absence = is_read_completely and (index is None or index.index_state == IndexState.OK)
+    if index_proves_absence:
+        answer_time = None
+    listed_groups = answer.held or None if index_proves_absence else None
     if index is None:
-        return HeldAccount(answer.held, state, answer_times, listed)
-    if listed == index.held:
-        listed = None
+        return HeldAccount(answer.held, state, answer_time, listed_groups)
+    if listed_groups == index.held:
+        listed_groups = None
     # What a bookie serves after all, it said itself; where that does not settle it, the locations stay.
-    is_unserved = index.index_state == IndexState.NOT_INDEXED and answer_decides
-    known_groups = [groups for groups in (None if is_unserved else index.held, answer.held) if groups]
+    is_ledger_unserved = index.index_state == IndexState.NOT_INDEXED and answer_decides
+    known_groups = [groups for groups in (None if is_ledger_unserved else index.held, answer.held) if groups]
     if len(set(known_groups)) < 2:
-        return HeldAccount(known_groups[0] if known_groups else index.held, state, answer_times, listed)
+        return HeldAccount(known_groups[0] if known_groups else index.held, state, answer_time, listed_groups)
     index_groups, answer_groups = map(groups_of, known_groups)
     try:
         union_groups = coverage.union([index_groups, answer_groups]).tobytes()
         groups_beyond_index = (
-            coverage.difference(answer_groups, index_groups).tobytes() or None if listed else None
+            coverage.difference(answer_groups, index_groups).tobytes() or None if listed_groups else None
         )
     except CoverageLimitError:
         # What the index says is there; the rest is more than can be put together, so it is not known.
-        return HeldAccount(index.held, IndexState.CUT, answer_times, listed)
-    return HeldAccount(union_groups, state, answer_times, groups_beyond_index)
+        return HeldAccount(index.held, IndexState.CUT, answer_time, listed_groups)
+    return HeldAccount(union_groups, state, answer_time, groups_beyond_index)
 
 
-def subtract_gone(index: HeldAccount, gone_groups: bytes, state: str) -> HeldAccount:
+def subtract_gone_entries(index: HeldAccount, gone_groups: bytes, gone_state: str) -> HeldAccount:
     """Remove the entries in missing entry logs from the held entries of a replica."""
     try:
         held_groups = coverage.difference(groups_of(index.held), groups_of(gone_groups))
@@ -267,7 +267,7 @@ def subtract_gone(index: HeldAccount, gone_groups: bytes, state: str) -> HeldAcc
         # More than can be told apart: of what the index shows nothing is known.
         return index._replace(held=b"", index_state=IndexState.CUT)
     return index._replace(
-        held=held_groups.tobytes(), gone=common_groups or None, gone_state=state if common_groups else None
+        held=held_groups.tobytes(), gone=common_groups or None, gone_state=gone_state if common_groups else None
     )
 
 
@@ -287,14 +287,14 @@ def merge_journal_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
     state = IndexState.OK if index.index_state in _STATES_SERVED_WITH_TAIL else index.index_state
     try:
         # The journal is on the disk too: what it has, the disk does not lack.
-        listed = coverage.difference(groups_of(index.listed), groups_of(tail)).tobytes() or None
+        listed_groups = coverage.difference(groups_of(index.listed), groups_of(tail)).tobytes() or None
         held_groups = tail
         if index.held and index.held != tail:
             held_groups = coverage.union([groups_of(index.held), groups_of(tail)]).tobytes()
     except CoverageLimitError:
         # More than can be put together: of what the index lacks nothing is known.
         return index._replace(index_state=IndexState.CUT)
-    return index._replace(held=held_groups, index_state=state, listed=listed)
+    return index._replace(held=held_groups, index_state=state, listed=listed_groups)
 
 
 def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
@@ -308,14 +308,14 @@ def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
     value_columns = [name for name in columns if name not in REPLICA]
     rank = F.array_position(F.array(*(F.lit(state) for state in _STATES_LEAST_KNOWN_FIRST)), F.col("state"))
     served_groups = F.when(F.col("state") != IndexState.NOT_INDEXED, F.col("groups"))
-    by_replica = index_pieces.groupBy(*REPLICA).agg(
+    grouped_replicas = index_pieces.groupBy(*REPLICA).agg(
         F.min_by(F.struct(*value_columns), F.struct(rank, F.coalesce("path", F.lit("")))).alias("piece"),
         F.max("mtime").alias("newest"),
         F.max("answered").alias("asked"),
         F.collect_list(served_groups).alias("sets"),
     )
     time_columns = {"mtime": F.col("newest"), "answered": F.col("asked")}
-    rows = by_replica.select(
+    rows = grouped_replicas.select(
         *REPLICA,
         *(time_columns.get(name, F.col("piece")[name]).alias(name) for name in value_columns),
         "sets",
@@ -334,8 +334,8 @@ def _unite_entry_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     )
     schema = StructType([rows.schema[name] for name in columns])
     rows_of_several_sets = rows.where("size(sets) > 1").select(*columns, "sets")
-    joined = map_batches(rows_of_several_sets, _join_batches, schema)
-    return single_set_rows.select(*columns).unionByName(joined)
+    joined_rows = map_batches(rows_of_several_sets, _join_batches, schema)
+    return single_set_rows.select(*columns).unionByName(joined_rows)
 
 
 def _join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -39,8 +39,8 @@ CLUSTER = schema_of(
 )
 
 
-def _read_text(data: bytes) -> str:
-    return data.decode("utf-8", "replace").strip()
+def _read_text(encoded_text: bytes) -> str:
+    return encoded_text.decode("utf-8", "replace").strip()
 
 
 def _describe_presence(data: bytes) -> str:
@@ -127,10 +127,10 @@ def autorecovery_facts(
     if any(nodes.gaps for nodes in scans) or not any(_is_replication(path) for path in newest_scan.nodes):
         return {}
     votes = next((votes for votes in map(_live_votes, reversed(scans)) if votes), [])
-    facts = {row["fact"]: row for row in cluster_state(newest_scan)}
+    fact_by_name = {row["fact"]: row for row in cluster_state(newest_scan)}
     disabled_fact, check_times = (
-        facts.get("replication-disabled"),
-        [_read_number(facts.get(name)) for name in _CHECK_TIMES],
+        fact_by_name.get("replication-disabled"),
+        [_read_number(fact_by_name.get(name)) for name in _CHECK_TIMES],
     )
     auditor = _vote_of(votes[0]) if votes else None
     creation_times = [node.ctime for node in newest_scan.nodes.values() if node.ctime > 0]
@@ -141,7 +141,7 @@ def autorecovery_facts(
         "votes": len(votes),
         "disabled": disabled_fact is not None,
         "disabled_since": disabled_fact["mtime"] if disabled_fact else None,
-        "delay_s": _read_number(facts.get("lost-bookie-recovery-delay-s")),
+        "delay_s": _read_number(fact_by_name.get("lost-bookie-recovery-delay-s")),
         "last_check": max((time for time in check_times if time is not None and time > 0), default=None),
         "age_ms": scan_time - min(creation_times) if creation_times else None,
     }
@@ -166,8 +166,8 @@ def _vote_of(znode: Znode) -> str | None:
 
 def _read_number(fact: Mapping[str, Any] | None) -> int | None:
     """Return the value of a fact as a number; None if the fact is absent or not a number."""
-    value = None if fact is None else fact["value"]
-    return int(value) if value is not None and re.fullmatch("-?[0-9]{1,18}", value) else None
+    fact_value = None if fact is None else fact["value"]
+    return int(fact_value) if fact_value is not None and re.fullmatch("-?[0-9]{1,18}", fact_value) else None
 
 
 def unlisted_bookies(
@@ -188,14 +188,14 @@ def unlisted_bookies(
 
 
 def _fact_row(fact: str, znode: Znode, read: Callable[[bytes], object]) -> dict[str, Any]:
-    value, damage = None, None
+    fact_value, damage = None, None
     try:
-        value = read(znode.data)
+        fact_value = read(znode.data)
     except DecodeError as error:
         damage = str(error)
     return {
         "fact": fact,
-        "value": None if value is None else str(value),
+        "value": None if fact_value is None else str(fact_value),
         "path": znode.path,
         "mtime": None if znode.mtime == NO_TIME else znode.mtime,
         "damage": damage,
@@ -253,13 +253,13 @@ def is_unused_store(cluster: ClusterNodes) -> bool:
 
 def _read_long(cluster: ClusterNodes) -> int:
     """Return the next id of the generator for ids beyond 31 bits; `UNCOUNTED` if it is not known."""
-    matches = ((path, _HIERARCHICAL_OBJECTS.fullmatch(path)) for path in cluster.nodes)
-    high = max(((int(match[1]), path) for path, match in matches if match), default=None)
-    if high is None:
+    path_matches = ((path, _HIERARCHICAL_OBJECTS.fullmatch(path)) for path in cluster.nodes)
+    highest_generator = max(((int(path_match[1]), path) for path, path_match in path_matches if path_match), default=None)
+    if highest_generator is None:
         return UNCOUNTED
-    number, path = high
+    generator_number, path = highest_generator
     created_children = cluster.nodes[path].made
-    return UNCOUNTED if created_children == UNCOUNTED else number << _LOW_BITS | created_children
+    return UNCOUNTED if created_children == UNCOUNTED else generator_number << _LOW_BITS | created_children
 
 
 def _buckets(cluster: ClusterNodes) -> tuple[IdRange, ...]:

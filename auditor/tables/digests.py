@@ -114,14 +114,14 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
             "password_known": is_password_known.over(ledger_window),
         }
     )
-    digest_bytes = _by_type(lambda name: F.lit(DIGEST_BYTES[name]))
+    digest_bytes = _select_by_type(lambda name: F.lit(DIGEST_BYTES[name]))
     payload_bytes = F.greatest(F.col("entry_bytes") - F.col("header_bytes") - digest_bytes, F.lit(0))
     judged = typed_rows.withColumn("reason", _doubt_reason()).withColumn("state", _digest_state())
     return (
         judged.withColumns(
             {
                 "payload_bytes": payload_bytes.cast("long"),
-                "payload_crc32c": _by_type(lambda name: F.col(f"payload_{name.lower()}")),
+                "payload_crc32c": _select_by_type(lambda name: F.col(f"payload_{name.lower()}")),
                 "comparable": _is_comparable(),
             }
         )
@@ -186,7 +186,7 @@ def _doubt_reason() -> Column:
 
 
 def _digest_state() -> Column:
-    digest_matches = _by_type(lambda name: F.lit(None) if name == "DUMMY" else F.col(f"{name.lower()}_right"))
+    digest_matches = _select_by_type(lambda name: F.lit(None) if name == "DUMMY" else F.col(f"{name.lower()}_right"))
     return (
         F.when(F.col("reason").isNotNull(), DigestState.NOT_CHECKED)
         .when(digest_matches, DigestState.RIGHT)
@@ -195,11 +195,11 @@ def _digest_state() -> Column:
 
 
 def _master_key() -> Column:
-    def equal_tag_count(tag: Column) -> Column:
-        return F.size(F.filter("master_keys", lambda other_tag: other_tag == tag))
+    def equal_tag_count(key_tag: Column) -> Column:
+        return F.size(F.filter("master_keys", lambda other_key_tag: other_key_tag == key_tag))
 
     bookies = F.size("master_keys")
-    is_majority_tag = F.exists("master_keys", lambda other_tag: equal_tag_count(other_tag) * 2 > bookies)
+    is_majority_tag = F.exists("master_keys", lambda other_key_tag: equal_tag_count(other_key_tag) * 2 > bookies)
     return (
         F.when(F.col("master_keys").isNull(), None)
         .when(F.col("password_known"), F.when(F.col("key_right"), "right").otherwise("wrong"))
@@ -216,6 +216,6 @@ def _is_comparable() -> Column:
     return F.coalesce(is_member & is_before_end, F.lit(False))
 
 
-def _by_type(value: Callable[[str], Column]) -> Column:
-    """Return ``value`` of a row's digest type; null if the type is not known."""
-    return F.coalesce(*(F.when(F.col("digest_type") == name, value(name)) for name in DIGEST_BYTES))
+def _select_by_type(column_of_type: Callable[[str], Column]) -> Column:
+    """Return ``column_of_type`` of a row's digest type; null if the type is not known."""
+    return F.coalesce(*(F.when(F.col("digest_type") == name, column_of_type(name)) for name in DIGEST_BYTES))

@@ -35,12 +35,12 @@ def with_full_disks(
     )
     logger_usage = F.max("used").over(F.Window.partitionBy("bookie_id", "logger"))
     is_forced = F.lit(settings.forced_when_full)
-    state = (
+    disk_state = (
         F.when((logger_usage > settings.disk_warn_threshold) & is_forced, FullDisk.FORCED)
         .when(logger_usage > settings.disk_threshold, FullDisk.FULL)
         .when(logger_usage > settings.disk_warn_threshold, FullDisk.ALMOST_FULL)
     )
-    return rows.withColumn("full_disk", state).drop("used", "logger")
+    return rows.withColumn("full_disk", disk_state).drop("used", "logger")
 
 
 def is_suspended() -> Column:

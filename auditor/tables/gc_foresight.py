@@ -60,18 +60,18 @@ def deletion_verdicts(
     aliases: frozenset[tuple[str, str]],
 ) -> DataFrame:
     """Return copies on bookies that no ensemble names, with ``verdict`` on a deletion and its ``reason``."""
-    classes = verdicts.select(
+    ledger_classes = verdicts.select(
         *LEDGER,
         (F.col("class") == LedgerClass.ENTRY_LOST).alias("lost"),
         F.col("potential_class").isin(LedgerClass.ENTRY_LOST, LedgerClass.UNDECIDED).alias("endangered"),
         (F.col("confidence") == Confidence.CONFIRMED).alias("sure"),
     )
-    pairs = over_replicated.join(classes, [*LEDGER], "left")
-    rows = pairs.join(_last_copies(over_replicated, judged, verdicts, unequal), [*REPLICA], "left")
+    foreign_pairs = over_replicated.join(ledger_classes, [*LEDGER], "left")
+    rows = foreign_pairs.join(_last_copies(over_replicated, judged, verdicts, unequal), [*REPLICA], "left")
     rows = rows.join(_copies_under_another_id(over_replicated, ledgers, aliases), [*REPLICA], "left")
-    has_unknown = judged.where(F.size("unknown") > 0).select(*LEDGER).distinct()
-    rows = rows.join(has_unknown.withColumn("has_unknown", F.lit(True)), [*LEDGER], "left")
-    last = F.coalesce("last", F.lit(False))
+    ledgers_with_unknown_copies = judged.where(F.size("unknown") > 0).select(*LEDGER).distinct()
+    rows = rows.join(ledgers_with_unknown_copies.withColumn("has_unknown", F.lit(True)), [*LEDGER], "left")
+    is_last = F.coalesce("last", F.lit(False))
     # A copy of a member that is only unknown may not exist: while it is, this one may be the last.
     # A ledger without a verdict is in doubt, too.
     is_lost = F.coalesce("lost", F.lit(False))
@@ -79,8 +79,8 @@ def deletion_verdicts(
     may_be_last = (is_lost & F.col("last").isNull()) | (F.coalesce("endangered", F.lit(True)) & has_doubt)
     reason = (
         F.when(F.col("other_id"), GcReason.OTHER_ID)
-        .when(last & F.col("sure"), GcReason.LAST_COPY)
-        .when(last | may_be_last, GcReason.MEMBERS_UNKNOWN)
+        .when(is_last & F.col("sure"), GcReason.LAST_COPY)
+        .when(is_last | may_be_last, GcReason.MEMBERS_UNKNOWN)
         .when(F.col("behind_end") > 0, GcReason.BEHIND_END)
         .when(F.col("marked") | F.col("exposed"), GcReason.COPY_IN_FLIGHT)
         .otherwise(GcReason.COPIES_ELSEWHERE)
@@ -109,8 +109,8 @@ def _copies_under_another_id(
 
 def other_ids(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataFrame:
     """Return each bookie id with the ``other`` id of the same bookie: rows of `ALIASES`."""
-    pairs = [dict(zip(ALIASES.names, alias_pair, strict=True)) for alias_pair in sorted(aliases)]
-    return arrow_frame(spark, pa.Table.from_pylist(pairs, ALIASES))
+    foreign_pairs = [dict(zip(ALIASES.names, alias_pair, strict=True)) for alias_pair in sorted(aliases)]
+    return arrow_frame(spark, pa.Table.from_pylist(foreign_pairs, ALIASES))
 
 
 def _last_copies(
@@ -118,9 +118,9 @@ def _last_copies(
 ) -> DataFrame:
     """Return copies of ledgers that lost an entry. ``last`` is whether the copy holds the lost entry."""
     lost_ledgers = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST).select(*LEDGER)
-    pairs = over_replicated.select(*REPLICA).join(lost_ledgers, [*LEDGER], "left_semi")
+    foreign_pairs = over_replicated.select(*REPLICA).join(lost_ledgers, [*LEDGER], "left_semi")
     missing_groups = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
-    rows = pairs.join(unequal.select(*REPLICA, "held"), [*REPLICA]).join(missing_groups, [*LEDGER])
+    rows = foreign_pairs.join(unequal.select(*REPLICA, "held"), [*REPLICA]).join(missing_groups, [*LEDGER])
 
     def judge_pairs(pairs: list[dict[str, Any]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(
@@ -203,19 +203,19 @@ def gc_foresight(
     table ``gc_foresight`` of an earlier run, or None. The other DataFrames are the tables of these names.
     ``scan_time`` is in ms.
     """
-    unlisted_copies = _unlisted_ledgers(orphans.where("scope_id = 0"), collector)
+    unlisted_copies = _forecast_unlisted_ledgers(orphans.where("scope_id = 0"), collector)
     copies = over_replicated.where("scope_id = 0")
     foreign_copies = deletion_verdicts(copies, ledgers, judged, verdicts, unequal, collector.aliases)
-    forecast_rows = unlisted_copies.unionByName(_over_replicated(foreign_copies, collector))
+    forecast_rows = unlisted_copies.unionByName(_forecast_over_replicated(foreign_copies, collector))
     if collector.listing.seen is not None:
         forecast_rows = forecast_rows.unionByName(
-            _out_of_place(availability, ledgers, foreign_copies, collector)
+            _misplaced_replicas(availability, ledgers, foreign_copies, collector)
         )
     if moved is not None:
-        changed_ledgers = moved.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
+        changed_rows = moved.where("listed").select(*LEDGER).distinct().withColumn("changed", F.lit(True))
         no_metadata = GcReason.NO_METADATA
         is_unsettled = F.col("changed") & (F.col("reason") != no_metadata)
-        forecast_rows = forecast_rows.join(changed_ledgers, [*LEDGER], "left").withColumns(
+        forecast_rows = forecast_rows.join(changed_rows, [*LEDGER], "left").withColumns(
             {
                 "verdict": F.when(is_unsettled, GcVerdict.UNKNOWN).otherwise(F.col("verdict")),
                 "reason": F.when(is_unsettled, GcReason.MOVED).otherwise(F.col("reason")),
@@ -235,13 +235,13 @@ def collected_since(earlier: DataFrame, availability: DataFrame) -> DataFrame:
     return deleted_replicas.select("bookie_id", F.lit(True).alias("passed")).distinct()
 
 
-def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
+def _forecast_unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
     """Forecast what the collector does with ledgers that the store does not have."""
     listing = collector.listing
     rows = orphans.withColumn("spared", F.lit(False))
     if listing.seen is not None:
-        spared_ledgers = listing.seen.withColumn("spared", F.lit(True))
-        rows = orphans.join(spared_ledgers, "ledger_id", "left")
+        kept_ledgers = listing.seen.withColumn("spared", F.lit(True))
+        rows = orphans.join(kept_ledgers, "ledger_id", "left")
     keep_causes = {
         # The driver says of a key that is not there something that the collector does not expect.
         GcCause.METADATA_READ: F.lit(
@@ -269,7 +269,7 @@ def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
     )
 
 
-def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
+def _forecast_over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
     """Forecast what the collector does, once a day, with ledgers whose ensembles do not name the bookie."""
     keep_causes = {
         GcCause.SWITCHED_OFF: F.lit(collector.settings.over_replicated_wait_ms <= 0),
@@ -284,7 +284,7 @@ def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
     return _forecast(rows, GcPass.OVER_REPLICATED, has_delete_cause, cause, verdict, reason)
 
 
-def _out_of_place(
+def _misplaced_replicas(
     availability: DataFrame, ledgers: DataFrame, foreign_copies: DataFrame, collector: Collector
 ) -> DataFrame:
     """Forecast replicas of listed ledgers that the collector's pass does not find where it looks for them."""
@@ -296,11 +296,11 @@ def _out_of_place(
     if listing.reach is not None:
         rows = rows.where(F.col("ledger_id") <= F.lit(listing.reach))
     unreadable = (F.col("status") == LedgerStatus.UNREADABLE) | F.col("undecidable")
-    facts = rows.select(*LEDGER, unreadable.alias("unreadable"), F.col("replicas.bookie_id").alias("members"))
+    ledger_members = rows.select(*LEDGER, unreadable.alias("unreadable"), F.col("replicas.bookie_id").alias("members"))
     # Interleaved and Sorted storages leave the greatest id out of what they say they have.
-    is_local = (F.col("ledger_id") < F.lit(MAX_LEDGER_ID)) | (F.col("storage") != "idx")
-    stored_replicas = availability.where(F.col("state").isin(*ON_DISK) & is_local).select(*REPLICA).distinct()
-    replicas = stored_replicas.join(facts, [*LEDGER]).join(
+    is_compared_by_collector = (F.col("ledger_id") < F.lit(MAX_LEDGER_ID)) | (F.col("storage") != "idx")
+    stored_replicas = availability.where(F.col("state").isin(*ON_DISK) & is_compared_by_collector).select(*REPLICA).distinct()
+    replicas = stored_replicas.join(ledger_members, [*LEDGER]).join(
         foreign_copies.select(*REPLICA, "verdict", "reason"), [*REPLICA], "left"
     )
     is_member = F.array_contains("members", F.col("bookie_id"))
@@ -326,16 +326,16 @@ def _out_of_place(
 
 def _first_cause(keep_causes: dict[GcCause, Column], default_cause: GcCause) -> Column:
     """Return the cause of the first condition that holds, or ``default_cause`` if no condition holds."""
-    keep_cause = F.coalesce(*(F.when(condition, F.lit(cause)) for cause, condition in keep_causes.items()))
+    keep_cause = F.coalesce(*(F.when(cause_condition, F.lit(cause)) for cause, cause_condition in keep_causes.items()))
     return F.coalesce(keep_cause, F.lit(default_cause))
 
 
 def _forecast(
-    rows: DataFrame, in_pass: GcPass, has_delete_cause: Column, cause: Column, verdict: Column, reason: Column
+    rows: DataFrame, gc_pass: GcPass, has_delete_cause: Column, cause: Column, verdict: Column, reason: Column
 ) -> DataFrame:
     return rows.select(
         *REPLICA,
-        F.lit(in_pass).alias("pass"),
+        F.lit(gc_pass).alias("pass"),
         F.when(has_delete_cause, GcAction.DELETE).otherwise(GcAction.KEEP).alias("action"),
         cause.alias("cause"),
         verdict.alias("verdict"),

@@ -41,7 +41,7 @@ from auditor.spark import functions as F
 from auditor.spark.batches import map_batches
 from auditor.spark.types import Column, DataFrame
 
-ALL_BEFORE = -1
+END_BEFORE_ALL_IDS = -1
 """End that stands for a range before the first one, so that the first range begins with id 0."""
 
 
@@ -71,7 +71,7 @@ class ServerListing:
     overflows: bool = False
 
 
-def unsure_ledgers(ledgers: DataFrame) -> DataFrame:
+def doubtful_ledgers(ledgers: DataFrame) -> DataFrame:
     """Return the rows of a scan for which the server's listing may differ from the scan."""
     is_longest_id = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
     return ledgers.where((F.col("status") == LedgerStatus.MISPLACED) | is_longest_id)
@@ -82,32 +82,32 @@ def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> Da
 
     A row that ``fails`` has no id. The listing ends when it reaches this row.
     """
-    prefix = len(root.rstrip("/")) + 1
-    relative_path = F.expr(f"substring(path, {prefix + 1})")
+    root_length = len(root.rstrip("/")) + 1
+    relative_path = F.expr(f"substring(path, {root_length + 1})")
     is_in_scope_0 = F.col("ledger_id").isNotNull() & (F.col("scope_id") == 0)
     listed = is_in_scope_0 & F.col("status").isin(*LISTED, LedgerStatus.MISPLACED)
     rows = ledgers.select(
         "scope_id", "status", "path", relative_path.alias("rel"), "ledger_id", listed.alias("listed")
     )
-    misplaced = (F.col("status") == LedgerStatus.MISPLACED) & F.col("ledger_id").isNull()
+    is_misplaced = (F.col("status") == LedgerStatus.MISPLACED) & F.col("ledger_id").isNull()
     if layout is LayoutKind.ETCD:
         first_path, last_path = (to_path(layout, ledger_id) for ledger_id in (0, MAX_LEDGER_ID))
-        stops_listing = misplaced & F.col("scope_id").isNull()
-        keys = rows.withColumn("fails", stops_listing).where(
+        stops_listing = is_misplaced & F.col("scope_id").isNull()
+        etcd_keys = rows.withColumn("fails", stops_listing).where(
             (F.col("listed") | F.col("fails")) & (F.col("rel") >= first_path) & (F.col("rel") < last_path)
         )
-        return _with_places(keys, _batch())
+        return _with_places(etcd_keys, _batch_place())
     if layout is LayoutKind.FLAT:
         return _with_places(rows.where("listed").withColumn("fails", F.lit(False)), F.lit(""))
     is_short_path = F.col("rel").rlike(_SHORT_PATH)
     stops_listing = (
-        misplaced & F.col("rel").rlike(_NO_NUMBER_PATTERN) & F.lit(layout is not LayoutKind.LONG_HIERARCHICAL)
+        is_misplaced & F.col("rel").rlike(_NO_NUMBER_PATTERN) & F.lit(layout is not LayoutKind.LONG_HIERARCHICAL)
     )
-    parent = F.when(F.col("fails"), F.regexp_extract("rel", r"^([^/]*/[^/]*)", 1)).otherwise(
+    parent_directory = F.when(F.col("fails"), F.regexp_extract("rel", r"^([^/]*/[^/]*)", 1)).otherwise(
         F.regexp_replace("rel", "/[^/]*$", "")
     )
     # Names are compared level by level: a slash must sort before all that a name may have.
-    sort_key = F.concat(F.when(is_short_path, "0/").otherwise("1/"), F.translate(parent, "/", "\x01"))
+    sort_key = F.concat(F.when(is_short_path, "0/").otherwise("1/"), F.translate(parent_directory, "/", "\x01"))
     return _with_places(rows.withColumn("fails", stops_listing).where("listed or fails"), sort_key)
 
 
@@ -120,10 +120,10 @@ def ranges(listing_places: DataFrame) -> DataFrame:
     def walk_ranges(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = [*batches]
         if rows:
-            table = pa.Table.from_batches(rows)
-            ends = table["end"].fill_null(ALL_BEFORE).to_numpy()
-            bounds = follow_ranges(ends, table["fails"].to_numpy())
-            judged_columns = [table["place"], ends, bounds.previous, bounds.reached]
+            range_table = pa.Table.from_batches(rows)
+            ends = range_table["end"].fill_null(END_BEFORE_ALL_IDS).to_numpy()
+            range_walk = follow_ranges(ends, range_table["fails"].to_numpy())
+            judged_columns = [range_table["place"], ends, range_walk.previous, range_walk.reached]
             yield from pa.table(judged_columns, schema=_RANGES).to_batches()
 
     ordered_ranges = range_rows.repartition(1).sortWithinPartitions("place")
@@ -136,7 +136,7 @@ def listed_ids(listing_places: DataFrame, ranges: DataFrame) -> DataFrame:
     return reached_ledgers.where("ledger_id > previous").select("ledger_id").distinct()
 
 
-def outcome(ranges: DataFrame) -> DataFrame:
+def summarize_walk(ranges: DataFrame) -> DataFrame:
     """Return one row with the fields ``overflows`` and ``reach`` of the `ServerListing`."""
     reached_id = F.col("reached")
     reaches_end = F.coalesce(F.bool_or(reached_id & (F.col("end") == MAX_LEDGER_ID)), F.lit(False))
@@ -149,10 +149,10 @@ def _with_places(rows: DataFrame, sort_key: Column) -> DataFrame:
     return rows.select(sort_key.alias("place"), ledger_id, "fails")
 
 
-def _batch() -> Column:
+def _batch_place() -> Column:
     """Return the place of a batch of etcd keys: its number, as text that sorts in numeric order."""
-    number = F.row_number().over(F.Window.orderBy("rel")) - 1
-    return F.lpad(F.floor(number / ETCD_BATCH).cast("string"), 20, "0")
+    batch_number = F.row_number().over(F.Window.orderBy("rel")) - 1
+    return F.lpad(F.floor(batch_number / ETCD_BATCH).cast("string"), 20, "0")
 
 
 class RangeWalk(NamedTuple):
@@ -176,9 +176,9 @@ def follow_ranges(ends: Longs, stops_listing: NDArray[np.bool_]) -> RangeWalk:
     >>> follow_ranges(np.array([9, 2**63 - 1, 12]), np.zeros(3, bool)).previous.tolist()[:2]
     [-1, 9]
     """
-    previous_ends = np.concatenate([np.array([ALL_BEFORE], np.int64), ends[:-1]])[: len(ends)]
+    previous_ends = np.concatenate([np.array([END_BEFORE_ALL_IDS], np.int64), ends[:-1]])[: len(ends)]
     previous = np.maximum.accumulate(previous_ends) if len(ends) else previous_ends
-    is_broken = stops_listing | (ends <= previous)
+    ends_pass = stops_listing | (ends <= previous)
     # The range that overflows is compared itself; what follows is not.
     reaches_end = np.concatenate([np.zeros(1, bool), ends[:-1] == MAX_LEDGER_ID])[: len(ends)]
-    return RangeWalk(previous, ~np.logical_or.accumulate(is_broken | reaches_end))
+    return RangeWalk(previous, ~np.logical_or.accumulate(ends_pass | reaches_end))

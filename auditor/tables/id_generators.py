@@ -79,28 +79,28 @@ def id_generators(
         scan_time: Time at which the store's own znodes were read, ms. A dump is not of one moment: a ledger
             created after that time may have an id above the count of the generator.
     """
-    columns = {
+    columns_by_name = {
         "low": [generator.low for generator in ids],
         "high": [highest_drawn(generator, layout) for generator in ids],
         "next": [generator.next for generator in ids],
         "end": [generator.high for generator in ids],
     }
-    table = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+    table = pa.table({column_name: pa.array(column_values, pa.int64()) for column_name, column_values in columns_by_name.items()})
     generators = F.broadcast(arrow_frame(ledgers.sparkSession, table))
     is_undrawn_id = (F.col("ledger_id") >= F.col("next")) & (F.col("ledger_id") <= F.col("end"))
-    is_settled = F.col("status").isin(*LISTED) & (F.coalesce("ctime", F.lit(0)) < scan_time)
-    is_in_reach = F.col("ledger_id") <= F.col("high")
+    is_listed_before_scan = F.col("status").isin(*LISTED) & (F.coalesce("ctime", F.lit(0)) < scan_time)
+    is_within_range = F.col("ledger_id") <= F.col("high")
     is_drawn = F.coalesce(application_of(F.col("custom_metadata")).isin(*DRAWING_APPLICATIONS), F.lit(False))
     listed_ledgers = (
-        ledgers.where((F.col("scope_id") == 0) & is_settled)
+        ledgers.where((F.col("scope_id") == 0) & is_listed_before_scan)
         .select("ledger_id", is_drawn.alias("is_drawn"))
         .join(generators, is_undrawn_id)
         .groupBy("low")
         .agg(
-            F.count_if(is_in_reach).alias("listed"),
-            F.max(F.when(is_in_reach, F.col("ledger_id"))).alias("listed_highest"),
-            F.count_if(is_in_reach & F.col("is_drawn")).alias("drawn"),
-            F.count_if(~is_in_reach).alias("chosen"),
+            F.count_if(is_within_range).alias("listed"),
+            F.max(F.when(is_within_range, F.col("ledger_id"))).alias("listed_highest"),
+            F.count_if(is_within_range & F.col("is_drawn")).alias("drawn"),
+            F.count_if(~is_within_range).alias("chosen"),
         )
     )
     is_of_generator = (F.col("highest") >= F.col("low")) & (F.col("highest") <= F.col("end"))

@@ -35,7 +35,7 @@ from auditor.tables.accounts import (
     GROUP_COLUMNS,
     HeldAccount,
     merge_journal_tail,
-    subtract_gone,
+    subtract_gone_entries,
     unite_answer,
 )
 from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER_TIME, Account, ReplicaBatch, pack, unpack
@@ -333,7 +333,7 @@ class _Comparison:
     ) -> HeldAccount | None:
         """Return the held entries of a pair. None if they equal the expected entries: the pair has no row."""
         if index is not None and gone_groups is not None and gone_state is not None:
-            index = subtract_gone(index, gone_groups, gone_state)
+            index = subtract_gone_entries(index, gone_groups, gone_state)
         held_account = index
         if answer is not None:
             held_account = unite_answer(index, answer, bookie in self._words.whole)

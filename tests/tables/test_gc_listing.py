@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from auditor.keys.ledger_tree import classify, to_path
 from auditor.model.ledger_id import MAX_LEDGER_ID, MIN_LEDGER_ID, LayoutKind
 from auditor.tables.gc_listing import (
-    ALL_BEFORE,
+    END_BEFORE_ALL_IDS,
     find_listing_places,
     follow_ranges,
     listed_ids,
-    outcome,
+    summarize_walk,
     ranges,
-    unsure_ledgers,
+    doubtful_ledgers,
 )
 from tests.checks.tables_builder import frame
 
@@ -75,11 +75,11 @@ def test_what_a_pass_takes_for_listed(
 ) -> None:
     rows = [row(layout, path) for path in [*(to_path(layout, each) for each in ledgers), *others]]
     scan = frame(spark, "ledgers", rows)
-    assert unsure_ledgers(scan).isEmpty() == (not others and MAX_LEDGER_ID not in ledgers)
+    assert doubtful_ledgers(scan).isEmpty() == (not others and MAX_LEDGER_ID not in ledgers)
     found = find_listing_places(scan, layout, "/l")
     made = ranges(found)
     assert sorted(each["ledger_id"] for each in listed_ids(found, made).collect()) == wanted
-    [end] = outcome(made).collect()
+    [end] = summarize_walk(made).collect()
     assert (end["reach"], end["overflows"]) == (reach, overflows)
 
 
@@ -109,7 +109,7 @@ def test_what_real_bookies_deleted_of_a_tree_that_layout_does_not_name_is_what_i
     found = find_listing_places(frame(spark, "ledgers", [row(layout, path) for path in paths]), layout, "/l")
     made = ranges(found)
     seen = {each["ledger_id"] for each in listed_ids(found, made).collect()}
-    [end] = outcome(made).collect()
+    [end] = summarize_walk(made).collect()
     reach = MAX_LEDGER_ID if end["reach"] is None else end["reach"]
     gone = [each for each in (*MOVED, *STAYED) if each not in seen and each <= reach]
     assert gone == ([*deleted, *STAYED] if deleted and not stayed else deleted)
@@ -142,7 +142,7 @@ def deleted_by_the_server(local: frozenset[int], ranges: list[Range]) -> set[int
 
 
 def deleted_by_the_model(local: frozenset[int], ranges: list[Range]) -> set[int]:
-    ends = np.array([ALL_BEFORE if each is None else max(each) for each in ranges], np.int64)
+    ends = np.array([END_BEFORE_ALL_IDS if each is None else max(each) for each in ranges], np.int64)
     found = follow_ranges(ends, np.array([each is None for each in ranges], bool))
     reached = found.reached.tolist()
     over = any(each == MAX_LEDGER_ID and here for each, here in zip(ends.tolist(), reached, strict=True))
