@@ -16,10 +16,10 @@ from auditor.findings.basis import (
     UNREADABLE,
     ids_resting_on,
     ids_without_check,
-    of_copies,
-    of_ensembles,
-    of_logs,
-    of_marks,
+    rests_on_copies,
+    rests_on_ensembles,
+    rests_on_logs,
+    rests_on_marks,
 )
 from auditor.findings.rules import (
     IF_NOT_COVERED,
@@ -29,7 +29,7 @@ from auditor.findings.rules import (
     is_worse,
     was_covered,
 )
-from auditor.findings.table import fingerprints, ranks
+from auditor.findings.table import fingerprints, severity_ranks
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Urgency
 from auditor.model.states import FOUND, BookieRead, Change, LedgerClass
@@ -79,7 +79,7 @@ def findings_with_changes(
     are new. ``finished_ms`` is the end of this run, ms. Columns: those of changes, but no suppression.
     """
     finish_time = F.lit(finished_ms).cast("bigint")
-    trouble_rows = _trouble_rows(findings, instance_id)
+    trouble_rows = _add_trouble(findings, instance_id)
     if earlier_changes is None:
         return _make_all_new(trouble_rows, finish_time)
     earlier_findings = _earlier_findings(earlier_changes)
@@ -106,7 +106,7 @@ def findings_with_changes(
         "last_seen",
         "was_unseen",
     )
-    is_milder_now = is_milder(_state(), _state("known_"))
+    is_milder_now = is_milder(_finding_state(), _finding_state("known_"))
     # Better or gone because less was looked at is neither. Confirmed by now is worse, and may be milder.
     is_claim = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & is_milder_now)
     claims = _with_coverage(matched_rows.where(is_claim).unionByName(absent_rows), findings, coverage)
@@ -146,21 +146,21 @@ def _make_all_new(trouble_rows: DataFrame, finish_time: Column) -> DataFrame:
     )
 
 
-def still_found(changes: DataFrame) -> DataFrame:
+def rows_of_own_run(changes: DataFrame) -> DataFrame:
     """Return the rows of a table changes that its own run found. Other rows are from earlier runs."""
     return changes.where(F.col("change").isin(*FOUND))
 
 
-def _trouble_rows(findings: DataFrame, instance_id: str | None) -> DataFrame:
+def _add_trouble(findings: DataFrame, instance_id: str | None) -> DataFrame:
     is_staged = F.col("id").isin(*STAGES)
-    lowest_stage = fingerprints(F.lit(STAGES[0]), instance_id)
+    mildest_stage = fingerprints(F.lit(STAGES[0]), instance_id)
     missing_count = F.aggregate(
-        "missing.count", F.lit(0).cast("long"), lambda copy_total, count: copy_total + count
+        "missing.count", F.lit(0).cast("long"), lambda running_total, count: running_total + count
     )
     rows = findings.withColumn("missing", missing_count)
-    return rows.withColumn("trouble", F.when(is_staged, lowest_stage).otherwise(F.col("fingerprint"))).select(
-        "trouble", *_SUBJECT
-    )
+    return rows.withColumn(
+        "trouble", F.when(is_staged, mildest_stage).otherwise(F.col("fingerprint"))
+    ).select("trouble", *_SUBJECT)
 
 
 def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
@@ -171,24 +171,26 @@ def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
     was_unseen = (F.col("change") == Change.UNSEEN) | (F.col("known_severity") != F.col("severity"))
     rows = rows.withColumn("was_unseen", was_unseen)
     columns = (*_SUBJECT, *_KNOWN_COLUMNS, "first_seen", "last_seen", "was_unseen")
-    worst_row = F.min(F.struct(ranks().alias("rank"), *columns)).alias("worst")
+    worst_row = F.min(F.struct(severity_ranks().alias("rank"), *columns)).alias("worst")
     return rows.groupBy("trouble").agg(worst_row).select("trouble", *(f"worst.{name}" for name in columns))
 
 
 def _change_column() -> Column:
-    current, earlier = _state(), _state("was.known_")
+    current_state, earlier_state = _finding_state(), _finding_state("was.known_")
     return (
         F.when(F.col("was.severity").isNull(), Change.NEW)
-        .when(is_worse(current, earlier), Change.WORSE)
-        .when(is_milder(current, earlier), Change.BETTER)
+        .when(is_worse(current_state, earlier_state), Change.WORSE)
+        .when(is_milder(current_state, earlier_state), Change.BETTER)
         .otherwise(Change.SAME)
     )
 
 
-def _state(prefix: str = "") -> FindingState:
-    """Return the state in the columns whose names begin with ``prefix``."""
-    is_confirmed = F.col(f"{prefix}confidence") == Confidence.CONFIRMED.value
-    return FindingState(ranks(f"{prefix}severity"), F.col(f"{prefix}missing"), is_confirmed)
+def _finding_state(column_prefix: str = "") -> FindingState:
+    """Return the state in the columns whose names begin with ``column_prefix``."""
+    is_confirmed = F.col(f"{column_prefix}confidence") == Confidence.CONFIRMED.value
+    return FindingState(
+        severity_ranks(f"{column_prefix}severity"), F.col(f"{column_prefix}missing"), is_confirmed
+    )
 
 
 def _with_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) -> DataFrame:
@@ -223,8 +225,8 @@ def _with_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) 
 
 
 def _was_covered(coverage: RunCoverage) -> Column:
-    def of_ids(ids: Iterable[str]) -> Column:
-        return F.col("id").isin(*ids)
+    def of_ids(check_ids: Iterable[str]) -> Column:
+        return F.col("id").isin(*check_ids)
 
     def is_among(names: Set[str]) -> Column:
         # A finding about no bookie is about any of them.
@@ -232,13 +234,14 @@ def _was_covered(coverage: RunCoverage) -> Column:
 
     evidence_ways: tuple[Way, ...] = ("records", "copies", "owners")
     of_way = {
-        way: of_ids(ids_resting_on(*(basis for basis in Basis if basis.way == way))) for way in evidence_ways
+        evidence_way: of_ids(ids_resting_on(*(basis for basis in Basis if basis.way == evidence_way)))
+        for evidence_way in evidence_ways
     }
     of_way["disks"] = ~(of_way["records"] | of_way["copies"] | of_way["owners"])
-    unasked = [
+    unasked_bases = [
         basis for basis in Basis if basis.table is not None and basis.table not in coverage.asked_tables
     ]
-    unseen_checks = [*ids_resting_on(*unasked), *ids_without_check(coverage.not_run)]
+    unseen_checks = [*ids_resting_on(*unasked_bases), *ids_without_check(coverage.not_run)]
     is_carried = F.col("was_unseen") & of_ids(ids_without_check(coverage.lost_carried))
     facts = FindingFacts(
         of_way=of_way,
@@ -250,12 +253,12 @@ def _was_covered(coverage: RunCoverage) -> Column:
         is_known_bookie=F.col("whole").isNotNull(),
         is_read_bookie=F.coalesce("whole", F.lit(False)),
         is_index_unreadable=F.col("unreadable").isNotNull(),
-        of_marks=of_ids(filter(of_marks, BY_ID)),
+        rests_on_marks=of_ids(filter(rests_on_marks, BY_ID)),
         is_hidden=of_ids(unseen_checks) | is_carried,
         unread=(
-            (of_ids(filter(of_copies, BY_ID)), F.col("unread_index").isNotNull()),
-            (of_ids(filter(of_logs, BY_ID)), is_among(coverage.unread_logs)),
-            (of_ids(filter(of_ensembles, BY_ID)), is_among(coverage.unread_records)),
+            (of_ids(filter(rests_on_copies, BY_ID)), F.col("unread_index").isNotNull()),
+            (of_ids(filter(rests_on_logs, BY_ID)), is_among(coverage.unread_logs)),
+            (of_ids(filter(rests_on_ensembles, BY_ID)), is_among(coverage.unread_records)),
         ),
         has_all_metadata=F.lit(not coverage.holes),
         has_all_bookies=F.lit(not coverage.some_unread),

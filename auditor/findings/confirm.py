@@ -56,25 +56,27 @@ def confirm(findings: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
         return findings
     can_be_withdrawn = ~F.col("id").isin(*CHECKS_OF_DELETED_LEDGERS)
     rows = findings.join(unsettled_ledgers(moved_ledgers), [*LEDGER], "left")
-    remaining_rows = rows.where(~(can_be_withdrawn & F.coalesce("deleted", F.lit(False))))
+    undeleted_findings = rows.where(~(can_be_withdrawn & F.coalesce("deleted", F.lit(False))))
     is_changed = can_be_withdrawn & F.col("deleted").isNotNull()
     is_doubted = is_changed & (F.col("confidence") == Confidence.CONFIRMED.value)
     confidence = F.when(is_doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
-    return remaining_rows.withColumn("confidence", confidence).drop("deleted")
+    return undeleted_findings.withColumn("confidence", confidence).drop("deleted")
 
 
 def doubt_unproved(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
     """Make findings suspect that rest on data of ``bookies``, which is of another time or cluster."""
     if not bookies:
         return findings
-    rests_on_data = F.col("id").isin([id for id, check in BY_ID.items() if check.rests_on.way in _DATA_WAYS])
+    rests_on_data = F.col("id").isin(
+        [id for id, check in BY_ID.items() if check.rests_on.way in _DATA_EVIDENCE_WAYS]
+    )
     can_be_withdrawn = rests_on_data & F.col("bookie_id").isin(list(bookies))
     is_doubted = can_be_withdrawn & (F.col("confidence") == Confidence.CONFIRMED.value)
     confidence = F.when(is_doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
     return findings.withColumn("confidence", confidence)
 
 
-_DATA_WAYS = ("copies", "disks")
+_DATA_EVIDENCE_WAYS = ("copies", "disks")
 _SUBJECT = ["id", *LEDGER, "version"]
 _RUN_SCHEMA = "name string, finished bigint"
 
@@ -87,7 +89,7 @@ class EarlierFindings(NamedTuple):
     finished: int
 
 
-def healing_suspects(findings: DataFrame) -> DataFrame:
+def suspects_without_lasting_doubt(findings: DataFrame) -> DataFrame:
     """Return the suspect findings about which time can remove every doubt."""
     return findings.where(_is_healing_suspect())
 
@@ -104,8 +106,8 @@ def confirm_by_two_runs(
     ``moved_ledgers`` has the differences between the two scans of this run (`auditor.tables.scans`).
     ``bookies`` is the run's table bookies, which has the age of each index. ``grace_ms`` is the grace period.
     """
-    suspects = _with_version(healing_suspects(findings))
-    earlier_rows = _with_version(earlier_run.rows.where("ledger_id is not null and bookie_id is null"))
+    suspects = _add_version(suspects_without_lasting_doubt(findings))
+    earlier_rows = _add_version(earlier_run.rows.where("ledger_id is not null and bookie_id is null"))
     earlier_run_struct = F.struct(
         F.lit(earlier_run.name).alias("name"), F.lit(earlier_run.finished).alias("finished")
     )
@@ -125,7 +127,7 @@ def confirm_by_two_runs(
         .crossJoin(F.broadcast(index_times))
     )
     was_seen_earlier = F.col("first").isNotNull() & F.col("changed").isNull() & _was_replica_lacking()
-    confirmed_rows = _with_earlier_run(
+    confirmed_rows = _add_earlier_run(
         joined_rows, F.coalesce(was_seen_earlier, F.lit(False)), F.coalesce(_is_newer(grace_ms), F.lit(False))
     )
     return findings.where(~_is_healing_suspect()).unionByName(confirmed_rows.select(*findings.columns))
@@ -138,7 +140,7 @@ def _is_healing_suspect() -> Column:
     return F.coalesce(is_suspect & has_doubts & (lasting_doubts == "[]"), F.lit(False))
 
 
-def _with_version(findings: DataFrame) -> DataFrame:
+def _add_version(findings: DataFrame) -> DataFrame:
     """Add the ``version`` of the ledger in the first scan; null, which equals nothing, if it is not known."""
     return findings.withColumn("version", F.get_json_object("evidence", "$.metadata_version"))
 
@@ -160,13 +162,13 @@ def _is_newer(grace_ms: int) -> Column:
     return F.forall("missing", lambda replica: F.try_element_at("times", replica.bookie_id) > earliest_time)
 
 
-def _with_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column) -> DataFrame:
+def _add_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column) -> DataFrame:
     """Add evidence of the earlier run to rows with ``was_seen_earlier``; confirm those with ``is_newer``."""
     run = F.to_json("first")
     carried_evidence = F.concat(
         F.expr("left(evidence, length(evidence) - 1)"), F.lit(',"earlier_run":'), run, F.lit("}")
     )
-    message_words = F.concat(
+    confirmed_message = F.concat(
         "message",
         F.lit("; seen by the run of "),
         utc(F.col("first.finished")),
@@ -176,7 +178,7 @@ def _with_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Colum
     return rows.withColumns(
         {
             "evidence": F.when(was_seen_earlier, carried_evidence).otherwise(F.col("evidence")),
-            "message": F.when(is_confirmed, message_words).otherwise(F.col("message")),
+            "message": F.when(is_confirmed, confirmed_message).otherwise(F.col("message")),
             "confidence": F.when(is_confirmed, Confidence.CONFIRMED.value).otherwise(F.col("confidence")),
         }
     )
@@ -190,7 +192,7 @@ _LOGS_SCHEMA = "sample array<struct<keeps array<struct<ledger string>>>>"
 """Schemas of ledgers in evidence: as text, those of a bookie's old id, and those that keep an entry log."""
 
 
-def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
+def add_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     """Add ``owner`` to the evidence of findings about a ledger, ``owners`` to that of findings with a sample.
 
     ``ownership`` is the run's table. ``owners`` has an element for each owner of sampled ledgers, with the
@@ -203,12 +205,17 @@ def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     rows = findings.join(owned_ledgers.select(*LEDGER, owner_text.alias("owner")), [*LEDGER], "left")
     sample_owners = _owners_of_samples(findings, ownership).withColumnRenamed("evidence", "of")
     # A few for each bookie, so they are broadcast: findings of ledgers are not sorted for them.
-    has_no_owner = F.col("ledger_id").isNull() & (F.col("evidence") == F.col("of"))
-    rows = rows.join(F.broadcast(sample_owners), has_no_owner, "left")
-    separator = F.when(F.col("evidence") == "{}", "").otherwise(",")
-    key = F.when(F.col("owner").isNotNull(), '"owner":').otherwise('"owners":')
-    parts = [F.expr("left(evidence, length(evidence) - 1)"), separator, key, F.coalesce("owner", "owners")]
-    evidence = F.coalesce(F.concat(*parts, F.lit("}")), F.col("evidence"))
+    has_sample = F.col("ledger_id").isNull() & (F.col("evidence") == F.col("of"))
+    rows = rows.join(F.broadcast(sample_owners), has_sample, "left")
+    key_separator = F.when(F.col("evidence") == "{}", "").otherwise(",")
+    owner_key = F.when(F.col("owner").isNotNull(), '"owner":').otherwise('"owners":')
+    evidence_parts = [
+        F.expr("left(evidence, length(evidence) - 1)"),
+        key_separator,
+        owner_key,
+        F.coalesce("owner", "owners"),
+    ]
+    evidence = F.coalesce(F.concat(*evidence_parts, F.lit("}")), F.col("evidence"))
     return rows.withColumn("evidence", evidence).select(*findings.columns)
 
 
@@ -217,9 +224,9 @@ def _first_owners(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
 
     If several paths name the ledger, the first one counts; null if nobody names it.
     """
-    unborrowed_rows = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
+    owned_rows = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
     owner = F.struct(*OWNER).alias("owner")
-    first_owners = unborrowed_rows.join(ledgers, [*LEDGER], "left_semi").groupBy(*LEDGER)
+    first_owners = owned_rows.join(ledgers, [*LEDGER], "left_semi").groupBy(*LEDGER)
     return first_owners.agg(F.min(F.struct("path", "standing", owner)).alias("first")).select(
         *LEDGER, "first.*"
     )
@@ -229,12 +236,12 @@ def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     """Return ``evidence`` of findings without a ledger, and ``owners`` of its sampled ledgers, as JSON."""
     sampled_ledgers = _sampled_ledgers(findings)
     ledger_owners = _first_owners(ownership, F.broadcast(sampled_ledgers.select(*LEDGER).distinct()))
-    null_owner = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
+    unnamed_owner = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
     sample_rows = sampled_ledgers.join(F.broadcast(ledger_owners), [*LEDGER], "left").select(
         "evidence",
         *LEDGER,
         F.coalesce("standing", F.lit("unknown")).alias("standing"),
-        F.coalesce("owner", null_owner).alias("owner"),
+        F.coalesce("owner", unnamed_owner).alias("owner"),
     )
     rows_by_owner = sample_rows.groupBy("evidence", "standing", "owner").agg(
         F.array_sort(F.collect_list("ledger_id")).alias("ledgers")
@@ -263,14 +270,14 @@ def _sampled_ledgers(findings: DataFrame) -> DataFrame:
     sample_lists = F.array(
         evidence_texts["sample"],
         F.flatten(evidence_texts["aliases"]["sample"]),
-        F.flatten(F.transform(logs, lambda log: log["keeps"]["ledger"])),
+        F.flatten(F.transform(logs, lambda log_entry: log_entry["keeps"]["ledger"])),
     )
-    names = F.flatten(
+    column_names = F.flatten(
         F.transform(sample_lists, lambda sample: F.coalesce(sample, F.array().cast("array<string>")))
     )
-    ids = F.filter(F.transform(names, lambda name: name.try_cast("bigint")), lambda id: id.isNotNull())
-    first_ids = F.slice(F.array_distinct(ids), 1, MAX_SAMPLED_LEDGERS)
+    ids = F.filter(F.transform(column_names, lambda name: name.try_cast("bigint")), lambda id: id.isNotNull())
+    sampled_ids = F.slice(F.array_distinct(ids), 1, MAX_SAMPLED_LEDGERS)
     samples = findings.where("ledger_id is null").select("evidence").distinct()
     return samples.select(
-        "evidence", F.lit(0).cast("bigint").alias(LEDGER[0]), F.explode(first_ids).alias(LEDGER[1])
+        "evidence", F.lit(0).cast("bigint").alias(LEDGER[0]), F.explode(sampled_ids).alias(LEDGER[1])
     )

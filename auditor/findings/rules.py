@@ -75,7 +75,7 @@ class FindingFacts:
         is_known_bookie: whether the run knows this bookie.
         is_read_bookie: whether it read the known bookie to the end.
         is_index_unreadable: whether it could not read the ledger's index on the bookie.
-        of_marks: whether the finding rests on under-replication marks.
+        rests_on_marks: whether the finding rests on under-replication marks.
         is_hidden: whether its check did not run, or had fewer inputs than before.
         unread: pairs of flags. The first says whether the finding rests on one kind of data, the second
             whether the run could not read all such data of the bookie.
@@ -93,7 +93,7 @@ class FindingFacts:
     is_known_bookie: Any
     is_read_bookie: Any
     is_index_unreadable: Any
-    of_marks: Any
+    rests_on_marks: Any
     is_hidden: Any
     unread: Sequence[tuple[Any, Any]]
     has_all_metadata: Any
@@ -120,7 +120,7 @@ def was_covered(facts: FindingFacts) -> Any:
         | (facts.of_way["disks"] & disks_are_read & ledger_is_judged & ~facts.is_index_unreadable)
         | (facts.of_way["owners"] & facts.has_all_metadata & facts.has_all_owners)
     )
-    is_covered = is_covered & ~(facts.of_marks & ~facts.has_all_metadata) & ~facts.is_hidden
+    is_covered = is_covered & ~(facts.rests_on_marks & ~facts.has_all_metadata) & ~facts.is_hidden
     for rests_on_data, is_unread in facts.unread:
         is_covered = is_covered & ~(rests_on_data & is_unread)
     return is_covered

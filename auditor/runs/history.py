@@ -20,7 +20,7 @@ from auditor.checks import check_order
 from auditor.checks.needs import Sight
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.basis import pick_rows
-from auditor.findings.pairs import CONFIDENCES, KINDS, FindingPairs, pair_findings
+from auditor.findings.pairs import CHANGE_KINDS, CONFIDENCES, FindingPairs, pair_findings
 from auditor.model.amounts import first_names, format_time
 from auditor.model.finding import Severity, Urgency
 from auditor.model.history import (
@@ -171,7 +171,10 @@ class RunDifference:
         """Return the counts of changes, and warnings about them."""
         tallies, urgencies = Counter(self._finding_kinds()), self._urgencies_by_severity()
         severity_order = {
-            tally: (KINDS.index(tally[0]), check_order(urgencies.get(tally[1:], Urgency.REST), *tally[1:]))
+            tally: (
+                CHANGE_KINDS.index(tally[0]),
+                check_order(urgencies.get(tally[1:], Urgency.REST), *tally[1:]),
+            )
             for tally in tallies
         }
         sorted_tallies = sorted(tallies.items(), key=lambda tally: severity_order[tally[0]])
@@ -190,7 +193,7 @@ class RunDifference:
         for run, rows, kinds, severity_order in self._changed_findings():
             picked_batches = pick_rows(_batch_reader(run), rows, _COLUMNS)
             for position, row in enumerate(row for batch in picked_batches for row in batch.to_pylist()):
-                change = KINDS[kinds[position]]
+                change = CHANGE_KINDS[kinds[position]]
                 row |= {"suppressed": None} if change in GONE else {}
                 yield ChangedFinding(change=change, **self._old_row(int(severity_order[position])), **row)
 
@@ -201,7 +204,7 @@ class RunDifference:
         findings.
         """
         pairs = self._finding_pairs
-        changed_rows = np.flatnonzero(pairs.change != KINDS.index(Change.SAME))
+        changed_rows = np.flatnonzero(pairs.change != CHANGE_KINDS.index(Change.SAME))
         yield self.new, pairs.new.row[changed_rows], pairs.change[changed_rows], pairs.pair[changed_rows]
         yield self.old, pairs.old.row[pairs.gone_rows], pairs.gone_change, pairs.gone_rows
 
@@ -223,7 +226,7 @@ class RunDifference:
                 zip(*(batch[name].to_pylist() for name in names), strict=True) for batch in picked_batches
             )
             for kind, (severity, id) in zip(kinds, pairs, strict=True):
-                yield KINDS[kind], severity, id
+                yield CHANGE_KINDS[kind], severity, id
 
     def _urgencies_by_severity(self) -> dict[tuple[str, str], str]:
         """Return the highest urgency that either run has, by severity and check id."""

@@ -23,7 +23,7 @@ Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Rows: TypeAlias = pa.Table | PartTable | DataFrame
 """Rows of the driver, rows in parts that are still to be read, or a query."""
 
-_ROWS_A_BATCH = 4096
+_ROWS_PER_BATCH = 4096
 
 
 def map_batches(rows: DataFrame, map_partition: Work, columns: pa.Schema | StructType) -> DataFrame:
@@ -40,7 +40,7 @@ def map_batches(rows: DataFrame, map_partition: Work, columns: pa.Schema | Struc
     spark, schema = rows.sparkSession, spark_types(columns)
     if not in_one_task(spark):
         return rows.mapInArrow(map_partition, schema)
-    batches = rows.toArrow().to_batches(max_chunksize=_ROWS_A_BATCH)
+    batches = rows.toArrow().to_batches(max_chunksize=_ROWS_PER_BATCH)
     return arrow_frame(spark, table_of(map_partition(iter(batches)), schema), schema)
 
 
@@ -77,8 +77,8 @@ def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     arrow_schema = to_arrow_schema(schema)
-    parts = [pa.Table.from_batches([batch]).cast(arrow_schema) for batch in batches]
-    return pa.concat_tables(parts) if parts else arrow_schema.empty_table()
+    arrow_tables = [pa.Table.from_batches([batch]).cast(arrow_schema) for batch in batches]
+    return pa.concat_tables(arrow_tables) if arrow_tables else arrow_schema.empty_table()
 
 
 def as_frame(spark: SparkSession, rows: Rows) -> DataFrame:
@@ -104,9 +104,18 @@ _PARQUET_BYTE_SECONDS = 150e-9
 
 def select_columns(rows: DataFrame, columns: pa.Schema) -> DataFrame:
     """Return the rows with these columns, in this order. A column that the rows lack is null."""
-    kinds = {field.name: field.dataType for field in spark_types(columns).fields}
-    values = {name: F.col(name) if name in rows.columns else F.lit(None) for name in kinds}
-    return rows.select(*(value.cast(kinds[name]).alias(name) for name, value in values.items()))
+    spark_types_by_name = {
+        schema_field.name: schema_field.dataType for schema_field in spark_types(columns).fields
+    }
+    column_values = {
+        name: F.col(name) if name in rows.columns else F.lit(None) for name in spark_types_by_name
+    }
+    return rows.select(
+        *(
+            column_value.cast(spark_types_by_name[name]).alias(name)
+            for name, column_value in column_values.items()
+        )
+    )
 
 
 def lots_of(

@@ -17,8 +17,8 @@ _UNBOUNDED_SLOTS = str((1 << 31) - 1)
 def running_slots(spark: SparkSession) -> int:
     """Return the number of tasks that the current executors can run at once. It is at least 1."""
     context: Any = spark.sparkContext._jsc.sc()
-    profile = context.resourceProfileManager().defaultResourceProfile()
-    return max(1, int(context.maxNumConcurrentTasks(profile)))
+    resource_profile = context.resourceProfileManager().defaultResourceProfile()
+    return max(1, int(context.maxNumConcurrentTasks(resource_profile)))
 
 
 def most_slots(spark: SparkSession) -> int | None:
@@ -28,22 +28,22 @@ def most_slots(spark: SparkSession) -> int | None:
     joins. Dynamic allocation requests as many executors as there are tasks.
     """
     context = spark.sparkContext
-    conf, master = context.getConf(), str(context.master)
-    task_cores = int(conf.get("spark.task.cpus", "1"))
+    spark_conf, master = context.getConf(), str(context.master)
+    task_cores = int(spark_conf.get("spark.task.cpus", "1"))
     if master.startswith("local") and not master.startswith("local-cluster"):
         return running_slots(spark)
     if master.startswith("spark://"):
-        cores = conf.get("spark.cores.max")
-        return None if cores is None else max(1, int(cores) // task_cores)
+        max_cores = spark_conf.get("spark.cores.max")
+        return None if max_cores is None else max(1, int(max_cores) // task_cores)
     if not master.startswith(("yarn", "k8s://")):
         return None
-    if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
-        executors = conf.get("spark.dynamicAllocation.maxExecutors", _UNBOUNDED_SLOTS)
+    if spark_conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        executors = spark_conf.get("spark.dynamicAllocation.maxExecutors", _UNBOUNDED_SLOTS)
     else:
-        executors = conf.get("spark.executor.instances", "2")
+        executors = spark_conf.get("spark.executor.instances", "2")
     if executors == _UNBOUNDED_SLOTS:
         return None
-    return max(1, int(executors) * (int(conf.get("spark.executor.cores", "1")) // task_cores))
+    return max(1, int(executors) * (int(spark_conf.get("spark.executor.cores", "1")) // task_cores))
 
 
 def copies_of_task(spark: SparkSession) -> int:

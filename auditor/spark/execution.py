@@ -38,7 +38,7 @@ The rows of some 30,000 ledgers, or of their indexes, have this size.
 """
 DRIVER_READ_SECONDS = 5.0
 """Longest time for reading in the driver, in seconds. The parts that are then left are read by tasks."""
-LOOK_SECONDS = 0.5
+SIZE_LOOKUP_SECONDS = 0.5
 """Longest time for adding up file sizes, in seconds.
 
 If it takes longer, the disk is slow or its cache is empty, and tasks read the files.
@@ -100,11 +100,11 @@ class Execution:
     """
 
     def __init__(
-        self, spark: SparkSession, plans: QueryPlans | None = None, second: Executor | None = None
+        self, spark: SparkSession, plans: QueryPlans | None = None, second_thread: Executor | None = None
     ) -> None:
         self.spark = spark
         self._plans = plans
-        self._second = second
+        self._second = second_thread
         self._thread = local()
         self._shared = False
 
@@ -123,10 +123,10 @@ class Execution:
         is_small = self._plans is not None and self._plans.small
         if self._second is None or not is_small or getattr(self._thread, "is_second", False):
             return [function() for function in functions]
-        futures = [self._second.submit(self._run_in_second, function) for function in functions[1:]]
+        futures = [self._second.submit(self._run_in_second_thread, function) for function in functions[1:]]
         return [*(function() for function in functions[:1]), *(future.result() for future in futures)]
 
-    def _run_in_second(self, function: Callable[[], T]) -> T:
+    def _run_in_second_thread(self, function: Callable[[], T]) -> T:
         self._thread.is_second = True  # else the thread would wait for itself
         return function()
 
@@ -150,15 +150,15 @@ class Execution:
                 self._require_shared(place)
                 table.write.mode("overwrite").parquet(place.path)
         if not isinstance(table, pa.Table):
-            return self._open(place, schema, None)
+            return self._open_written(place, schema, None)
         place.write(table)
-        return self._open(place, schema, table)
+        return self._open_written(place, schema, table)
 
     def open_table(self, place: TablePlace) -> DataFrame:
         """Return a written table."""
-        return self._open(place, None, None)
+        return self._open_written(place, None, None)
 
-    def _open(self, place: TablePlace, schema: StructType | None, rows: pa.Table | None) -> DataFrame:
+    def _open_written(self, place: TablePlace, schema: StructType | None, rows: pa.Table | None) -> DataFrame:
         """Return a written table: from its files, or from memory if it is small.
 
         A plan over rows in memory needs no file scan, and no job before a broadcast. Scans and jobs take most
@@ -186,7 +186,7 @@ class Execution:
 
     def write_groups(
         self,
-        groups: Mapping[str, Sequence[Query]],
+        query_groups: Mapping[str, Sequence[Query]],
         union: Callable[[Sequence[Query]], DataFrame],
         write: Callable[[str, Callable[[], DataFrame]], DataFrame],
     ) -> list[DataFrame]:
@@ -197,24 +197,28 @@ class Execution:
         queries. For tiny tables, two halves are written concurrently.
 
         Args:
-            groups: the queries by name of their group.
+            query_groups: the queries by name of their group.
             union: makes one query of several.
             write: writes a table. It gets the table's name, and the function that makes the table.
         """
         if in_one_task(self.spark):
-            queries = [query for group in groups.values() for query in group]
+            queries = [query for group_queries in query_groups.values() for query in group_queries]
             # Every second one, so that neither half has all that is long.
-            groups = {"first": queries[::2], "second": queries[1::2]}
+            query_groups = {"first": queries[::2], "second": queries[1::2]}
 
         def rows(queries: Sequence[Query]) -> DataFrame:
             # Each query has tasks of its own, most of them idle.
             return union(queries).coalesce(partitions(self.spark))
 
-        writes = [partial(write, name, partial(rows, queries)) for name, queries in groups.items() if queries]
+        writes = [
+            partial(write, group_name, partial(rows, queries))
+            for group_name, queries in query_groups.items()
+            if queries
+        ]
         return self.run_concurrently(writes)
 
     def count_rows(
-        self, schema: pa.Schema, table: TableFiles, count: FileReader, numbers: Sequence[str]
+        self, schema: pa.Schema, table: TableFiles, count: FileReader, sum_columns: Sequence[str]
     ) -> pa.Table:
         """Count rows in the files of a table, and add up the counts.
 
@@ -224,15 +228,17 @@ class Execution:
             schema: the columns of the result.
             table: the files.
             count: makes rows with counts from some of the files.
-            numbers: the columns that are summed.
+            sum_columns: the columns that are summed.
         """
         if is_large(table.size):
             rows = from_files(self.spark, schema, table, count).frame().toArrow().cast(schema)
         else:
             rows = pa.Table.from_batches(count(table), schema)
-        kinds = [name for name in schema.names if name not in numbers]
-        sums = rows.group_by(kinds).aggregate([(name, "sum") for name in numbers])
-        return sums.rename_columns([*kinds, *numbers]).select(schema.names).cast(schema)
+        key_columns = [column_name for column_name in schema.names if column_name not in sum_columns]
+        summed_rows = rows.group_by(key_columns).aggregate(
+            [(column_name, "sum") for column_name in sum_columns]
+        )
+        return summed_rows.rename_columns([*key_columns, *sum_columns]).select(schema.names).cast(schema)
 
     def map_buckets(
         self,
@@ -275,13 +281,13 @@ class Execution:
         return F.broadcast(rows) if IN_MEMORY_BYTES < table.size <= max_bytes else rows
 
     def semi_join(
-        self, rows: DataFrame, keys: TableFiles, join: Callable[[], tuple[DataFrame, TableFiles]]
+        self, rows: DataFrame, key_files: TableFiles, join: Callable[[], tuple[DataFrame, TableFiles]]
     ) -> DataFrame:
-        """Return at least the ``rows`` with one of the ``keys``, for joins with the table of the keys.
+        """Return at least the ``rows`` with one of the ``key_files``, for joins with the table of the keys.
 
         If the keys are few, ``join`` writes the rows with a key, and returns them and their files.
         """
-        return self.broadcast(*join()) if keys.size <= MAX_BROADCAST_BYTES else rows
+        return self.broadcast(*join()) if key_files.size <= MAX_BROADCAST_BYTES else rows
 
 
 def _read_bucketed(
@@ -298,18 +304,18 @@ def read_parts(table: PartTable) -> pa.Table | PartTable:
     Raises:
         Exception: any error of reading in the driver.
     """
-    if table.cost is not None and not _is_short(table.cost):
+    if table.cost is not None and not _is_read_in_driver(table.cost):
         return table
     driver_batches: list[pa.RecordBatch] = []
-    size, start_time = 0, time.monotonic()
-    for number, (read, part) in enumerate(table.parts):
+    file_bytes, start_time = 0, time.monotonic()
+    for part_number, (read, part) in enumerate(table.parts):
         batches: list[pa.RecordBatch] = []
         with closing(read(part)) as rows:  # type: ignore[type-var]  # ours are generators
             for batch in rows:
                 batches.append(batch)
-                size += batch.nbytes
-                if size > DRIVER_READ_BYTES or time.monotonic() - start_time > DRIVER_READ_SECONDS:
-                    remaining_parts = table.parts[number:]
+                file_bytes += batch.nbytes
+                if file_bytes > DRIVER_READ_BYTES or time.monotonic() - start_time > DRIVER_READ_SECONDS:
+                    remaining_parts = table.parts[part_number:]
                     return replace(
                         table,
                         parts=((iter, driver_batches), *remaining_parts)
@@ -320,23 +326,23 @@ def read_parts(table: PartTable) -> pa.Table | PartTable:
     return table_of(driver_batches, table.schema)
 
 
-def _is_short(cost: ReadCost) -> bool:
+def _is_read_in_driver(cost: ReadCost) -> bool:
     """Return whether the driver reads a table in `DRIVER_SECONDS`.
 
     It stops adding up file sizes once the limit is exceeded.
     """
     seconds_left, start_time = DRIVER_SECONDS - cost.seconds, time.monotonic()
-    stack = list(reversed(cost.directories))
-    while stack and seconds_left >= 0:
-        if time.monotonic() - start_time > LOOK_SECONDS:
+    pending_directories = list(reversed(cost.directories))
+    while pending_directories and seconds_left >= 0:
+        if time.monotonic() - start_time > SIZE_LOOKUP_SECONDS:
             return False
         try:
-            with os.scandir(stack.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        stack.append(entry.path)
+            with os.scandir(pending_directories.pop()) as directory_entries:
+                for directory_entry in directory_entries:
+                    if directory_entry.is_dir(follow_symlinks=False):
+                        pending_directories.append(directory_entry.path)
                         continue
-                    seconds_left -= _FILE_SECONDS + entry.stat().st_blocks * 512 * _BYTE_SECONDS
+                    seconds_left -= _FILE_SECONDS + directory_entry.stat().st_blocks * 512 * _BYTE_SECONDS
                     if seconds_left < 0:
                         return False
         except OSError:

@@ -21,7 +21,7 @@ else:
         return Window if name == "Window" else getattr(functions, name)
 
 
-def small_digits(digits: Column | str) -> Column:
+def lowercase_digits(hexadecimal_digits: Column | str) -> Column:
     """Convert hexadecimal digits to lower case.
 
     Spark's ``lower`` supports all alphabets, and loads their tables on its first call. That takes two
@@ -29,4 +29,4 @@ def small_digits(digits: Column | str) -> Column:
     """
     from pyspark.sql import functions
 
-    return functions.translate(digits, "ABCDEF", "abcdef")
+    return functions.translate(hexadecimal_digits, "ABCDEF", "abcdef")

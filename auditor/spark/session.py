@@ -29,13 +29,13 @@ from pathlib import Path
 from auditor.errors import SparkError, UsageError
 from auditor.model.batch_bounds import MAX_BATCH_BYTES
 from auditor.spark.java import archive_options, ensure_java_home
-from auditor.spark.java_process import java_ends_with_failure, remember_log
+from auditor.spark.java_process import java_ends_with_failure, set_log_file
 from auditor.spark.running_session import copy_session, running_session
 from auditor.spark.types import SparkSession
 
 SCRATCH_PREFIX = "bkaudit-"
-SCRATCH_MARK = ".bkaudit-scratch"
-LEFTOVER_SECONDS = 60.0
+SCRATCH_MARK_FILE = ".bkaudit-scratch"
+LEFTOVER_AGE_SECONDS = 60.0
 """Age above which an unlocked scratch directory is left over, in seconds.
 
 A process creates its directory shortly before it locks it.
@@ -43,8 +43,10 @@ A process creates its directory shortly before it locks it.
 
 
 @contextmanager
-def scratch_directory(kind: str, parent: Path | None = None) -> Iterator[str]:
-    """Make a directory ``bkaudit-KIND-...`` in ``parent``, or else in the temporary directory, for the block.
+def scratch_directory(scratch_kind: str, parent_directory: Path | None = None) -> Iterator[str]:
+    """Make a directory ``bkaudit-KIND-...`` for the block.
+
+    It is in ``parent_directory``, or else in the temporary directory.
 
     >>> with scratch_directory("example") as path:
     ...     oct(Path(path).stat().st_mode & 0o777)
@@ -55,53 +57,57 @@ def scratch_directory(kind: str, parent: Path | None = None) -> Iterator[str]:
     Raises:
         OSError: the directory cannot be made.
     """
-    parent = parent or Path(tempfile.gettempdir())
-    remove_left(parent)
-    with tempfile.TemporaryDirectory(prefix=f"{SCRATCH_PREFIX}{kind}-", dir=parent) as path:
+    parent_directory = parent_directory or Path(tempfile.gettempdir())
+    remove_leftover_scratch(parent_directory)
+    with tempfile.TemporaryDirectory(prefix=f"{SCRATCH_PREFIX}{scratch_kind}-", dir=parent_directory) as path:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            Path(path, SCRATCH_MARK).touch()
+            Path(path, SCRATCH_MARK_FILE).touch()
             yield path
         finally:
             os.close(descriptor)
 
 
-def lasting_directory(kind: str, parent: Path | None = None) -> str:
+def make_lasting_directory(scratch_kind: str, parent_directory: Path | None = None) -> str:
     """Make a scratch directory that is removed when this process ends.
 
     Raises:
         OSError: the directory cannot be made.
     """
     open_resources = ExitStack()
-    path = open_resources.enter_context(scratch_directory(kind, parent))
-    atexit.register(_leave_stack, open_resources)
+    path = open_resources.enter_context(scratch_directory(scratch_kind, parent_directory))
+    atexit.register(_close_resources, open_resources)
     return path
 
 
-def _leave_stack(open_resources: ExitStack) -> None:
+def _close_resources(open_resources: ExitStack) -> None:
     with suppress(OSError):  # a child process still writes there; the next process removes it
         open_resources.close()
 
 
-def remove_left(parent: Path) -> None:
+def remove_leftover_scratch(parent_directory: Path) -> None:
     """Remove the scratch directories of this user's killed processes. Only marked directories are removed."""
-    with os.scandir(parent) as entries:
-        names = [entry.path for entry in entries if entry.name.startswith(SCRATCH_PREFIX)]
-    for name in names:
+    with os.scandir(parent_directory) as directory_entries:
+        scratch_paths = [
+            directory_entry.path
+            for directory_entry in directory_entries
+            if directory_entry.name.startswith(SCRATCH_PREFIX)
+        ]
+    for scratch_path in scratch_paths:
         try:
-            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            descriptor = os.open(scratch_path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
             continue  # another's, no directory, or gone meanwhile
         try:
             descriptor_state = os.fstat(descriptor)
-            os.stat(SCRATCH_MARK, dir_fd=descriptor)
+            os.stat(SCRATCH_MARK_FILE, dir_fd=descriptor)
             if (
                 descriptor_state.st_uid == os.getuid()
-                and time.time() - descriptor_state.st_mtime >= LEFTOVER_SECONDS
+                and time.time() - descriptor_state.st_mtime >= LEFTOVER_AGE_SECONDS
             ):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(name, ignore_errors=True)
+                shutil.rmtree(scratch_path, ignore_errors=True)
         except OSError:
             continue  # it is used, or no scratch directory
         finally:
@@ -168,7 +174,7 @@ def build_session(
     driver_memory: str | None = None,
     log: Path | None = None,
     keep_classes: bool = False,
-    small: Callable[[], bool] = lambda: False,
+    is_small_audit: Callable[[], bool] = lambda: False,
     user_session: SparkSession | None = None,
 ) -> SparkSession:
     """Start a Spark session, or copy a session that is given or running.
@@ -187,8 +193,8 @@ def build_session(
         log: the file for the output of Spark's Java process; None for standard error.
         keep_classes: keep Java's classes for later sessions (`auditor.spark.java`). It needs a ``log``,
             because Java writes about it after the command has ended.
-        small: returns whether the session is for one small audit. Java then compiles code only with its
-            first compiler, and collects garbage in one thread. It is called when Java starts.
+        is_small_audit: returns whether the session is for one small audit. It is called when Java starts.
+            Java then compiles code only with its first compiler, and collects garbage in one thread.
         user_session: the session to copy.
 
     Raises:
@@ -216,22 +222,27 @@ def build_session(
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if driver_memory is not None:
         settings["spark.driver.memory"] = driver_memory
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    added_options = (*JAVA_OPTIONS, *SMALL_JAVA_OPTIONS) if small() else JAVA_OPTIONS
+    for setting_name, setting_value in settings.items():
+        builder = builder.config(setting_name, setting_value)
+    added_options = (*JAVA_OPTIONS, *SMALL_JAVA_OPTIONS) if is_small_audit() else JAVA_OPTIONS
     with (
         as_file(files("auditor") / "log4j2.properties") as log_settings,
-        _redirected_output(log),
+        _redirect_output(log),
         _scratch_parent() as scratch,
-        ThreadPoolExecutor(1, "beside") as importer,
+        ThreadPoolExecutor(1, "beside") as import_thread,
     ):
         # Java takes seconds to start. Meanwhile Python loads pandas, which the first table needs.
-        importer.submit(import_module, "pandas")
-        archive = archive_options(java, make=keep_classes and log is not None)
-        options = (f"-Dlog4j2.configurationFile={log_settings.as_uri()}", scratch, *added_options, *archive)
+        import_thread.submit(import_module, "pandas")
+        class_archive_options = archive_options(java, make=keep_classes and log is not None)
+        options = (
+            f"-Dlog4j2.configurationFile={log_settings.as_uri()}",
+            scratch,
+            *added_options,
+            *class_archive_options,
+        )
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
         session = _start_session(builder, settings.get("spark.master", "Spark"), log)
-    remember_log(log)
+    set_log_file(log)
     session.sparkContext.setLogLevel("ERROR")
     # A thread of PySpark prints its stack if Java is killed; this program reports that in one line.
     setattr(session.sparkContext._accumulatorServer, "handle_error", lambda *_: None)  # noqa: B010
@@ -259,7 +270,7 @@ def _scratch_parent() -> Iterator[str]:
         SparkError: no directory can take temporary files.
     """
     try:
-        scratch_path = lasting_directory("spark")
+        scratch_path = make_lasting_directory("spark")
     except OSError as error:
         raise SparkError(
             "Spark does not start: temporary files cannot be written to any directory "
@@ -267,7 +278,7 @@ def _scratch_parent() -> Iterator[str]:
         ) from error
     local_dirs = os.environ.get(LOCAL_DIRS)
     if local_dirs is not None:
-        os.environ[LOCAL_DIRS] = ",".join(map(_scratch_below, local_dirs.split(",")))
+        os.environ[LOCAL_DIRS] = ",".join(map(_make_scratch_below, local_dirs.split(",")))
     try:
         yield shlex.quote(f"-Djava.io.tmpdir={scratch_path}")
     finally:
@@ -275,14 +286,14 @@ def _scratch_parent() -> Iterator[str]:
             os.environ[LOCAL_DIRS] = local_dirs
 
 
-def _scratch_below(directory: str) -> str:
+def _make_scratch_below(directory: str) -> str:
     try:
-        return lasting_directory("spark", Path(directory.strip()))
+        return make_lasting_directory("spark", Path(directory.strip()))
     except OSError:
         return directory  # Spark creates the directory, or reports why it cannot
 
 
-def _start_session(builder: SparkSession.Builder, where: str, log: Path | None) -> SparkSession:
+def _start_session(builder: SparkSession.Builder, master_name: str, log: Path | None) -> SparkSession:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -290,11 +301,13 @@ def _start_session(builder: SparkSession.Builder, where: str, log: Path | None) 
         with java_ends_with_failure():
             return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
+        error_lines = str(error).strip().splitlines() or [type(error).__name__]
         # For an error in Java the second line has the message, after the class.
-        message = next((line for line in lines[1:] if line.startswith(": ")), lines[0]).removeprefix(": ")
+        message = next(
+            (error_line for error_line in error_lines[1:] if error_line.startswith(": ")), error_lines[0]
+        ).removeprefix(": ")
         log_hint = f"; its output is in {log}" if log is not None else ""
-        raise SparkError(f"Spark on {where} does not start: {message}{log_hint}") from error
+        raise SparkError(f"Spark on {master_name} does not start: {message}{log_hint}") from error
 
 
 def check_master(master: str) -> None:
@@ -312,16 +325,18 @@ def check_master(master: str) -> None:
     if _LOCAL_MASTER.match(master) or master.startswith("k8s://"):
         return
     if master == "yarn":
-        if not any(os.environ.get(name) for name in _HADOOP_VARIABLES):
+        if not any(os.environ.get(variable) for variable in _HADOOP_VARIABLES):
             raise UsageError(
                 f"master: yarn needs Hadoop's configuration: set {' or '.join(_HADOOP_VARIABLES)}"
             )
         return
     if not master.startswith(_STANDALONE_PREFIX):
         raise UsageError(f"master: {master!r} is not one of local[N], spark://HOST:PORT, yarn, k8s://URL")
-    reasons = [_unreachable_error(address) for address in master.removeprefix(_STANDALONE_PREFIX).split(",")]
-    if all(reasons):
-        raise SparkError(f"master: {master}: {'; '.join(reason for reason in reasons if reason)}")
+    unreachable_reasons = [
+        _unreachable_error(address) for address in master.removeprefix(_STANDALONE_PREFIX).split(",")
+    ]
+    if all(unreachable_reasons):
+        raise SparkError(f"master: {master}: {'; '.join(reason for reason in unreachable_reasons if reason)}")
 
 
 def _unreachable_error(address: str) -> str | None:
@@ -337,7 +352,7 @@ def _unreachable_error(address: str) -> str | None:
 
 
 @contextmanager
-def _redirected_output(log: Path | None) -> Iterator[None]:
+def _redirect_output(log: Path | None) -> Iterator[None]:
     """Redirect standard output of this process and its children to ``log``, or else to standard error.
 
     If ``log`` is given, standard error also goes there. Standard output is for the report only. If it is a
@@ -348,11 +363,11 @@ def _redirected_output(log: Path | None) -> Iterator[None]:
     try:
         if log is not None:
             log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("ab") as stream:
-                os.dup2(stream.fileno(), 2)
+            with log.open("ab") as log_stream:
+                os.dup2(log_stream.fileno(), 2)
         os.dup2(2, 1)
         yield
     finally:
-        for number, descriptor_copy in zip((1, 2), descriptors, strict=True):
-            os.dup2(descriptor_copy, number)
+        for descriptor_number, descriptor_copy in zip((1, 2), descriptors, strict=True):
+            os.dup2(descriptor_copy, descriptor_number)
             os.close(descriptor_copy)

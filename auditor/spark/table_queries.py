@@ -28,15 +28,15 @@ def empty_frame(rows: DataFrame) -> DataFrame:
 
     Because of the filter, Spark drops joins with the table from later query plans.
     """
-    return _remembered(rows.where("false"))
+    return _remember_empty(rows.where("false"))
 
 
-def derived(rows: DataFrame, *sources: DataFrame) -> DataFrame:
+def derive_frame(rows: DataFrame, *sources: DataFrame) -> DataFrame:
     """Return ``rows``, made from ``sources``. Remember the rows as empty if a source is known to be empty."""
-    return _remembered(rows) if any(source in _EMPTY_FRAMES for source in sources) else rows
+    return _remember_empty(rows) if any(source in _EMPTY_FRAMES for source in sources) else rows
 
 
-def _remembered(rows: DataFrame) -> DataFrame:
+def _remember_empty(rows: DataFrame) -> DataFrame:
     _EMPTY_FRAMES.add(rows)
     return rows
 
@@ -77,20 +77,20 @@ class TableQuery(Generic[TablesT]):
 
 def asks_tables(*names: str) -> Callable[[Callable[[TablesT], DataFrame]], TableQuery[TablesT]]:
     """Turn a function of tables into a query that needs rows of one of the tables or parts ``names``."""
-    return lambda make: TableQuery(names, make)
+    return lambda build_frame: TableQuery(names, build_frame)
 
 
 def collect_query(query: TableQuery[TablesT], tables: TablesT) -> list[Any]:
     """Return the rows of a query. A query of empty tables is not run."""
-    return query(tables).collect() if due_queries((query,), tables) else []
+    return query(tables).collect() if queries_with_input((query,), tables) else []
 
 
-def due_queries(queries: Iterable[AskingT], tables: QueriedTables) -> list[AskingT]:
+def queries_with_input(queries: Iterable[AskingT], tables: QueriedTables) -> list[AskingT]:
     """Return the queries that may find rows."""
-    return [query for query in queries if not _asks_nothing(query.asks, tables.known_empty)]
+    return [query for query in queries if not _asks_only_empty(query.asks, tables.known_empty)]
 
 
-def _asks_nothing(asks: Asks, known_empty: Collection[str]) -> bool:
+def _asks_only_empty(asks: Asks, known_empty: Collection[str]) -> bool:
     names = (asks,) if isinstance(asks, str) else asks
     return names is not None and all(name in known_empty for name in names)
 
@@ -107,12 +107,15 @@ def aggregate_many(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) ->
     >>> def newest(ledgers: DataFrame, marks: DataFrame) -> dict[str, tuple[int, ...]]:
     ...     return aggregate_many({"ledgers": (ledgers, ["max(version)"]), "marks": (marks, ["count(*)"])})
     """
-    results = {name: (0,) * len(numbers) for name, (_, numbers) in aggregates.items()}
+    results = {
+        name: (0,) * len(aggregate_expressions) for name, (_, aggregate_expressions) in aggregates.items()
+    }
     queries = [
         table.selectExpr(
-            f"'{name}' AS name", f"array({', '.join(map(_aggregate_number, numbers))}) AS numbers"
+            f"'{name}' AS name",
+            f"array({', '.join(map(_aggregate_number, aggregate_expressions))}) AS numbers",
         )
-        for name, (table, numbers) in aggregates.items()
+        for name, (table, aggregate_expressions) in aggregates.items()
         if table not in _EMPTY_FRAMES
     ]
     if queries:

@@ -34,7 +34,7 @@ _REPLICAS_PER_BATCH = 1 << 20
 
 _MEMBER_COLUMN = "replicas.list.element"
 GROUP_COLUMNS = (f"{_MEMBER_COLUMN}.groups", "groups")
-"""Parquet columns that take nearly all bytes of the accounts, over all tables that have accounts."""
+"""Parquet columns of entry groups. They take nearly all bytes of the tables that have accounts."""
 _CODED_COLUMNS = ("bookie_id", "groups", "state")
 
 
@@ -61,7 +61,7 @@ def index_replicas(
 
     Args:
         files: Files of one of these tables.
-        page_size_by_bookie: Page size in bytes by bookie (`IndexShapes.edges`). A file that ends inside a
+        page_size_by_bookie: Page size in bytes by bookie (`IndexShapes`). A file that ends inside a
             page gets the state ``cut``.
         excluded_bookies: Bookies to leave out.
     """
@@ -79,7 +79,7 @@ def index_replicas(
 
 
 def tail_replicas(files: TableFiles, excluded_bookies: Collection[str] = ()) -> Iterator[ReplicaBatch]:
-    """Read the entries after the marks from ``journal_tails``, without those of ``excluded_bookies``."""
+    """Read from ``journal_tails`` the entries after the bookies' last marks, without ``excluded_bookies``."""
     rows = files.row_groups((*REPLICA, "groups"), ("bookie_id", "groups"), _REPLICAS_PER_BATCH)
     return map(partial(_tail_batch, excluded_bookies=excluded_bookies), rows)
 
@@ -87,9 +87,9 @@ def tail_replicas(files: TableFiles, excluded_bookies: Collection[str] = ()) -> 
 def gone_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
     """Read from files of ``gone_entries`` the entries that indexes locate in missing entry logs."""
     for rows in files.row_groups((*REPLICA, "groups", "state"), _CODED_COLUMNS, _REPLICAS_PER_BATCH):
-        bookies = CodedColumn.of(rows["bookie_id"])
+        bookies = CodedColumn.from_column(rows["bookie_id"])
         unset_times = np.full(rows.num_rows, NO_ANSWER_TIME)
-        groups, states = CodedColumn.of(rows["groups"]), CodedColumn.of(rows["state"])
+        groups, states = CodedColumn.from_column(rows["groups"]), CodedColumn.from_column(rows["state"])
         yield _replicas(rows, unset_times, bookies, groups, states, np.ones(rows.num_rows, np.bool_))
 
 
@@ -101,8 +101,8 @@ def ends_inside_page(
 ) -> NDArray[np.bool_]:
     """Return for each row of ``availability`` whether its index file was truncated: it ends inside a page.
 
-    ``page_size_by_bookie`` are `IndexShapes.edges`, because the files do not contain their page size. False
-    for rows without a file, and for bookies that are not in ``page_size_by_bookie``.
+    ``page_size_by_bookie`` is `IndexShapes.page_size_of_cut_files`: files do not contain their page size. The
+    result is False for rows without a file, and for bookies without a page size.
     """
     sizes = np.array(
         [page_size_by_bookie.get(name.decode(), 1) for name in bookies.values.to_pylist()] + [1], np.int64
@@ -117,8 +117,10 @@ def _expected_groups(rows: pa.Table, all_members: bool) -> ReplicaBatch:
     flat_chunks = [member_chunk.flatten() for member_chunk in members]
     member = rows.schema.field("replicas").type.value_type
     bookies, groups = (
-        CodedColumn.of(
-            pa.chunked_array([member_chunk.field(name) for member_chunk in flat_chunks], member.field(name).type)
+        CodedColumn.from_column(
+            pa.chunked_array(
+                [member_chunk.field(name) for member_chunk in flat_chunks], member.field(name).type
+            )
         )
         for name in ("bookie_id", "groups")
     )
@@ -129,36 +131,40 @@ def _expected_groups(rows: pa.Table, all_members: bool) -> ReplicaBatch:
         has_groups = pc.greater(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False)
         is_expected &= np.append(has_groups, False)[groups.codes]
     expected_rows = row_of_member[is_expected]
-    states = CodedColumn.of(rows["state"])
+    states = CodedColumn.from_column(rows["state"])
     return ReplicaBatch(
         _long_column(rows["ledger_id"])[expected_rows],
         _long_column(rows["scope_id"])[expected_rows],
         np.full(len(expected_rows), NO_ANSWER_TIME),
-        bookies.taken(is_expected),
-        groups.taken(is_expected),
-        states.taken(expected_rows),
+        bookies.take(is_expected),
+        groups.take(is_expected),
+        states.take(expected_rows),
     )
 
 
 def _held_groups(
     rows: pa.Table, page_size_by_bookie: Mapping[str, int], excluded_bookies: Collection[str]
 ) -> ReplicaBatch:
-    states, bookies = CodedColumn.of(rows["state"]), CodedColumn.of(rows["bookie_id"])
+    states, bookies = CodedColumn.from_column(rows["state"]), CodedColumn.from_column(rows["bookie_id"])
     is_selected_row = _is_one_of(states, OF_REPLICAS) & ~_is_one_of(bookies, excluded_bookies)
     if page_size_by_bookie:
         has_partial_page = ends_inside_page(states, bookies, rows["page_bytes"], page_size_by_bookie)
         names = pa.concat_arrays([states.values, pa.array([IndexState.CUT.encode()], pa.binary())])
         states = CodedColumn(np.where(has_partial_page, np.int32(len(names) - 1), states.codes), names)
     answer_time = rows["answered"].fill_null(NO_ANSWER_TIME).to_numpy()
-    return _replicas(rows, answer_time, bookies, CodedColumn.of(rows["groups"]), states, is_selected_row)
+    return _replicas(
+        rows, answer_time, bookies, CodedColumn.from_column(rows["groups"]), states, is_selected_row
+    )
 
 
 def _tail_batch(rows: pa.Table, excluded_bookies: Collection[str]) -> ReplicaBatch:
-    bookies = CodedColumn.of(rows["bookie_id"])
+    bookies = CodedColumn.from_column(rows["bookie_id"])
     is_selected_row = rows["ledger_id"].is_valid().to_numpy() & ~_is_one_of(bookies, excluded_bookies)
     null_states = CodedColumn(np.full(rows.num_rows, -1, np.int32), pa.array([], pa.binary()))
     unset_times = np.full(rows.num_rows, NO_ANSWER_TIME)
-    return _replicas(rows, unset_times, bookies, CodedColumn.of(rows["groups"]), null_states, is_selected_row)
+    return _replicas(
+        rows, unset_times, bookies, CodedColumn.from_column(rows["groups"]), null_states, is_selected_row
+    )
 
 
 def _replicas(
@@ -170,7 +176,7 @@ def _replicas(
     is_selected_row: NDArray[np.bool_],
 ) -> ReplicaBatch:
     ids, scopes = _long_column(rows["ledger_id"]), _long_column(rows["scope_id"])
-    return ReplicaBatch(ids, scopes, answer_time, bookies, groups, states).taken(is_selected_row)
+    return ReplicaBatch(ids, scopes, answer_time, bookies, groups, states).take(is_selected_row)
 
 
 def _is_one_of(column: CodedColumn, values: Collection[str]) -> NDArray[np.bool_]:
@@ -218,13 +224,15 @@ class HeldAccount(NamedTuple):
 def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_completely: bool) -> HeldAccount:
     """Unite the entries in an index with those that the bookie answered. ``index`` is None without an index.
 
-    An entry in either is held. State and time are taken from the answer if its state is ok, else from the
-    index. An empty answer does not repair an index that is damaged, in limbo or not served, because a bookie
-    that recreates a damaged index gives the same answer. A damaged index stays damaged in any case.
+    An entry that one of the two has is held. An index that the bookie does not serve no longer counts once an
+    answer has entries. State and time are those of an answer in state ok, else those of the index. An empty
+    answer changes no index that is damaged, in limbo or not served: a bookie that recreates a damaged index
+    answers the same.
 
-    A listing proves what a bookie holds, not what it lacks. If ``is_read_completely`` (the
-    bookie's directories) and its index is ok or absent, the index proves absence. Then the time of the answer
-    is dropped, and entries that only the listing has become ``listed``.
+    The answer is a listing. It proves the entries that it has, and not that others are missing. With
+    ``is_read_completely`` the bookie's directories were read completely. If the index is then ok or absent,
+    it proves which entries are missing. In this case the time of the answer is dropped, and entries that only
+    the answer has become ``listed``.
 
     >>> print(*unite_answer(None, HeldAccount(b"", IndexState.OK, 7), False)[:4])
     b'' ok 7 None
@@ -267,12 +275,14 @@ def subtract_gone_entries(index: HeldAccount, gone_groups: bytes, gone_state: st
         # More than can be told apart: of what the index shows nothing is known.
         return index._replace(held=b"", index_state=IndexState.CUT)
     return index._replace(
-        held=held_groups.tobytes(), gone=common_groups or None, gone_state=gone_state if common_groups else None
+        held=held_groups.tobytes(),
+        gone=common_groups or None,
+        gone_state=gone_state if common_groups else None,
     )
 
 
 def merge_journal_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
-    """Unite the entries in an index with those in the bookie's journal after the mark.
+    """Unite the entries in an index with those in the bookie's journal after its last mark.
 
     The bookie holds these journal entries in memory, serves them, and writes them to its index at its next
     start. So they count as held even if the index lacks them. If there is no index yet, the bookie holds only
@@ -300,9 +310,9 @@ def merge_journal_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
 def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
     """Combine indexes that were read in several, possibly overlapping pieces into one row per replica.
 
-    Rows have the columns of ``availability``. An entry in any piece is held. The row gets the least certain
-    state of all pieces. The state of files that end inside a page must have been set before
-    (`auditor.tables.index_counts.mark_cut_files`).
+    Rows have the columns of ``availability``. An entry in any piece is held. A combined row gets the least
+    certain state of its pieces. Before, `auditor.tables.index_counts.mark_cut_files` must have marked files
+    that end inside a page.
     """
     columns = index_pieces.columns
     value_columns = [name for name in columns if name not in REPLICA]
@@ -324,7 +334,7 @@ def combine_index_pieces(index_pieces: DataFrame) -> DataFrame:
 
 
 def _unite_entry_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return the rows with ``groups`` as the union of their ``sets``."""
+    """Return the rows with the column ``groups``, which is the union of the entry sets in ``sets``."""
     from pyspark.sql.types import StructType
 
     distinct_sets = F.filter(F.array_distinct("sets"), lambda groups: F.length(groups) > 0)

@@ -21,7 +21,7 @@ _FULL_NAME = "^([a-z]+)://([^/]+)/([^/]+)/(.+)$"
 
 
 def application_of(custom_metadata: Column) -> Column:
-    """Return the application that wrote a ledger's custom metadata; null if the metadata names none."""
+    """Return the application that a ledger's custom metadata names as its writer; null if there is none."""
     return _text_of_bytes(custom_metadata, "application")
 
 
@@ -42,7 +42,9 @@ def claim_of(custom_metadata: Column) -> Column:
     # Brokers keep the name as they have it; one that is encoded already has one of these.
     encoded_cursor_name = F.when(cursor_name.rlike("[%+]"), cursor_name).otherwise(F.url_encode(cursor_name))
     bucket_path = F.concat(
-        _topic_path(_text_of_bytes(custom_metadata, "pulsar/delayedIndexTopic")), F.lit("/"), encoded_cursor_name
+        _topic_path(_text_of_bytes(custom_metadata, "pulsar/delayedIndexTopic")),
+        F.lit("/"),
+        encoded_cursor_name,
     )
     return (
         F.when(component_name == "managed-ledger", managed_ledger_path)
@@ -55,8 +57,8 @@ def claim_of(custom_metadata: Column) -> Column:
 def namespace_of(path: Column) -> Column:
     """Return ``tenant/namespace`` of a path below Pulsar's root; null if it has none.
 
-    V1 names have a cluster between tenant and namespace, which is left out. Schemas of V1 names have no
-    namespace.
+    V1 names have a cluster between tenant and namespace, which is left out. For schemas of V1 names the
+    result is null.
     """
     path_levels = F.split(path, "/", 7)
     tree_name, tenant = F.try_element_at(path_levels, F.lit(2)), F.try_element_at(path_levels, F.lit(3))
@@ -64,7 +66,9 @@ def namespace_of(path: Column) -> Column:
     topic_namespace = F.when(level_name[5].isin("persistent", "segment"), level_name[4]).when(
         level_name[6] == "persistent", level_name[5]
     )
-    namespace = F.when(tree_name == SCHEMAS, level_name[4]).when(tree_name == MANAGED_LEDGERS, topic_namespace)
+    namespace = F.when(tree_name == SCHEMAS, level_name[4]).when(
+        tree_name == MANAGED_LEDGERS, topic_namespace
+    )
     return F.concat(tenant, F.lit("/"), namespace)
 
 

@@ -74,8 +74,9 @@ _READER_BY_PATH: dict[str, tuple[str, Callable[[bytes], object]]] = {
     ),
 }
 UNLISTED_BOOKIES = "unlisted-bookies"
-"""Fact for cookies or registrations that could not be read. Its value is the bookie, or null if they may be
-those of any bookie.
+"""Name of the fact that cookies or registrations could not be read.
+
+The fact's value is their bookie, or null if they may be those of any bookie.
 """
 
 _VOTES_DIRECTORY = "underreplication/auditorelection/"
@@ -152,7 +153,7 @@ def _is_replication(path: str) -> bool:
 
 
 def _live_votes(nodes: ClusterNodes) -> list[Znode]:
-    """Return the votes of live sessions, the auditor's first. Other votes prove no live process."""
+    """Return the votes of live sessions, the auditor's first. A vote without a session proves no process."""
     paths = sorted(path for path in nodes.nodes if path.startswith(_VOTES_DIRECTORY))
     return [nodes.nodes[path] for path in paths if nodes.nodes[path].ephemeral_owner != 0]
 
@@ -176,7 +177,8 @@ def unlisted_bookies(
     """Return the rows of `CLUSTER` for cookies and registrations that could not be read.
 
     Args:
-        unread_path_and_reason: Path and reason of an unread place that may have those of any bookie, or None.
+        unread_path_and_reason: Path that could not be listed, and the reason. It may have cookies or
+            registrations of any bookie. None if there is no such path.
         path_by_bookie: Paths of unread cookies and registrations, by bookie.
     """
     fact = {"fact": UNLISTED_BOOKIES, "mtime": None, "damage": None}
@@ -240,7 +242,7 @@ def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
 
 
 def is_unused_store(cluster: ClusterNodes) -> bool:
-    """Return whether the store certainly has neither a LAYOUT nor an id generator, like an unused store.
+    """Return whether the store certainly looks unused: it has neither a LAYOUT nor an id generator.
 
     >>> is_unused_store(ClusterNodes({}, 5, "0x1"))
     True
@@ -254,7 +256,9 @@ def is_unused_store(cluster: ClusterNodes) -> bool:
 def _read_long(cluster: ClusterNodes) -> int:
     """Return the next id of the generator for ids beyond 31 bits; `UNCOUNTED` if it is not known."""
     path_matches = ((path, _HIERARCHICAL_OBJECTS.fullmatch(path)) for path in cluster.nodes)
-    highest_generator = max(((int(path_match[1]), path) for path, path_match in path_matches if path_match), default=None)
+    highest_generator = max(
+        ((int(path_match[1]), path) for path, path_match in path_matches if path_match), default=None
+    )
     if highest_generator is None:
         return UNCOUNTED
     generator_number, path = highest_generator
@@ -277,9 +281,9 @@ def _buckets(cluster: ClusterNodes) -> tuple[IdRange, ...]:
 def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange]) -> DataFrame:
     """Count by bookie the orphans whose ids the store's generator has not given out: rows of `UNDRAWN`.
 
-    An application can also choose ids itself. So the result is empty unless the store lists ledgers without a
-    gap, and the generator has given out the ids of all listed ledgers. Orphans with an index that is newer
-    than a saved scan are left out.
+    An application can also choose ids itself. So there are rows only if the store lists ledgers without gaps,
+    and the generator has given out the ids of all listed ledgers. Orphans whose index is newer than a saved
+    scan are left out.
     """
     spark = orphans.sparkSession
     rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}

@@ -16,12 +16,12 @@ from auditor.spark.types import Column, DataFrame
 def with_full_disks(
     logs: DataFrame, entry_logs: DataFrame, disks: DataFrame | None, settings: CollectorSettings
 ) -> DataFrame:
-    """Add the column ``full_disk`` to ``logs``. It is null if there is room or the disk usage is unknown.
+    """Add the column ``full_disk`` to ``logs``. It is null if the disk has room or its usage is unknown.
 
     Args:
         logs: Rows with ``bookie_id`` and ``directory``.
         entry_logs: The table of that name; its ``logger`` is the number of a directory's collector.
-        disks: The table of that name; None if its free bytes are not those of the bookies' disks.
+        disks: The table of that name; None if its free bytes are those of other disks than the bookies'.
         settings: Thresholds of the collectors.
     """
     if disks is None:
@@ -44,7 +44,7 @@ def with_full_disks(
 
 
 def is_suspended() -> Column:
-    """Return whether a full disk suspends the ``action`` of a log: minor or major compaction."""
+    """Return whether a full disk suspends the log's ``action``; True only for minor or major compaction."""
     is_full, is_almost_full = (
         F.col("full_disk") == disk_state.value for disk_state in (FullDisk.FULL, FullDisk.ALMOST_FULL)
     )

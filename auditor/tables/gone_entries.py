@@ -1,13 +1,13 @@
 """gone_entries: entries that an index locates in an entry log that does not exist.
 
-The bookie cannot read these entries, so they are not copies. They are removed from the held entries before
-the comparison (`auditor.tables.unequal`), so that no later step counts them.
+The bookie cannot read these entries, so it has no copies of them. They are removed from the held entries
+before the comparison (`auditor.tables.unequal`), so that no later step counts them.
 
 Compaction moves entries to another log while a bookie runs. It writes them to the new log, then updates the
 index, and deletes the old log last. So one look at a running bookie, or at a copy of its disks, can combine
 an old index with a new list of logs. Index and list are therefore read a second time. Only entries that both
-readings show are ``agreed``. A collection cannot be read again. Its entries are gone if the bookie was
-stopped, else unknown.
+readings locate in a missing log are ``agreed``. Files of ``bkaudit collect`` cannot be read again. Entries
+from them are missing if the bookie was stopped, else unknown.
 
 A bookie without any entry log has no rows. Either a copy of its disks left the logs out, or a disk is
 missing; `entry-log-missing` reports that.

@@ -1,13 +1,13 @@
 """id_generators: the next id of each id generator, and the ids at or above it that are in use.
 
-If a generator's next id is too low, it gives out an id again. If bookies still have entries of the deleted
-ledger with that id, they serve them as entries of the new ledger. ScanAndCompareGarbageCollector keeps them,
-because the store lists the id again.
+If a generator's next id is too low, it gives out an id again. Bookies may still have entries of a deleted
+ledger with that id. They then serve these as entries of the new ledger. ScanAndCompareGarbageCollector keeps
+the old entries, because the store lists the id again.
 
-An application may choose its ids itself (createLedgerAdv with an id). Three signs tell whether an id came
-from a generator or an application chose it. Some applications always let BookKeeper draw ids, and their
-custom metadata shows which application wrote the ledger. Ids that no generator of this kind can give out were
-chosen. And ids from a generator are close together.
+An application may choose its ids itself (createLedgerAdv with an id). Three signs tell whether a generator
+gave out an id or an application chose it. Some applications always take the next id of the generator, and the
+custom metadata shows which application wrote the ledger. An id that no generator of this kind can give out
+was chosen. And ids from a generator are close together.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ ID_GENERATORS = schema_of(
 )
 
 DRAWING_APPLICATIONS = ("pulsar",)
-"""Applications that let BookKeeper draw the ids of all their ledgers.
+"""Applications that take the ids of all their ledgers from BookKeeper's generator.
 
 Pulsar's ManagedLedgerImpl and BookkeeperSchemaStorage call asyncCreateLedger, which takes no id.
 """
@@ -85,7 +85,12 @@ def id_generators(
         "next": [generator.next for generator in ids],
         "end": [generator.high for generator in ids],
     }
-    table = pa.table({column_name: pa.array(column_values, pa.int64()) for column_name, column_values in columns_by_name.items()})
+    table = pa.table(
+        {
+            column_name: pa.array(column_values, pa.int64())
+            for column_name, column_values in columns_by_name.items()
+        }
+    )
     generators = F.broadcast(arrow_frame(ledgers.sparkSession, table))
     is_undrawn_id = (F.col("ledger_id") >= F.col("next")) & (F.col("ledger_id") <= F.col("end"))
     is_listed_before_scan = F.col("status").isin(*LISTED) & (F.coalesce("ctime", F.lit(0)) < scan_time)

@@ -1,9 +1,9 @@
-"""identities: the ids that belong to one bookie, by all records of a cluster, and the edges that join them.
+"""identities, identity_edges: the ids that belong to one bookie, and the pairs of ids that rules join.
 
     bookies, registrations, cookies, directories  --id-->            the facts about each id: `facts`
     ledgers (of ids that are gone)                --scope, ledger--> their copies on live bookies that no
                                                                      ensemble names: `shared_contents`
-    both                                          --rules-->         edges, and one identity for each id
+    facts and copies                              --rules-->         edges, and one identity for each id
 
 Spark joins the tables that grow with the number of ledgers. The results have a few rows per bookie, and
 `auditor.model.bookie_alias` applies its rules to them.
@@ -108,11 +108,12 @@ def _answer_address(registration: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Count the copies that live bookies hold of ledgers of vanished ids: rows of `Contents`, one per pair.
+    """Count the ledgers that vanished ids and live bookies share: rows of `Contents`, one per pair.
 
     ``gone`` is a vanished id: ensembles name it, and it is neither registered nor on any disk. ``bookie_id``
-    is a registered id. ``due`` is the number of ledgers of which the vanished id should hold entries. A
-    vanished id that shares no ledger with any bookie has one row, with a null ``bookie_id``.
+    is a live bookie: the ledger names it too, or it holds a copy although no ensemble names it. ``due`` is
+    the number of ledgers of which the vanished id should hold entries. A vanished id that shares no ledger
+    with a live bookie has one row, with a null ``bookie_id``.
     """
     # An id that is on some disk is a bookie that is down, not one with another name.
     ids = bookies.where("named and registered is null and not found").select(F.col("bookie_id").alias("gone"))
@@ -201,7 +202,9 @@ def edge_rows(edges: Iterable[Edge]) -> list[dict[str, Any]]:
     return [asdict(identity_edge) | {"rule": identity_edge.rule.value} for identity_edge in edges]
 
 
-def identity_rows(facts: Iterable[Mapping[str, Any]], identity_by_id: Mapping[str, str]) -> list[dict[str, Any]]:
+def identity_rows(
+    facts: Iterable[Mapping[str, Any]], identity_by_id: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Return the rows of `IDENTITIES`, in order of their ids."""
     rows_by_identity: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(facts, key=lambda row: str(row["bookie_id"])):

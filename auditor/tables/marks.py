@@ -67,14 +67,14 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
     # Nothing of a mark is done until all its bookies are back, or none of them counts any more.
     has_returned = F.size(F.array_except("replicas", "registered")) == 0
     is_repaired = ~F.arrays_overlap("replicas", "members")
-    why = F.when(has_returned, "returned").when(is_repaired, "repaired")
-    return rows.withColumn("why", why).where("why is not null").select(*STALE_MARKS.names)
+    mark_state = F.when(has_returned, "returned").when(is_repaired, "repaired")
+    return rows.withColumn("why", mark_state).where("why is not null").select(*STALE_MARKS.names)
 
 
 def registered_ids(bookies: DataFrame) -> DataFrame:
     """Return one row with one array: the ids of all registered bookies."""
-    ids = F.collect_set("bookie_id").alias("registered")
-    return F.broadcast(bookies.where("registered is not null").agg(ids))
+    bookie_ids = F.collect_set("bookie_id").alias("registered")
+    return F.broadcast(bookies.where("registered is not null").agg(bookie_ids))
 
 
 def marks_with_scope(marks: DataFrame) -> DataFrame:
@@ -89,8 +89,8 @@ def marks_of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
     """
     if moved is None:
         return marks
-    keys = [*LEDGER]
-    return marks.join(new_ids(moved), keys, "left_anti").select(*marks.columns)
+    join_keys = [*LEDGER]
+    return marks.join(new_ids(moved), join_keys, "left_anti").select(*marks.columns)
 
 
 def empty_directories(marks: DataFrame) -> DataFrame:

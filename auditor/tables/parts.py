@@ -50,7 +50,7 @@ def filter_part(part: str, table: DataFrame) -> DataFrame:
     return table.where(condition)
 
 
-def part_questions(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataFrame, list[str]]]:
+def part_count_queries(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataFrame, list[str]]]:
     """Return queries that count the rows of each part, for `auditor.spark.table_queries.aggregate_many`."""
     conditions: dict[str, list[str]] = {}
     for pairs in PARTS.values():
@@ -65,17 +65,19 @@ def part_questions(tables: Mapping[str, DataFrame]) -> dict[str, tuple[DataFrame
 
 
 def empty_parts(
-    questions: Mapping[str, tuple[DataFrame, list[str]]], counts: Mapping[str, tuple[int, ...]]
+    count_queries: Mapping[str, tuple[DataFrame, list[str]]], counts: Mapping[str, tuple[int, ...]]
 ) -> frozenset[str]:
-    """Return the parts without a row, from the answers to `part_questions`."""
+    """Return the parts without a row, from the answers to `part_count_queries`."""
     nonempty_parts = {
-        (table, question)
-        for table, (_, table_questions) in questions.items()
-        for question, count in zip(table_questions, counts[table], strict=True)
+        (table, part_and_table)
+        for table, (_, table_queries) in count_queries.items()
+        for part_and_table, count in zip(table_queries, counts[table], strict=True)
         if count
     }
     return frozenset(
-        name
-        for name, pairs in PARTS.items()
-        if not any((table, f"count_if({condition})") in nonempty_parts for table, condition in pairs)
+        part_name
+        for part_name, table_conditions in PARTS.items()
+        if not any(
+            (table, f"count_if({condition})") in nonempty_parts for table, condition in table_conditions
+        )
     )

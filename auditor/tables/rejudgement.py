@@ -92,7 +92,7 @@ from auditor.tables.verdicts import class_of
 
 MAX_SAMPLED_ENTRIES = 64
 """Largest number of entries that a bookie is asked for, of those that it lacks of one ledger."""
-BOUND_REASON = "the bound on reads was reached (--witness-reads)"
+READ_LIMIT_REASON = "the bound on reads was reached (--witness-reads)"
 
 
 def questions(
@@ -100,7 +100,7 @@ def questions(
     missing: Sequence[tuple[str, Groups]],
     askable: Collection[str],
     listed: Sequence[tuple[str, Groups]] = (),
-    undecided: Collection[str] = (),
+    bookies_with_undecided_replica: Collection[str] = (),
 ) -> list[tuple[int, str, int]]:
     """Choose the entries to ask for in one ledger: (turn, bookie, entry), the most useful first.
 
@@ -112,7 +112,7 @@ def questions(
         missing: Missing entries by bookie.
         askable: Bookies that can be asked.
         listed: Entries by bookie that only its listing has.
-        undecided: Bookies whose reply about one entry decides the whole replica.
+        bookies_with_undecided_replica: Bookies whose reply about one entry decides the whole replica.
 
     Raises:
         CoverageLimitError: The sets are too irregular.
@@ -134,7 +134,7 @@ def questions(
         rank_by_question |= {
             (bookie, entry): question_rank for question_rank, entry in enumerate(sampled_entries, 1)
         }
-    for bookie in undecided:
+    for bookie in bookies_with_undecided_replica:
         rank_by_question.setdefault((bookie, first_entry(ledger, bookie)), 1)
     return sorted(
         (question_rank, bookie, entry)
@@ -149,7 +149,7 @@ def write_set(ledger: LedgerFacts, entry: int) -> list[str]:
     >>> write_set(LedgerFacts(1, True, 3, 2, 1, 9, 0, [(0, ["a", "b", "c"])]), 2)
     ['c', 'a']
     """
-    ensemble = next(members for first, members in reversed(ledger.segments) if first <= entry)
+    ensemble = next(members for segment_first, members in reversed(ledger.segments) if segment_first <= entry)
     ensemble_indexes = (
         (entry + copy_number) % ledger.ensemble_size for copy_number in range(ledger.write_quorum)
     )
@@ -166,8 +166,8 @@ def first_entry(ledger: LedgerFacts, bookie_id: str) -> int:
     """
     return next(
         entry
-        for first, last in ledger.ranges
-        for entry in range(first, min(last + 1, first + ledger.ensemble_size))
+        for segment_first, segment_last in ledger.segment_ranges
+        for entry in range(segment_first, min(segment_last + 1, segment_first + ledger.ensemble_size))
         if bookie_id in write_set(ledger, entry)
     )
 
@@ -187,14 +187,16 @@ def judge_again(
     """
     bookie_replies = replies_by_bookie(answers)
     answered_pairs = [
-        replace(pair, replies=bookie_replies.get(pair.bookie_id, ReadReplies(silent=BOUND_REASON)))
+        replace(
+            pair, replies=bookie_replies.get(pair.bookie_id, ReadReplies(silence_reason=READ_LIMIT_REASON))
+        )
         if pair.bookie_id in askable or pair.bookie_id in bookie_replies
         else pair
         for pair in pairs
     ]
     unequal = {pair.bookie_id for pair in pairs}
     for bookie_id, replies in bookie_replies.items():
-        if bookie_id not in unequal and len(replies.denied):
+        if bookie_id not in unequal and len(replies.denied_groups):
             # Its index shows all that it should: what was asked for stands for it.
             entries = entries_of(row for row in answers if row["bookie_id"] == bookie_id)
             answered_pairs.append(Pair(bookie_id, entries, entries, IndexState.OK, replies=replies))
@@ -222,8 +224,8 @@ _QUESTION_SCHEMA = pa.schema(
 
 def candidates(judged: DataFrame, askable: Sequence[str]) -> DataFrame:
     """Return the rows of ``judged`` that answers may change, because a bookie concerned can be asked."""
-    listed = F.exists("listed", lambda part: part["bookie_id"].isin(list(askable)))
-    return judged.where(_can_be_asked(askable) | listed | (F.size(_undecided_copies(askable)) > 0))
+    listed = F.exists("listed", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable)))
+    return judged.where(_has_askable_bookie(askable) | listed | (F.size(_undecided_copies(askable)) > 0))
 
 
 def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], max_reads: int) -> DataFrame:
@@ -232,25 +234,27 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], max_
     The worst entry of each ledger comes before all samples, and the worst ledgers come first. No bookie gets
     more than half of all reads, except that it may get one.
     """
-    names = frozenset(askable)
-    ranked_candidates = candidates(judged, askable).withColumn("rank", _rank())
-    columns = ("missing", "listed", _undecided_copies(askable).alias("undecided"), "rank")
-    chosen_ledgers = ranked_candidates.orderBy("rank", *LEDGER).limit(max_reads).select(*LEDGER, *columns)
-    facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
+    askable_ids = frozenset(askable)
+    ranked_candidates = candidates(judged, askable).withColumn("rank", _class_rank())
+    judged_columns = ("missing", "listed", _undecided_copies(askable).alias("undecided"), "rank")
+    chosen_ledgers = (
+        ranked_candidates.orderBy("rank", *LEDGER).limit(max_reads).select(*LEDGER, *judged_columns)
+    )
+    judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
 
     def make_questions(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        question_rows = [question for row in rows for question in _questions(row, names)]
+        question_rows = [question for row in rows for question in _questions(row, askable_ids)]
         return pa.RecordBatch.from_pylist(question_rows, schema=_QUESTION_SCHEMA)
 
     ledger_questions = map_rows(
-        facts.join(F.broadcast(chosen_ledgers), [*LEDGER]), make_questions, _QUESTION_SCHEMA
+        judgeable_ledgers.join(F.broadcast(chosen_ledgers), [*LEDGER]), make_questions, _QUESTION_SCHEMA
     )
     request_order = ["turn", "rank", *LEDGER, "bookie_id", "entry_id"]
-    row_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(*request_order))
+    bookie_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(*request_order))
     return (
         ledger_questions.orderBy(*request_order)
         .limit(max_reads)
-        .withColumn("place", row_rank)
+        .withColumn("place", bookie_rank)
         .where(F.col("place") <= max(1, max_reads // 2))
         .select(*LEDGER, "entry_id", "bookie_id", "place")
     )
@@ -272,30 +276,32 @@ def rejudge(
     """
     answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
-    facts = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
-    names, states = frozenset(askable), dict(bookies)
-    answered_facts = facts.join(F.broadcast(answers), [*LEDGER]).join(pairs_by_ledger(pairs), [*LEDGER])
+    judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
+    askable_ids, states = frozenset(askable), dict(bookies)
+    answered_facts = judgeable_ledgers.join(F.broadcast(answers), [*LEDGER]).join(
+        pairs_by_ledger(pairs), [*LEDGER]
+    )
     answered_rows = map_rows(
-        answered_facts, partial(_judge_again, askable=names, bookies=states, grace_ms=grace_ms), JUDGED
+        answered_facts, partial(_judge_again, askable=askable_ids, bookies=states, grace_ms=grace_ms), JUDGED
     )
     unanswered_rows = judged.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_anti")
     # A later run may ask: it is not one of the lasting doubts.
-    doubt = F.array_union("doubts", F.array(F.lit(bookie_not_asked(BOUND_REASON).text)))
-    doubts = F.when(_can_be_asked(askable), doubt).otherwise(F.col("doubts"))
+    doubt = F.array_union("doubts", F.array(F.lit(bookie_not_asked(READ_LIMIT_REASON).text)))
+    doubts = F.when(_has_askable_bookie(askable), doubt).otherwise(F.col("doubts"))
     unanswered_pairs = unanswered_rows.withColumn("doubts", doubts).select(*JUDGED.names)
     return unanswered_pairs.unionByName(answered_rows)
 
 
 def _questions(row: Mapping[str, Any], askable: frozenset[str]) -> Iterable[dict[str, Any]]:
     missing, listed = (
-        [(part["bookie_id"], groups_of(part["groups"])) for part in row[name]]
-        for name in ("missing", "listed")
+        [(entry_set_row["bookie_id"], groups_of(entry_set_row["groups"])) for entry_set_row in row[set_name]]
+        for set_name in ("missing", "listed")
     )
     try:
         chosen_entries = questions(facts_of(row), missing, askable, listed, row["undecided"])
     except CoverageLimitError:
         return  # too irregular to choose: not asked about, and the row says so
-    ledger_columns = {name: row[name] for name in (*LEDGER, "rank")}
+    ledger_columns = {column: row[column] for column in (*LEDGER, "rank")}
     for question_rank, bookie_id, entry in chosen_entries:
         yield {**ledger_columns, "entry_id": entry, "bookie_id": bookie_id, "turn": question_rank}
 
@@ -312,10 +318,10 @@ def _judge_again(
             answers.append(answer)
         except CoverageLimitError as limit:
             answers.append(irregular_judgement(ledger, pairs, limit))
-    return rows_of(rows, answers, [_first_answers(row["said"]) for row in rows])
+    return rows_of(rows, answers, [_limit_answers(row["said"]) for row in rows])
 
 
-def _first_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _limit_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the first `MAX_ANSWERS_KEPT` answers, grouped by entry.
 
     The worst entry is first: most bookies were asked for it, so it has the most answers.
@@ -328,21 +334,24 @@ def _first_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return request_order[:MAX_ANSWERS_KEPT]
 
 
-def _can_be_asked(askable: Sequence[str]) -> Column:
-    return F.exists("missing", lambda part: part["bookie_id"].isin(list(askable)))
+def _has_askable_bookie(askable: Sequence[str]) -> Column:
+    return F.exists("missing", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable)))
 
 
 def _undecided_copies(askable: Sequence[str]) -> Column:
     """Return the askable bookies whose reply about one entry decides a replica."""
     undecided_copies = F.filter(
-        "unknown", lambda part: part["bookie_id"].isin(list(askable)) & part["why"].isin(*_UNDECIDED_REASONS)
+        "unknown",
+        lambda entry_set_row: (
+            entry_set_row["bookie_id"].isin(list(askable)) & entry_set_row["why"].isin(*_UNDECIDED_REASONS)
+        ),
     )
-    return F.transform(undecided_copies, lambda part: part["bookie_id"])
+    return F.transform(undecided_copies, lambda entry_set_row: entry_set_row["bookie_id"])
 
 
-def _rank() -> Column:
+def _class_rank() -> Column:
     """Return the rank of a ledger's class, the worst first; ledgers that lack nothing come last."""
     class_rank = F.array_position(
-        F.array(*(F.lit(name) for name in _CLASSES_WORST_FIRST)), class_of("m")
+        F.array(*(F.lit(class_name) for class_name in _CLASSES_WORST_FIRST)), class_of("m")
     ).cast("int")
     return F.when(class_rank > 0, class_rank).otherwise(len(_CLASSES_WORST_FIRST) + 1)

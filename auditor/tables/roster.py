@@ -114,7 +114,7 @@ class Roster:
     @classmethod
     def read(cls, rows: Callable[[str], Sequence[Row]], cluster: ClusterFacts) -> Roster:
         """Read the roster of a cluster. ``rows`` returns the rows of a table of `ROSTER_TABLES`."""
-        return cls(**{name: rows(name) for name in ROSTER_TABLES}, cluster=cluster)
+        return cls(**{table_name: rows(table_name) for table_name in ROSTER_TABLES}, cluster=cluster)
 
     @cached_property
     def locations(self) -> Locations:
@@ -178,10 +178,10 @@ class Roster:
         registered, they have one address, and the check endpoint-duplicate reports that.
         """
         return frozenset(
-            (row["bookie_id"], alias)
+            (row["bookie_id"], other_id)
             for row in self.identities
             if row["stranded"]
-            for alias in row["aliases"]
+            for other_id in row["aliases"]
         )
 
 

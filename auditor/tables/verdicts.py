@@ -21,7 +21,7 @@ from auditor.spark.part_tables import PartTable
 from auditor.spark.table_files import TableFiles
 from auditor.spark.types import Column, DataFrame, SparkSession
 
-_CODED_COLUMNS = ("status", "state")
+_DICTIONARY_COLUMNS = ("status", "state")
 _CLASSES = [LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED, LedgerClass.UNDECIDED]
 _CONFIDENCES = [Confidence.CONFIRMED, Confidence.UNKNOWN]
 _ROWS_PER_BATCH = 1 << 17
@@ -69,17 +69,20 @@ def verdicts_of_judged(judged: DataFrame) -> DataFrame:
     )
 
 
-def class_of(copies: str) -> Column:
-    """Return a ledger's class by the number of copies that its worst entry lacks, the column ``copies``.
+def class_of(copies_column: str) -> Column:
+    """Return a ledger's class by the number of copies that its worst entry lacks: ``copies_column``.
 
     Only closed ledgers can have the class of lost entries.
     """
     # Each entry has as many copies as the write quorum, in any ensemble.
-    copy_count = F.col("write_quorum") - F.col(copies)
-    closed = F.col("state") == LedgerState.CLOSED
+    copy_count = F.col("write_quorum") - F.col(copies_column)
+    is_closed = F.col("state") == LedgerState.CLOSED
     return (
-        F.when(F.col(copies) == 0, F.when(closed, LedgerClass.HEALTHY).otherwise(LedgerClass.NOT_CLOSED))
-        .when(closed & (copy_count <= 0), LedgerClass.ENTRY_LOST)
+        F.when(
+            F.col(copies_column) == 0,
+            F.when(is_closed, LedgerClass.HEALTHY).otherwise(LedgerClass.NOT_CLOSED),
+        )
+        .when(is_closed & (copy_count <= 0), LedgerClass.ENTRY_LOST)
         .when(copy_count < F.col("ack_quorum"), LedgerClass.BELOW_ACK_QUORUM)
         .otherwise(LedgerClass.BELOW_WRITE_QUORUM)
     )
@@ -105,44 +108,46 @@ def verdicts(
 
     count_healthy = partial(healthy_verdicts, judged=judged)
     table = from_files(spark, VERDICTS, ledgers, count_healthy)
-    return table.with_parts(lots_of(spark, of_judged, _read), cost_of(of_judged))
+    return table.with_parts(lots_of(spark, of_judged, _read_verdicts), cost_of(of_judged))
 
 
 def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.RecordBatch]:
     """Return the rows of `VERDICTS` for the ledgers of some files that the table ``judged`` does not have."""
-    judged_ledgers = _Ledgers(judged.read(LEDGER))
+    judged_ledgers = _LedgerSet(judged.read(LEDGER))
     listed_statuses = pa.array([status.value for status in LISTED])
-    for rows in files.row_groups((*LEDGER, *_CODED_COLUMNS, "undecidable"), _CODED_COLUMNS, _ROWS_PER_BATCH):
-        listed = pc.and_(
+    for rows in files.row_groups(
+        (*LEDGER, *_DICTIONARY_COLUMNS, "undecidable"), _DICTIONARY_COLUMNS, _ROWS_PER_BATCH
+    ):
+        is_listed = pc.and_(
             rows[LEDGER[-1]].is_valid(), pc.is_in(rows["status"].cast(pa.string()), listed_statuses)
         )
-        is_healthy = listed.to_numpy() & ~judged_ledgers.have(rows)
+        is_healthy = is_listed.to_numpy() & ~judged_ledgers.contains(rows)
         yield from _healthy_rows(rows.filter(pa.array(is_healthy))).to_batches()
 
 
-class _Ledgers:
+class _LedgerSet:
     """The ids and scopes of a table's ledgers, 8 bytes each, for looking up other ledgers."""
 
     def __init__(self, rows: pa.Table) -> None:
         self._of_scope = {}
         scopes, ids = (rows[name].to_numpy() for name in LEDGER)
-        for scope in np.unique(scopes).tolist():
-            self._of_scope[scope] = np.unique(ids[scopes == scope])
+        for unique_scope in np.unique(scopes).tolist():
+            self._of_scope[unique_scope] = np.unique(ids[scopes == unique_scope])
 
-    def have(self, rows: pa.Table) -> NDArray[np.bool_]:
+    def contains(self, rows: pa.Table) -> NDArray[np.bool_]:
         """Return which rows have one of these ledgers."""
         scopes, ids = (rows[name].fill_null(0).to_numpy() for name in LEDGER)
         is_member = np.zeros(rows.num_rows, bool)
-        for scope, scope_ids in self._of_scope.items():
+        for unique_scope, scope_ids in self._of_scope.items():
             row_numbers = np.minimum(np.searchsorted(scope_ids, ids), len(scope_ids) - 1)
-            is_member |= (scope_ids[row_numbers] == ids) & (scopes == scope)
+            is_member |= (scope_ids[row_numbers] == ids) & (scopes == unique_scope)
         return is_member
 
 
 def _healthy_rows(rows: pa.Table) -> pa.Table:
     is_undecided = rows["undecidable"].fill_null(False).to_numpy()
-    closed = pc.equal(rows["state"].cast(pa.string()), LedgerState.CLOSED).fill_null(False).to_numpy()
-    classes = _codes(np.where(is_undecided, 2, np.where(closed, 0, 1)), _CLASSES)
+    is_closed = pc.equal(rows["state"].cast(pa.string()), LedgerState.CLOSED).fill_null(False).to_numpy()
+    classes = _dictionary_array(np.where(is_undecided, 2, np.where(is_closed, 0, 1)), _CLASSES)
     zero_column = pa.array(np.zeros(rows.num_rows, np.int32))
     no_bookies = pa.ListArray.from_arrays(np.zeros(rows.num_rows + 1, np.int32), pa.array([], pa.string()))
     columns = {
@@ -153,15 +158,15 @@ def _healthy_rows(rows: pa.Table) -> pa.Table:
         "mu": zero_column,
         "unread_bookies": no_bookies,
         # A class is sure without an unknown copy, and of none there is a doubt.
-        "confidence": _codes(is_undecided.astype(np.int64), _CONFIDENCES),
+        "confidence": _dictionary_array(is_undecided.astype(np.int64), _CONFIDENCES),
     }
     return pa.table([columns[name] for name in VERDICTS.names], VERDICTS.names)
 
 
-def _codes(class_numbers: NDArray[np.int64], names: Sequence[str]) -> pa.DictionaryArray:
+def _dictionary_array(class_numbers: NDArray[np.int64], names: Sequence[str]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(class_numbers.astype(np.int32)), pa.array(names))
 
 
-def _read(files: TableFiles) -> Iterator[pa.RecordBatch]:
+def _read_verdicts(files: TableFiles) -> Iterator[pa.RecordBatch]:
     for rows in files.row_groups(VERDICTS.names, (), _ROWS_PER_BATCH):
         yield from rows.to_batches()

@@ -63,7 +63,7 @@ def test_rows_that_the_driver_has_read_are_not_read_again(spark: SparkSession, t
 
 
 def test_a_source_without_a_part_has_no_row(spark: SparkSession) -> None:
-    rows = read_parts(PartTable.of(spark, SCHEMA, read_part, ()))
+    rows = read_parts(PartTable.from_parts(spark, SCHEMA, read_part, ()))
     assert isinstance(rows, pa.Table)
     assert rows.num_rows == 0
     assert rows.column_names == SCHEMA.names

@@ -12,7 +12,7 @@ from auditor.model.owner_scope import ROLLOVER_MS
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.owners.applications import OWNERS
 from auditor.tables import ownership as owned_tables
-from auditor.tables.ownership import AGELESS_REASON, OWNERSHIP, ReadTimes, ownership
+from auditor.tables.ownership import NO_AGE_REASON, OWNERSHIP, ReadTimes, ownership
 from auditor.tables.scans import DOUBTFUL_IDS, MOVED
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) 
     earlier: list[Row] = [
         {"ledger_id": id, "standing": "unowned"}
         if id % 2
-        else {"ledger_id": id, "standing": "unknown", "why": AGELESS_REASON}
+        else {"ledger_id": id, "standing": "unknown", "why": NO_AGE_REASON}
         for id in BEFORE
     ]
     earlier += [

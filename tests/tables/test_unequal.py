@@ -88,9 +88,9 @@ def replicas_of(said: Sequence[Said]) -> ReplicaBatch:
         np.array(ledgers, np.int64),
         np.array(scopes, np.int64),
         np.array(times, np.int64),
-        CodedColumn.of(pa.array(bookies, pa.string())),
-        CodedColumn.of(pa.array(groups, pa.binary())),
-        CodedColumn.of(pa.array([each.state for each in said], pa.string())),
+        CodedColumn.from_column(pa.array(bookies, pa.string())),
+        CodedColumn.from_column(pa.array(groups, pa.binary())),
+        CodedColumn.from_column(pa.array([each.state for each in said], pa.string())),
     )
 
 
@@ -163,7 +163,7 @@ def one_pair(
     if answer:
         told = answer.entries or NOTHING
         settles = not indexed or (answer.state == "ok" and (indexed.state == "ok" or bool(told)))
-        by_disk = pair[2] in words.whole and (not indexed or indexed.state == "ok")
+        by_disk = pair[2] in words.read_bookies and (not indexed or indexed.state == "ok")
         listed = told - shown if by_disk else NOTHING
         if state == "not-indexed" and settles:
             shown = NOTHING  # what it serves after all, it said itself
@@ -174,11 +174,11 @@ def one_pair(
         shown |= tail.entries or NOTHING
         listed -= tail.entries or NOTHING
         state = "ok" if state in ("absent", "not-indexed") else state
-    theirs = pair[2] in words.foreign
+    theirs = pair[2] in words.foreign_bookies
     there = bool(indexed or answer or tail)
     if due and there and due == shown and state == "ok" and not theirs and not listed:
         # Of an open end an answer says what is lacked, where the bookie's disks do not.
-        partly = pair[2] in words.partly and answered is not None
+        partly = pair[2] in words.partly_read_bookies and answered is not None
         if not partly or (expected and expected.state == "CLOSED"):
             return None
     return Found(pair, due, shown, state, answered, listed, absent)
@@ -260,7 +260,7 @@ def accounts(tmp_path: Path) -> list[AccountFiles]:
         {"bookie_id": "a:1", "scope_id": 0, "ledger_id": 5, "groups": groups_of({1}), "state": "agreed"},
         {"bookie_id": "b:1", "scope_id": 0, "ledger_id": 4, "groups": groups_of({9}), "state": "once"},
     ]
-    edges = IndexShapes({"b:1": 8192}, frozenset({"b:1"}), frozenset()).edges
+    edges = IndexShapes({"b:1": 8192}, frozenset({"b:1"}), frozenset()).page_size_of_cut_files
     readers: Iterable[tuple[str, Any, Sequence[Any], Any]] = (
         ("ledgers", LEDGERS, ledgers, lambda files: expected_replicas(files, all_members=True)),
         ("availability", AVAILABILITY, rows, lambda files: index_replicas(files, edges, {"pieces:1"})),
@@ -277,7 +277,7 @@ def accounts(tmp_path: Path) -> list[AccountFiles]:
 def test_tables_are_compared_by_tasks_as_they_are_here(
     spark: SparkSession, accounts: list[AccountFiles], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = BookieTrust(partly=frozenset({"a:1"}))
+    words = BookieTrust(partly_read_bookies=frozenset({"a:1"}))
     here = find_unequal(IN_DRIVER, accounts, words)
     found = {row.pair: row for row in found_in(here)}
     assert {pair[0] for pair in found} == {5, 6, 9, *range(20, 20 + len(OF_REPLICAS))}
