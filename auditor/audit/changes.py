@@ -142,7 +142,7 @@ class RunChanges:
                 reason=entry.reason,
                 until=entry.until.isoformat(),
                 count=counts[position],
-                expired=entry.expired(_day(self.finished)),
+                expired=entry.is_expired(_day(self.finished)),
             )
             for position, entry in enumerate(self.entries, 1)
         ]
@@ -217,7 +217,7 @@ def check_suppressions(options: AuditOptions) -> None:
 
 def _baselines(entries: Sequence[SuppressionEntry], today: date) -> list[str]:
     """Return the paths of the baseline runs in unexpired suppressions."""
-    return [entry.baseline for entry in entries if entry.baseline is not None and not entry.expired(today)]
+    return [entry.baseline for entry in entries if entry.baseline is not None and not entry.is_expired(today)]
 
 
 def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) -> RunReader:
@@ -245,7 +245,7 @@ def _coverage_of(
         bool(tables.roster.unread),
         owners=owner_rows > 0 and not unreadable_owners,
         asked_tables={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
-        not_run=frozenset(not_run),
+        skipped_checks=frozenset(not_run),
         lost_carried=frozenset(lost_carried),
         unread_logs=bookies_with_unread_logs(tables),
         unread_records=holders_of_unread_records(tables) or frozenset(),

@@ -42,7 +42,7 @@ from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.read_replies import READ_ERROR_TEXT
 from auditor.tables.registry import registered_modes, registrations
-from auditor.tables.rejudgement import candidates, rejudge, requests
+from auditor.tables.rejudgement import candidates, rejudge, select_reads
 from auditor.tables.replica_blocks import Account
 from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS
 from auditor.tables.unequal import AccountFiles, BookieTrust, find_unequal
@@ -210,7 +210,7 @@ def _judge_again(
         rows = cache.write_table(
             "witness",
             lambda: reads.witness(
-                requests(ledgers, by_indexes, askable_bookies, options.witness_reads),
+                select_reads(ledgers, by_indexes, askable_bookies, options.witness_reads),
                 where,
                 rpc_limits(options),
             ),
@@ -332,7 +332,7 @@ def _compare(
         AccountFiles(
             Account.EXPECTED,
             table("ledgers"),
-            partial(expected_replicas, all_members=tails.rows is not None),
+            partial(expected_replicas, include_all_members=tails.rows is not None),
         ),
         AccountFiles(
             Account.INDEX,

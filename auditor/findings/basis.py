@@ -35,7 +35,7 @@ from auditor.tables.run_tables import TABLES
 Batches = Callable[[str, Sequence[str]], Iterable[Any]]
 """Function of (path, columns) that returns a part of a run as record batches, always in the same order."""
 
-STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
+TROUBLE_STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
 """Ids of checks that are stages of one trouble, the mildest first. A later stage is worse."""
 
 UNREADABLE = "index-unreadable"
@@ -60,13 +60,13 @@ def ids_resting_on(*bases: Basis) -> list[str]:
 def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
     """Return the ids, former ids included, of findings that a run without ``skipped_checks`` cannot find.
 
-    If one stage of a trouble (`STAGES`) did not run, the result has all stages: the trouble may be in
+    If one stage of a trouble (`TROUBLE_STAGES`) did not run, the result has all stages: the trouble may be in
     the skipped stage now.
 
     >>> ids_without_check(["entry-lost"])
     ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
     """
-    stage_checks = [] if {*STAGES}.isdisjoint(skipped_checks) else [*STAGES]
+    stage_checks = [] if {*TROUBLE_STAGES}.isdisjoint(skipped_checks) else [*TROUBLE_STAGES]
     return [
         check_id
         for check_id, check in BY_ID.items()
@@ -115,7 +115,7 @@ OWNERS = "tables/owners"
 
 
 @dataclass(frozen=True)
-class Subjects:
+class FindingObjects:
     """The objects of some findings, as columns; ``bookie`` has positions in ``names``, -1 for none.
 
     ``basis`` has the position of each finding's `Basis` among all bases. ``kind`` has the position of its id
@@ -133,7 +133,7 @@ class Subjects:
     names: Sequence[str]
 
 
-def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
+def finding_objects(batches: Batches, rows: NDArray[np.int64]) -> FindingObjects:
     """Return the objects of the findings at ``rows``, ascending positions in a run's table changes."""
     position_by_name: dict[str, int] = {}
     column_parts: list[tuple[Any, ...]] = []
@@ -156,7 +156,7 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
         np.concatenate([np.empty(0, dtype), *column])
         for dtype, column in zip(column_types, columns, strict=True)
     )
-    return Subjects(
+    return FindingObjects(
         basis_codes,
         kind,
         is_on_marks,
@@ -183,7 +183,7 @@ def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str])
             return
 
 
-def is_covered_by_run(run: Batches, has_holes: bool, findings: Subjects, is_hidden: Flags) -> Flags:
+def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, is_hidden: Flags) -> Flags:
     """Return for each finding whether ``run`` would have shown it.
 
     ``has_holes`` is True if the run's listings of metadata had holes. ``is_hidden`` says of each finding
@@ -194,11 +194,11 @@ def is_covered_by_run(run: Batches, has_holes: bool, findings: Subjects, is_hidd
     is_listed, is_judged, is_decided = _ledger_flags(run, findings)
     is_known, is_read, has_unread_bookie = _bookies(run, findings.names)
     no_findings = np.zeros_like(is_listed)
-    of_way: dict[Way, Flags] = dict.fromkeys(get_args(Way), no_findings)
+    flags_by_way: dict[Way, Flags] = dict.fromkeys(get_args(Way), no_findings)
     for basis_position, finding_basis in enumerate(_BASIS_ORDER):
         rows = findings.basis == basis_position
         if rows.any() and (finding_basis.table is None or _has_table(run, finding_basis.table)):
-            of_way[finding_basis.way] = of_way[finding_basis.way] | rows
+            flags_by_way[finding_basis.way] = flags_by_way[finding_basis.way] | rows
     unread_bookie_rows = []
     for is_shown, unread_bookies in (
         (rests_on_logs, _bookies_with_unread_logs),
@@ -214,7 +214,7 @@ def is_covered_by_run(run: Batches, has_holes: bool, findings: Subjects, is_hidd
             is_unread = np.array([*(name in names for name in findings.names), bool(names)], np.bool_)
             unread_bookie_rows.append((is_selected, is_unread[findings.bookie]))
     facts = FindingFacts(
-        of_way=of_way,
+        flags_by_way=flags_by_way,
         has_ledger=findings.has_ledger,
         is_listed=is_listed & findings.has_ledger,
         is_judged=is_judged,
@@ -223,13 +223,13 @@ def is_covered_by_run(run: Batches, has_holes: bool, findings: Subjects, is_hidd
         has_bookie=findings.bookie >= 0,
         is_known_bookie=np.append(is_known, False)[findings.bookie],
         is_read_bookie=np.append(is_read, False)[findings.bookie],
-        is_index_unreadable=_unreadable_flags(run, findings) if of_way["disks"].any() else no_findings,
+        is_index_unreadable=_unreadable_flags(run, findings) if flags_by_way["disks"].any() else no_findings,
         rests_on_marks=findings.rests_on_marks,
         is_hidden=is_hidden,
-        unread=unread_bookie_rows,
+        unread_flags=unread_bookie_rows,
         has_all_metadata=np.bool_(not has_holes),
         has_all_bookies=np.bool_(not has_unread_bookie),
-        has_all_owners=np.bool_(of_way["owners"].any() and _were_owners_read(run)),
+        has_all_owners=np.bool_(flags_by_way["owners"].any() and _were_owners_read(run)),
     )
     is_covered: Flags = was_covered(facts)
     return is_covered
@@ -271,7 +271,7 @@ def _holders_of_unread_records(run: Batches) -> set[str]:
     return names
 
 
-def is_of_checks(findings: Subjects, checks: Collection[str]) -> Flags:
+def is_of_checks(findings: FindingObjects, checks: Collection[str]) -> Flags:
     """Return for each finding whether it is among those that a run without these checks cannot find."""
     is_selected: Flags = np.isin(
         findings.kind, [_CHECK_NUMBERS[check_id] for check_id in ids_without_check(checks)]
@@ -300,7 +300,7 @@ def _has_table(run: Batches, name: str) -> bool:
         return False
 
 
-def _ledger_flags(run: Batches, findings: Subjects) -> tuple[Flags, Flags, Flags]:
+def _ledger_flags(run: Batches, findings: FindingObjects) -> tuple[Flags, Flags, Flags]:
     """Return three flags per finding: the run lists its ledger, could judge it, and decided its class."""
     ledger_keys, key_numbers = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
     is_listed, is_judged, is_decided = (
@@ -351,7 +351,7 @@ def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
     return is_known, np.array([completeness.get(name, False) for name in names], np.bool_), has_unread_bookie
 
 
-def _unreadable_flags(run: Batches, findings: Subjects) -> Flags:
+def _unreadable_flags(run: Batches, findings: FindingObjects) -> Flags:
     """Return for each finding whether the run could not read the index of its ledger on its bookie."""
     position_by_name = {name: name_position for name_position, name in enumerate(findings.names)}
     key_parts = [np.empty(0, "S24")]

@@ -19,8 +19,7 @@ A finding about a bookie follows from a cause of this bookie if the cause explai
 the copies of a ledger follows if all bookies that lack entries or have unknown copies belong to the cause.
 Findings with another possible explanation get no cause. Of several causes, a finding gets the first.
 
-The number of causes is bounded by the number of bookies, and by `MAX_CLAIMS`. One pass over all findings
-assigns them.
+A run has at most `MAX_CLAIMS` causes. One pass over all findings assigns them.
 """
 
 import json
@@ -83,7 +82,7 @@ class Claim:
     remainder: tuple[int, int] | None = None
 
 
-Lacking = Mapping[str, Mapping[int, int]]
+LackCounts = Mapping[str, Mapping[int, int]]
 """Number of findings of `COPY_CHECKS` in which a bookie lacks entries, by bookie and directory position.
 
 Only bookies with several directories matter here (`uneven_directories`).
@@ -91,10 +90,10 @@ Only bookies with several directories matter here (`uneven_directories`).
 
 
 def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
-    """Return the index directories of bookies with a nearly empty one, as (path, ledgers) pairs in order.
+    """Return the index directories of bookies of which one is nearly empty, as (path, ledgers) in order.
 
     Only bookies with DbLedgerStorage count. It keeps a ledger in the directory at position id modulo number
-    of directories, so all directories should have similar numbers of ledgers.
+    of directories. So all directories should have similar numbers of ledgers.
     """
     ledger_counts = {row["directory"]: row["ledgers"] for row in roster.contents}
     contents_by_owner: dict[str, dict[str, tuple[str, int]]] = {}
@@ -126,11 +125,11 @@ def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
     }
 
 
-def find_claims(rows: Iterable[Row], roster: Roster, lacking: Lacking | None = None) -> list[Claim]:
+def find_claims(rows: Iterable[Row], roster: Roster, lack_counts: LackCounts | None = None) -> list[Claim]:
     """Return the causes of a run.
 
     ``rows`` are the findings of `PROVING_CHECKS` about bookies: id, bookie_id, confidence, evidence (JSON).
-    If ``lacking`` is None, the causes data-gone and disk-lost are not looked for.
+    If ``lack_counts`` is None, the causes data-gone and disk-lost are not looked for.
     """
     proofs: dict[str, dict[str, dict[str, Any]]] = {id: {} for id in PROVING_CHECKS}
     alias_ids: set[str] = set()
@@ -154,10 +153,10 @@ def find_claims(rows: Iterable[Row], roster: Roster, lacking: Lacking | None = N
         name for claim in claims for name in claim.bookies if "bookie-unread" in claim.bookie_checks
     }
     claims += _unread_claims(proofs, bookies, unread_names)
-    gone_claims = _lost_data_claims(bookies, lacking or {})
+    gone_claims = _lost_data_claims(bookies, lack_counts or {})
     claims += gone_claims
     claims += _lost_disk_claims(
-        roster, lacking or {}, {name for claim in gone_claims for name in claim.bookies}
+        roster, lack_counts or {}, {name for claim in gone_claims for name in claim.bookies}
     )
     return claims[:MAX_CLAIMS]
 
@@ -327,11 +326,11 @@ def _unread_claims(proofs: Proofs, bookies: Mapping[str, Row], unread_names: set
             yield Claim(kind, (name,), sentence, proof_pairs, frozenset({"bookie-unread"}), _UNDECIDED)
 
 
-def _lost_data_claims(bookies: Mapping[str, Row], lacking: Lacking) -> list[Claim]:
+def _lost_data_claims(bookies: Mapping[str, Row], lack_counts: LackCounts) -> list[Claim]:
     lost_replicas = {
-        name: sum(lacks.values())
-        for name, lacks in sorted(lacking.items())
-        if name in bookies and _is_nearly_all(sum(lacks.values()), bookies[name]["replicas"] or 0)
+        name: sum(counts.values())
+        for name, counts in sorted(lack_counts.items())
+        if name in bookies and _is_nearly_all(sum(counts.values()), bookies[name]["replicas"] or 0)
     }
     if not lost_replicas:
         return []
@@ -347,10 +346,10 @@ def _is_nearly_all(missing_count: int, expected_count: int) -> bool:
     return missing_count >= max(_MIN_LEDGERS, _LOST_SHARE * expected_count)
 
 
-def _lost_disk_claims(roster: Roster, lacking: Lacking, gone_bookies: Set[str]) -> Iterable[Claim]:
+def _lost_disk_claims(roster: Roster, lack_counts: LackCounts, gone_bookies: Set[str]) -> Iterable[Claim]:
     for name, places in uneven_directories(roster).items():
         for directory_position, (path, ledgers) in enumerate(places):
-            missing_count = lacking.get(name, {}).get(directory_position, 0)
+            missing_count = lack_counts.get(name, {}).get(directory_position, 0)
             if name not in gone_bookies and _is_nearly_all(missing_count, missing_count + ledgers):
                 yield Claim(
                     "disk-lost",

@@ -12,7 +12,7 @@ from typing import cast
 from auditor.checks import BY_ID, Basis
 from auditor.checks.check import Way
 from auditor.findings.basis import (
-    STAGES,
+    TROUBLE_STAGES,
     UNREADABLE,
     ids_resting_on,
     ids_without_check,
@@ -46,21 +46,22 @@ _KNOWN_COLUMNS = ("known_severity", "known_missing", "known_confidence")
 class RunCoverage:
     """The facts that this run looked at: its tables verdicts and bookies, and the following.
 
-    ``holes`` is True if its listings of metadata had holes, ``some_unread`` if some bookie was not read
-    completely, ``owners`` if all owners were read. ``asked_tables`` are the optional tables of a `Basis` that
-    were requested. ``not_run`` are checks that were left out, or saw less than in the run before.
-    ``lost_carried`` are checks that saw less than in any run before; this matters for findings that the run
-    before carried on unseen. ``unread_logs`` are bookies with an entry log that was not read to its end.
-    ``unread_records`` are bookies with copies of ledgers whose records could not be decoded.
+    ``has_holes`` is whether its listings of metadata had holes. ``has_unread_bookie`` is whether a bookie was
+    not read completely. ``owners`` is whether all owners were read. ``asked_tables`` are the optional tables
+    of a `Basis` that were requested. ``skipped_checks`` are checks that were left out, or had fewer inputs
+    than in the run before. ``lost_carried`` are checks that had fewer inputs than in an earlier run; this
+    matters for findings that the run before did not see but kept. ``unread_logs`` are bookies with an entry
+    log that was not read to its end. ``unread_records`` are bookies with copies of ledgers whose records
+    could not be decoded.
     """
 
     verdicts: DataFrame
     bookies: DataFrame
-    holes: bool
-    some_unread: bool
+    has_holes: bool
+    has_unread_bookie: bool
     owners: bool = False
     asked_tables: Set[str] = frozenset()
-    not_run: Set[str] = frozenset()
+    skipped_checks: Set[str] = frozenset()
     lost_carried: Set[str] = frozenset()
     unread_logs: Set[str] = frozenset()
     unread_records: Set[str] = frozenset()
@@ -109,7 +110,7 @@ def findings_with_changes(
     is_milder_now = is_milder(_finding_state(), _finding_state("known_"))
     # Better or gone because less was looked at is neither. Confirmed by now is worse, and may be milder.
     is_claim = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & is_milder_now)
-    claims = _with_coverage(matched_rows.where(is_claim).unionByName(absent_rows), findings, coverage)
+    claims = _add_coverage(matched_rows.where(is_claim).unionByName(absent_rows), findings, coverage)
     checked_rows = claims.withColumn(
         "change",
         F.when(F.col("looked"), F.col("change"))
@@ -120,11 +121,13 @@ def findings_with_changes(
     rows = matched_rows.where(~is_claim).withColumn("looked", F.lit(True)).unionByName(checked_rows)
     is_milder_unseen = F.col("change").isin(Change.SAME, Change.WORSE) & is_milder_now & ~F.col("looked")
     is_doubted = (F.col("change") == Change.UNSEEN) | is_milder_unseen
-    was_sure = (F.col("change") == Change.SAME) & (F.col("known_confidence") == Confidence.CONFIRMED.value)
+    was_confirmed = (F.col("change") == Change.SAME) & (
+        F.col("known_confidence") == Confidence.CONFIRMED.value
+    )
     return rows.withColumns(
         {
             "known_confidence": F.when(
-                (is_doubted & (F.col("change") != Change.WORSE)) | was_sure, F.col("known_confidence")
+                (is_doubted & (F.col("change") != Change.WORSE)) | was_confirmed, F.col("known_confidence")
             ).otherwise(F.col("confidence")),
             "known_severity": F.when(is_doubted, F.col("known_severity")).otherwise(F.col("severity")),
             "known_missing": F.when(is_doubted, F.col("known_missing")).otherwise(F.col("missing")),
@@ -152,8 +155,8 @@ def rows_of_own_run(changes: DataFrame) -> DataFrame:
 
 
 def _add_trouble(findings: DataFrame, instance_id: str | None) -> DataFrame:
-    is_staged = F.col("id").isin(*STAGES)
-    mildest_stage = fingerprints(F.lit(STAGES[0]), instance_id)
+    is_staged = F.col("id").isin(*TROUBLE_STAGES)
+    mildest_stage = fingerprints(F.lit(TROUBLE_STAGES[0]), instance_id)
     missing_count = F.aggregate(
         "missing.count", F.lit(0).cast("long"), lambda running_total, count: running_total + count
     )
@@ -193,7 +196,7 @@ def _finding_state(column_prefix: str = "") -> FindingState:
     )
 
 
-def _with_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) -> DataFrame:
+def _add_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) -> DataFrame:
     """Add the column ``looked``: whether this run looked at the facts on which each row's finding rests."""
     read_bookies = coverage.bookies.select("bookie_id", _is_whole().alias("whole"))
     ledgers = rows.where("ledger_id is not null").select(*LEDGER).distinct()
@@ -225,7 +228,7 @@ def _with_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) 
 
 
 def _was_covered(coverage: RunCoverage) -> Column:
-    def of_ids(check_ids: Iterable[str]) -> Column:
+    def has_check_id(check_ids: Iterable[str]) -> Column:
         return F.col("id").isin(*check_ids)
 
     def is_among(names: Set[str]) -> Column:
@@ -233,18 +236,18 @@ def _was_covered(coverage: RunCoverage) -> Column:
         return F.coalesce(F.col("bookie_id").isin(*sorted(names)), F.lit(True)) if names else F.lit(False)
 
     evidence_ways: tuple[Way, ...] = ("records", "copies", "owners")
-    of_way = {
-        evidence_way: of_ids(ids_resting_on(*(basis for basis in Basis if basis.way == evidence_way)))
+    flags_by_way = {
+        evidence_way: has_check_id(ids_resting_on(*(basis for basis in Basis if basis.way == evidence_way)))
         for evidence_way in evidence_ways
     }
-    of_way["disks"] = ~(of_way["records"] | of_way["copies"] | of_way["owners"])
+    flags_by_way["disks"] = ~(flags_by_way["records"] | flags_by_way["copies"] | flags_by_way["owners"])
     unasked_bases = [
         basis for basis in Basis if basis.table is not None and basis.table not in coverage.asked_tables
     ]
-    unseen_checks = [*ids_resting_on(*unasked_bases), *ids_without_check(coverage.not_run)]
-    is_carried = F.col("was_unseen") & of_ids(ids_without_check(coverage.lost_carried))
+    unseen_checks = [*ids_resting_on(*unasked_bases), *ids_without_check(coverage.skipped_checks)]
+    is_carried = F.col("was_unseen") & has_check_id(ids_without_check(coverage.lost_carried))
     facts = FindingFacts(
-        of_way=of_way,
+        flags_by_way=flags_by_way,
         has_ledger=F.col("ledger_id").isNotNull(),
         is_listed=F.col("judged").isNotNull(),
         is_judged=F.coalesce("judged", F.lit(False)),
@@ -253,15 +256,15 @@ def _was_covered(coverage: RunCoverage) -> Column:
         is_known_bookie=F.col("whole").isNotNull(),
         is_read_bookie=F.coalesce("whole", F.lit(False)),
         is_index_unreadable=F.col("unreadable").isNotNull(),
-        rests_on_marks=of_ids(filter(rests_on_marks, BY_ID)),
-        is_hidden=of_ids(unseen_checks) | is_carried,
-        unread=(
-            (of_ids(filter(rests_on_copies, BY_ID)), F.col("unread_index").isNotNull()),
-            (of_ids(filter(rests_on_logs, BY_ID)), is_among(coverage.unread_logs)),
-            (of_ids(filter(rests_on_ensembles, BY_ID)), is_among(coverage.unread_records)),
+        rests_on_marks=has_check_id(filter(rests_on_marks, BY_ID)),
+        is_hidden=has_check_id(unseen_checks) | is_carried,
+        unread_flags=(
+            (has_check_id(filter(rests_on_copies, BY_ID)), F.col("unread_index").isNotNull()),
+            (has_check_id(filter(rests_on_logs, BY_ID)), is_among(coverage.unread_logs)),
+            (has_check_id(filter(rests_on_ensembles, BY_ID)), is_among(coverage.unread_records)),
         ),
-        has_all_metadata=F.lit(not coverage.holes),
-        has_all_bookies=F.lit(not coverage.some_unread),
+        has_all_metadata=F.lit(not coverage.has_holes),
+        has_all_bookies=F.lit(not coverage.has_unread_bookie),
         has_all_owners=F.lit(coverage.owners),
     )
     return cast(Column, was_covered(facts))

@@ -91,7 +91,7 @@ class EarlierFindings(NamedTuple):
 
 def suspects_without_lasting_doubt(findings: DataFrame) -> DataFrame:
     """Return the suspect findings about which time can remove every doubt."""
-    return findings.where(_is_healing_suspect())
+    return findings.where(_has_only_transient_doubts())
 
 
 def confirm_by_two_runs(
@@ -130,10 +130,10 @@ def confirm_by_two_runs(
     confirmed_rows = _add_earlier_run(
         joined_rows, F.coalesce(was_seen_earlier, F.lit(False)), F.coalesce(_is_newer(grace_ms), F.lit(False))
     )
-    return findings.where(~_is_healing_suspect()).unionByName(confirmed_rows.select(*findings.columns))
+    return findings.where(~_has_only_transient_doubts()).unionByName(confirmed_rows.select(*findings.columns))
 
 
-def _is_healing_suspect() -> Column:
+def _has_only_transient_doubts() -> Column:
     lasting_doubts = F.get_json_object("evidence", "$.lasting_doubts")
     has_doubts = F.get_json_object("evidence", "$.doubts") != "[]"
     is_suspect = F.col("confidence") == Confidence.SUSPECT.value
@@ -146,7 +146,7 @@ def _add_version(findings: DataFrame) -> DataFrame:
 
 
 def _was_replica_lacking() -> Column:
-    def same(replica: Column) -> Column:
+    def lacks_same_entries(replica: Column) -> Column:
         return F.exists(
             "was_missing",
             lambda earlier_replica: (
@@ -154,7 +154,7 @@ def _was_replica_lacking() -> Column:
             ),
         )
 
-    return F.forall("missing", same)
+    return F.forall("missing", lacks_same_entries)
 
 
 def _is_newer(grace_ms: int) -> Column:

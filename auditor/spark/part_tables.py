@@ -23,7 +23,7 @@ from pyarrow import fs
 
 from auditor.model.columns import LEDGER
 from auditor.model.run_facts import WHOLE
-from auditor.spark.concurrency import most_slots
+from auditor.spark.concurrency import max_slots
 from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSession, StructType
 
 _TEMPORARY_DIRECTORY = "_temporary"
@@ -136,7 +136,7 @@ class PartTable:
 
         A slot is a task that can run at once.
         """
-        slot_count, part_count = most_slots(self.spark), len(self.parts)
+        slot_count, part_count = max_slots(self.spark), len(self.parts)
         task_count = part_count if slot_count is None else min(part_count, _TASKS_PER_SLOT * slot_count)
         return self.spark.range(0, part_count, 1, max(1, task_count))
 
@@ -149,11 +149,11 @@ class _PickledParts:
     """
 
     readers: tuple[Reader, ...]
-    pickled: tuple[tuple[int, bytes], ...]
+    pickled_parts: tuple[tuple[int, bytes], ...]
 
     def rows(self, part_number: int) -> Iterator[pa.RecordBatch]:
         """Read the part with this number."""
-        reader, part = self.pickled[part_number]
+        reader, part = self.pickled_parts[part_number]
         return self.readers[reader](pickle.loads(part))
 
 

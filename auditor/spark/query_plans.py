@@ -83,7 +83,7 @@ class QueryPlans:
         self.small = False
         """Whether the tables are small, so that planning a query takes longer than running it."""
 
-    def fit(self, table_bytes: int, replicas: int) -> None:
+    def fit_to_tables(self, table_bytes: int, replicas: int) -> None:
         """Set the session for queries of tables of ``table_bytes``, with this number of replicas to compare.
 
         The caller may call it again after it has added tables.
@@ -129,11 +129,11 @@ def partitions_of(spark: SparkSession, replicas: int, group_bytes: int = 0) -> i
 
 
 def partitions(spark: SparkSession) -> int:
-    """Return the number of partitions that `QueryPlans.fit` has chosen."""
+    """Return the number of partitions that `QueryPlans.fit_to_tables` has chosen."""
     return int(spark.conf.get(_PARTITIONS_KEY) or spark.sparkContext.defaultParallelism)
 
 
-def in_one_task(spark: SparkSession) -> bool:
+def has_one_task_plans(spark: SparkSession) -> bool:
     """Return whether the audit's tables are tiny, so that the results of queries fit in the driver."""
     return spark.conf.get(_DISABLE_HINTS_KEY, None) == _ONE_TASK_SETTINGS[_DISABLE_HINTS_KEY]
 

@@ -114,7 +114,7 @@ def remove_leftover_scratch(parent_directory: Path) -> None:
             os.close(descriptor)
 
 
-SETTINGS = {
+SESSION_SETTINGS = {
     "spark.app.name": "bookkeeper-auditor",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -161,7 +161,7 @@ _LOCAL_MASTER = re.compile(r"local(\[(\*|\d+)(, *\d+)?\]|-cluster\[\d+, *\d+, *\
 _STANDALONE_PREFIX = "spark://"
 _DEFAULT_PORT = 7077
 _REMOTE_VARIABLE, _API_MODE_VARIABLE = "SPARK_REMOTE", "SPARK_API_MODE"
-_NO_CONNECT = (
+_NO_CONNECT_ADVICE = (
     "Spark Connect: an audit needs a session with its own local driver process. Use spark-submit or "
     "--master, without SPARK_REMOTE and SPARK_API_MODE (docs/operate.md, Spark Connect)"
 )
@@ -206,15 +206,15 @@ def build_session(
 
     if (existing_session := user_session or running_session()) is not None:
         require_classic(existing_session)
-        return copy_session(existing_session, SETTINGS | dict(conf or {}))
+        return copy_session(existing_session, SESSION_SETTINGS | dict(conf or {}))
     if _REMOTE_VARIABLE in os.environ or os.environ.get(_API_MODE_VARIABLE, "").lower() == "connect":
-        raise UsageError(_NO_CONNECT)
+        raise UsageError(_NO_CONNECT_ADVICE)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master is not None:
         check_master(master)
     java = ensure_java_home()
     builder = SparkSession.builder
-    settings = {**SETTINGS, **(conf or {})}
+    settings = {**SESSION_SETTINGS, **(conf or {})}
     if master is not None and "spark.master" not in settings:
         settings["spark.master"] = master
     if settings.get("spark.master", "").startswith("local"):
@@ -256,7 +256,7 @@ def require_classic(session: SparkSession) -> None:
         UsageError: the session is one of Spark Connect.
     """
     if type(session).__module__.startswith("pyspark.sql.connect"):
-        raise UsageError(_NO_CONNECT)
+        raise UsageError(_NO_CONNECT_ADVICE)
 
 
 @contextmanager

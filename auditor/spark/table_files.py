@@ -39,7 +39,7 @@ class TableFiles:
         """Return the size of all files in bytes."""
         return sum(file_bytes for _, file_bytes in self.files)
 
-    def lots(self, max_groups: int) -> list[TableFiles]:
+    def split_files(self, max_groups: int) -> list[TableFiles]:
         """Divide the files among tasks: into at most ``max_groups`` groups of about equal size."""
         task_files: list[list[tuple[str, int]]] = [[] for _ in range(min(max_groups, len(self.files)))]
         group_bytes = [0] * len(task_files)

@@ -68,11 +68,11 @@ class TableQuery(Generic[TablesT]):
     """A query of several tables, and the tables or parts that it ``asks``. See `asks_tables`."""
 
     asks: Asks
-    make: Callable[[TablesT], DataFrame]
+    build_frame: Callable[[TablesT], DataFrame]
 
     def __call__(self, tables: TablesT) -> DataFrame:
         """Return the query as a table."""
-        return self.make(tables)
+        return self.build_frame(tables)
 
 
 def asks_tables(*names: str) -> Callable[[Callable[[TablesT], DataFrame]], TableQuery[TablesT]]:

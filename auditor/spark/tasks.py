@@ -137,9 +137,9 @@ def translate_run_errors(run: str) -> Iterator[None]:
     except AuditorError:
         raise
     except ConnectionError as error:
-        if (end := describe_java_end()) is None:
+        if (java_end_text := describe_java_end()) is None:
             raise  # Java runs: it was another connection
-        raise SparkError(_java_ended_error(end)) from error
+        raise SparkError(_java_ended_error(java_end_text)) from error
     except OSError as error:
         if error.errno not in DISK_FULL_ERRNOS:
             raise
@@ -163,21 +163,21 @@ _RETRY_TEXT = "Run the same command again to continue this run."
 
 
 def _java_failure(symptom: str) -> str:
-    if (end := describe_java_end()) is not None:
-        return _java_ended_error(end)
+    if (java_end_text := describe_java_end()) is not None:
+        return _java_ended_error(java_end_text)
     failure_text = f"{symptom[:1].lower()}{symptom[1:]}"
     return (
         f"Spark: {failure_text}, although its Java process was not seen to end.{describe_log()} {_RETRY_TEXT}"
     )
 
 
-def _java_ended_error(end: str) -> str:
-    return f"Spark: its Java process {end}.{describe_log()} {_RETRY_TEXT}"
+def _java_ended_error(java_end_text: str) -> str:
+    return f"Spark: its Java process {java_end_text}.{describe_log()} {_RETRY_TEXT}"
 
 
 def _possible_places(run: str) -> str:
-    scratch = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir())
-    return f"no space is left in {run}, or in {scratch}, where Spark keeps its scratch files"
+    scratch_path = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir())
+    return f"no space is left in {run}, or in {scratch_path}, where Spark keeps its scratch files"
 
 
 def _disk_full_error(failure_text: str) -> str:
@@ -209,14 +209,16 @@ def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
 def _probe_from_tasks(spark: SparkSession, path: str) -> bool:
     """Return whether every task sees a file. There are enough tasks for each core to get one."""
 
-    def look(number_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def probe_path(number_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in number_batches:
             yield pa.record_batch({"seen": [Path(path).exists()] * batch.num_rows})
 
     task_count = 2 * spark.sparkContext.defaultParallelism
     return all(
         probe_row["seen"]
-        for probe_row in spark.range(0, task_count, 1, task_count).mapInArrow(look, "seen boolean").collect()
+        for probe_row in spark.range(0, task_count, 1, task_count)
+        .mapInArrow(probe_path, "seen boolean")
+        .collect()
     )
 
 

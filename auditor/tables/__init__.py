@@ -90,10 +90,10 @@ def cached_query(build_query: Query) -> Query:
     """
 
     @wraps(build_query)
-    def cached(tables: Tables) -> DataFrame:
+    def build_once(tables: Tables) -> DataFrame:
         with _CACHE_LOCK:
             if build_query not in tables.queries:
                 tables.queries[build_query] = build_query(tables)
             return tables.queries[build_query]
 
-    return cached
+    return build_once

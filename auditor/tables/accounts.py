@@ -38,18 +38,18 @@ GROUP_COLUMNS = (f"{_MEMBER_COLUMN}.groups", "groups")
 _CODED_COLUMNS = ("bookie_id", "groups", "state")
 
 
-def expected_replicas(files: TableFiles, all_members: bool = False) -> Iterator[ReplicaBatch]:
+def expected_replicas(files: TableFiles, include_all_members: bool = False) -> Iterator[ReplicaBatch]:
     """Read from files of ``ledgers`` the entries that each bookie should hold by the metadata.
 
-    Replicas of which no entry is judged are left out. With ``all_members`` they are included, because a
-    journal may hold entries of them.
+    Replicas of which no entry is judged are left out. With ``include_all_members`` they are included, because
+    a journal may have entries of them.
     """
     members = (f"{_MEMBER_COLUMN}.bookie_id", f"{_MEMBER_COLUMN}.groups")
     # Codes in lists come in pieces, which Arrow does not put together: these are texts first.
     rows = files.row_groups(
         ("scope_id", "ledger_id", "state", "undecidable", *members), (), _LEDGERS_PER_BATCH
     )
-    return map(partial(_expected_groups, all_members=all_members), rows)
+    return map(partial(_expected_groups, include_all_members=include_all_members), rows)
 
 
 def index_replicas(
@@ -111,7 +111,7 @@ def ends_inside_page(
     return has_partial_page & _is_one_of(states, (IndexState.OK,))
 
 
-def _expected_groups(rows: pa.Table, all_members: bool) -> ReplicaBatch:
+def _expected_groups(rows: pa.Table, include_all_members: bool) -> ReplicaBatch:
     members = rows["replicas"].chunks
     lengths = [pc.list_value_length(member_chunk).fill_null(0).to_numpy() for member_chunk in members]
     flat_chunks = [member_chunk.flatten() for member_chunk in members]
@@ -127,7 +127,7 @@ def _expected_groups(rows: pa.Table, all_members: bool) -> ReplicaBatch:
     is_decided = ~rows["undecidable"].fill_null(True).to_numpy()
     row_of_member = np.repeat(np.arange(rows.num_rows), np.concatenate(lengths) if lengths else 0)
     is_expected = is_decided[row_of_member]
-    if not all_members:
+    if not include_all_members:
         has_groups = pc.greater(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False)
         is_expected &= np.append(has_groups, False)[groups.codes]
     expected_rows = row_of_member[is_expected]

@@ -80,7 +80,7 @@ The fact's value is their bookie, or null if they may be those of any bookie.
 """
 
 _VOTES_DIRECTORY = "underreplication/auditorelection/"
-_GENERATORS = ("idgen/", "idgen-long/")
+_GENERATOR_PREFIXES = ("idgen/", "idgen-long/")
 
 
 def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
@@ -93,18 +93,18 @@ def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
     votes = sorted(path for path in cluster.nodes if path.startswith(_VOTES_DIRECTORY))
     for path, znode in sorted(cluster.nodes.items()):
         if path in _READER_BY_PATH:
-            fact, read = _READER_BY_PATH[path]
-            rows.append(_fact_row(fact, znode, read))
+            fact, read_value = _READER_BY_PATH[path]
+            rows.append(_fact_row(fact, znode, read_value))
         elif path in votes:
             fact = "auditor" if path == votes[0] else "auditor-candidate"
             rows.append(_fact_row(fact, znode, underreplication.decode_vote))
-        elif path.startswith(_GENERATORS):
+        elif path.startswith(_GENERATOR_PREFIXES):
             # Its name is what it says: the high bits of ids, or a number that was just drawn.
             rows.append(_fact_row("id-generator", znode, _describe_presence) | {"value": path})
     return rows
 
 
-_REPLICATION = "underreplication"
+_REPLICATION_ROOT = "underreplication"
 _CHECK_TIMES = (
     "check-all-ledgers-time-ms",
     "placement-policy-check-time-ms",
@@ -149,7 +149,7 @@ def autorecovery_facts(
 
 
 def _is_replication(path: str) -> bool:
-    return path == _REPLICATION or path.startswith(f"{_REPLICATION}/")
+    return path == _REPLICATION_ROOT or path.startswith(f"{_REPLICATION_ROOT}/")
 
 
 def _live_votes(nodes: ClusterNodes) -> list[Znode]:
@@ -189,10 +189,10 @@ def unlisted_bookies(
     return [*rows, fact | {"value": None, "path": path, "damage": reason}]
 
 
-def _fact_row(fact: str, znode: Znode, read: Callable[[bytes], object]) -> dict[str, Any]:
+def _fact_row(fact: str, znode: Znode, read_value: Callable[[bytes], object]) -> dict[str, Any]:
     fact_value, damage = None, None
     try:
-        fact_value = read(znode.data)
+        fact_value = read_value(znode.data)
     except DecodeError as error:
         damage = str(error)
     return {
@@ -204,9 +204,9 @@ def _fact_row(fact: str, znode: Znode, read: Callable[[bytes], object]) -> dict[
     }
 
 
-GENERATORS = ("idgen", "idgen-long", "ms-idgen", "buckets")
+GENERATOR_NAMES = ("idgen", "idgen-long", "ms-idgen", "buckets")
 _HIERARCHICAL_OBJECTS = re.compile(r"idgen-long/HOB-([0-9]{10})")
-_LOW_BITS = 32
+_COUNT_BITS = 32
 _BUCKET_BITS = 56
 _NEXT_ID_SCHEMA = pa.schema([("generator", pa.int64()), ("next", pa.int64())])
 
@@ -231,14 +231,14 @@ def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
     if cluster.gaps:
         return ()  # what could not be read may be the generator
     if layout is LayoutKind.ETCD:
-        return _buckets(cluster)
+        return _bucket_id_ranges(cluster)
     if layout is LayoutKind.FLAT:
         return ()
     if "idgen-long" in cluster.nodes:
-        drawn_id = _read_long(cluster)
+        next_id = _read_long(cluster)
     else:
-        drawn_id = cluster.nodes["idgen"].made if "idgen" in cluster.nodes else UNCOUNTED
-    return () if drawn_id == UNCOUNTED else (IdRange(0, MAX_LEDGER_ID, drawn_id),)
+        next_id = cluster.nodes["idgen"].made if "idgen" in cluster.nodes else UNCOUNTED
+    return () if next_id == UNCOUNTED else (IdRange(0, MAX_LEDGER_ID, next_id),)
 
 
 def is_unused_store(cluster: ClusterNodes) -> bool:
@@ -250,7 +250,7 @@ def is_unused_store(cluster: ClusterNodes) -> bool:
     False
     """
     top_names = {path.partition("/")[0] for path in cluster.nodes}
-    return not cluster.gaps and top_names.isdisjoint(("LAYOUT", *GENERATORS))
+    return not cluster.gaps and top_names.isdisjoint(("LAYOUT", *GENERATOR_NAMES))
 
 
 def _read_long(cluster: ClusterNodes) -> int:
@@ -263,10 +263,10 @@ def _read_long(cluster: ClusterNodes) -> int:
         return UNCOUNTED
     generator_number, path = highest_generator
     created_children = cluster.nodes[path].made
-    return UNCOUNTED if created_children == UNCOUNTED else generator_number << _LOW_BITS | created_children
+    return UNCOUNTED if created_children == UNCOUNTED else generator_number << _COUNT_BITS | created_children
 
 
-def _buckets(cluster: ClusterNodes) -> tuple[IdRange, ...]:
+def _bucket_id_ranges(cluster: ClusterNodes) -> tuple[IdRange, ...]:
     """Return the id range of each etcd bucket; an unused bucket has given out no id."""
     ids = []
     for bucket in range(etcd.BUCKET_COUNT):
@@ -291,7 +291,7 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange])
     # The bucket is the top byte of the id, sign and all.
     generator_number = F.lit(0) if len(ids) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_BITS)
 
-    def with_next(rows: DataFrame) -> DataFrame:
+    def add_next_id(rows: DataFrame) -> DataFrame:
         return (
             rows.where("scope_id = 0")
             .withColumn("generator", generator_number.cast("long"))
@@ -299,13 +299,13 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange])
         )
 
     is_undrawn = F.col("ledger_id") >= F.col("next")
-    listed_counts = with_next(ledgers.where("ledger_id is not null")).agg(
+    listed_counts = add_next_id(ledgers.where("ledger_id is not null")).agg(
         F.count("*").alias("listed"), F.count_if(is_undrawn).alias("by_hand")
     )
     gaps = ledgers.where("status = 'gap'").agg(F.count("*").alias("gaps"))
     # One row, with or without what it says: where the generator is not believed, the join drops every bookie.
     trusted_generators = listed_counts.crossJoin(gaps).where("listed > 0 and by_hand = 0 and gaps = 0")
-    undrawn_orphans = with_next(orphans.where("not in_m0 and not newer_than_scan")).where(is_undrawn)
+    undrawn_orphans = add_next_id(orphans.where("not in_m0 and not newer_than_scan")).where(is_undrawn)
     counts_by_bookie = undrawn_orphans.groupBy("bookie_id").agg(
         F.count("*").alias("undrawn"), F.min("ledger_id").alias("lowest"), F.max("ledger_id").alias("highest")
     )

@@ -171,7 +171,7 @@ def contents(
     # Bookies without a doubt take the cheap way: their replicas are counted, and no member is ever looked at.
     counts = _count_explained_ledgers(
         _locate_ledgers(availability.where(is_doubted), directory_rows).join(
-            _members(ledgers, lacking_copies), [*LEDGER]
+            _expected_entries_of_members(ledgers, lacking_copies), [*LEDGER]
         )
     )
     return undoubted_counts.unionByName(_rank_bookies(counts, directory_rows, bookies))
@@ -318,7 +318,7 @@ def _locate_ledgers(availability: DataFrame, directory_rows: DataFrame) -> DataF
     )
 
 
-def _members(ledgers: DataFrame, lacking_copies: DataFrame) -> DataFrame:
+def _expected_entries_of_members(ledgers: DataFrame, lacking_copies: DataFrame) -> DataFrame:
     """Return the members of each ledger, with the entries that each should hold and whether it lacks some."""
     lacking_members = lacking_copies.groupBy(*LEDGER).agg(
         F.collect_set(F.xxhash64("bookie_id")).alias("lacking")

@@ -46,16 +46,16 @@ def index_too_old(bookie_id: str) -> Doubt:
     )
 
 
-def reads_unanswered(bookie_id: str, why: str) -> Doubt:
+def reads_unanswered(bookie_id: str, reason: str) -> Doubt:
     """Return the doubt that the bookie did not answer when it was asked for entries that its index lacks."""
-    return Doubt(f"{bookie_id} did not respond: {why}", is_transient=True)
+    return Doubt(f"{bookie_id} did not respond: {reason}", is_transient=True)
 
 
-def bookie_not_asked(why: str) -> Doubt:
+def bookie_not_asked(reason: str) -> Doubt:
     """Return the doubt that no bookie of the ledger was asked, although some could have been."""
-    return Doubt(f"bookies of the ledger were not asked: {why}", is_transient=True)
+    return Doubt(f"bookies of the ledger were not asked: {reason}", is_transient=True)
 
 
-def sets_too_irregular(why: str) -> Doubt:
-    """Return the doubt that the entry sets are too irregular to compare; ``why`` is the whole sentence."""
-    return Doubt(why, is_transient=False)
+def sets_too_irregular(reason: str) -> Doubt:
+    """Return the doubt that the entry sets are too irregular to compare; ``reason`` is the whole sentence."""
+    return Doubt(reason, is_transient=False)

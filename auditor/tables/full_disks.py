@@ -34,9 +34,9 @@ def with_full_disks(
         F.broadcast(loggers_by_directory), "directory", "left"
     )
     logger_usage = F.max("used").over(F.Window.partitionBy("bookie_id", "logger"))
-    is_forced = F.lit(settings.forced_when_full)
+    is_gc_forced = F.lit(settings.forced_when_full)
     disk_state = (
-        F.when((logger_usage > settings.disk_warn_threshold) & is_forced, FullDisk.FORCED)
+        F.when((logger_usage > settings.disk_warn_threshold) & is_gc_forced, FullDisk.FORCED)
         .when(logger_usage > settings.disk_threshold, FullDisk.FULL)
         .when(logger_usage > settings.disk_warn_threshold, FullDisk.ALMOST_FULL)
     )
@@ -48,7 +48,10 @@ def is_suspended() -> Column:
     is_full, is_almost_full = (
         F.col("full_disk") == disk_state.value for disk_state in (FullDisk.FULL, FullDisk.ALMOST_FULL)
     )
-    is_minor, is_major = (
+    is_minor_compaction, is_major_compaction = (
         F.col("action") == gc_action.value for gc_action in (GcAction.MINOR, GcAction.MAJOR)
     )
-    return F.coalesce((is_full & (is_minor | is_major)) | (is_almost_full & is_major), F.lit(False))
+    return F.coalesce(
+        (is_full & (is_minor_compaction | is_major_compaction)) | (is_almost_full & is_major_compaction),
+        F.lit(False),
+    )

@@ -194,14 +194,14 @@ def gc_foresight(
     unequal: DataFrame,
     moved: DataFrame | None,
     scan_time: int,
-    earlier: DataFrame | None = None,
+    earlier_forecast: DataFrame | None = None,
 ) -> DataFrame:
     """Forecast the next pass of every bookie's garbage collector: rows of `GC_FORESIGHT`.
 
     ``orphans`` is the table ``orphans`` with the column ``doubts``
-    (`auditor.checks.gc_guards.doubted_orphans`). ``moved`` is None if only one scan was made. ``earlier`` is
-    the table ``gc_foresight`` of an earlier run, or None. The other DataFrames are the tables of these names.
-    ``scan_time`` is in ms.
+    (`auditor.checks.gc_guards.doubted_orphans`). ``moved`` is None if only one scan was made.
+    ``earlier_forecast`` is the table ``gc_foresight`` of an earlier run, or None. The other DataFrames are
+    the tables of these names. ``scan_time`` is in ms.
     """
     unlisted_copies = _forecast_unlisted_ledgers(orphans.where("scope_id = 0"), collector)
     copies = over_replicated.where("scope_id = 0")
@@ -221,16 +221,16 @@ def gc_foresight(
                 "reason": F.when(is_unsettled, GcReason.MOVED).otherwise(F.col("reason")),
             }
         )
-    rows = add_since_column(forecast_rows, [*REPLICA, "pass", "action"], scan_time, earlier)
+    rows = add_since_column(forecast_rows, [*REPLICA, "pass", "action"], scan_time, earlier_forecast)
     return rows.select(*GC_FORESIGHT.names)
 
 
-def collected_since(earlier: DataFrame, availability: DataFrame) -> DataFrame:
+def collected_since(earlier_forecast: DataFrame, availability: DataFrame) -> DataFrame:
     """Return the bookies whose collector ran since an earlier run: a ledger that it should delete is gone."""
     is_deleted = (F.col("action") == GcAction.DELETE) & (F.col("pass") == GcPass.LISTING)
     stored_replicas = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
     deleted_replicas = (
-        earlier.where(is_deleted).select(*REPLICA).join(stored_replicas, [*REPLICA], "left_anti")
+        earlier_forecast.where(is_deleted).select(*REPLICA).join(stored_replicas, [*REPLICA], "left_anti")
     )
     return deleted_replicas.select("bookie_id", F.lit(True).alias("passed")).distinct()
 

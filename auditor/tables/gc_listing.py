@@ -86,9 +86,9 @@ def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> Da
     root_length = len(root.rstrip("/")) + 1
     relative_path = F.expr(f"substring(path, {root_length + 1})")
     is_in_scope_0 = F.col("ledger_id").isNotNull() & (F.col("scope_id") == 0)
-    listed = is_in_scope_0 & F.col("status").isin(*LISTED, LedgerStatus.MISPLACED)
+    is_listed = is_in_scope_0 & F.col("status").isin(*LISTED, LedgerStatus.MISPLACED)
     rows = ledgers.select(
-        "scope_id", "status", "path", relative_path.alias("rel"), "ledger_id", listed.alias("listed")
+        "scope_id", "status", "path", relative_path.alias("rel"), "ledger_id", is_listed.alias("listed")
     )
     is_misplaced = (F.col("status") == LedgerStatus.MISPLACED) & F.col("ledger_id").isNull()
     if layout is LayoutKind.ETCD:
@@ -97,9 +97,9 @@ def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> Da
         etcd_keys = rows.withColumn("fails", stops_listing).where(
             (F.col("listed") | F.col("fails")) & (F.col("rel") >= first_path) & (F.col("rel") < last_path)
         )
-        return _with_places(etcd_keys, _batch_place())
+        return _add_places(etcd_keys, _batch_place())
     if layout is LayoutKind.FLAT:
-        return _with_places(rows.where("listed").withColumn("fails", F.lit(False)), F.lit(""))
+        return _add_places(rows.where("listed").withColumn("fails", F.lit(False)), F.lit(""))
     is_short_path = F.col("rel").rlike(_SHORT_PATH)
     stops_listing = (
         is_misplaced
@@ -113,7 +113,7 @@ def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> Da
     sort_key = F.concat(
         F.when(is_short_path, "0/").otherwise("1/"), F.translate(parent_directory, "/", "\x01")
     )
-    return _with_places(rows.withColumn("fails", stops_listing).where("listed or fails"), sort_key)
+    return _add_places(rows.withColumn("fails", stops_listing).where("listed or fails"), sort_key)
 
 
 def ranges(listing_places: DataFrame) -> DataFrame:
@@ -145,11 +145,11 @@ def summarize_walk(ranges: DataFrame) -> DataFrame:
     """Return one row with the fields ``overflows`` and ``reach`` of the `ServerListing`."""
     reached_id = F.col("reached")
     reaches_end = F.coalesce(F.bool_or(reached_id & (F.col("end") == MAX_LEDGER_ID)), F.lit(False))
-    reach = F.min(F.when(~reached_id, F.col("previous")))
-    return ranges.agg(reaches_end.alias("overflows"), F.when(~reaches_end, reach).alias("reach"))
+    last_id = F.min(F.when(~reached_id, F.col("previous")))
+    return ranges.agg(reaches_end.alias("overflows"), F.when(~reaches_end, last_id).alias("reach"))
 
 
-def _with_places(rows: DataFrame, sort_key: Column) -> DataFrame:
+def _add_places(rows: DataFrame, sort_key: Column) -> DataFrame:
     ledger_id = F.when(F.col("listed"), F.col("ledger_id")).alias("ledger_id")
     return rows.select(sort_key.alias("place"), ledger_id, "fails")
 

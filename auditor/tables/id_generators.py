@@ -43,7 +43,7 @@ ID_GENERATORS = schema_of(
     ("held_highest", pa.int64(), "greatest id of these ledgers; null: there are none"),
 )
 
-DRAWING_APPLICATIONS = ("pulsar",)
+GENERATED_ID_APPLICATIONS = ("pulsar",)
 """Applications that take the ids of all their ledgers from BookKeeper's generator.
 
 Pulsar's ManagedLedgerImpl and BookkeeperSchemaStorage call asyncCreateLedger, which takes no id.
@@ -56,10 +56,10 @@ LongZkLedgerIdGenerator gives out higher ids, with znodes below idgen-long.
 """
 
 
-def highest_drawn(ids: IdRange, layout: LayoutKind) -> int:
+def highest_generated_id(ids: IdRange, layout: LayoutKind) -> int:
     """Return the greatest id that a generator can give out before BookKeeper's 64-bit generator takes over.
 
-    >>> highest_drawn(IdRange(0, 2**63 - 1, 70), LayoutKind.HIERARCHICAL)
+    >>> highest_generated_id(IdRange(0, 2**63 - 1, 70), LayoutKind.HIERARCHICAL)
     2147483647
     """
     is_short = layout is not LayoutKind.ETCD and ids.next <= _MAX_SHORT_ID
@@ -81,7 +81,7 @@ def id_generators(
     """
     columns_by_name = {
         "low": [generator.low for generator in ids],
-        "high": [highest_drawn(generator, layout) for generator in ids],
+        "high": [highest_generated_id(generator, layout) for generator in ids],
         "next": [generator.next for generator in ids],
         "end": [generator.high for generator in ids],
     }
@@ -95,10 +95,12 @@ def id_generators(
     is_undrawn_id = (F.col("ledger_id") >= F.col("next")) & (F.col("ledger_id") <= F.col("end"))
     is_listed_before_scan = F.col("status").isin(*LISTED) & (F.coalesce("ctime", F.lit(0)) < scan_time)
     is_within_range = F.col("ledger_id") <= F.col("high")
-    is_drawn = F.coalesce(application_of(F.col("custom_metadata")).isin(*DRAWING_APPLICATIONS), F.lit(False))
+    has_generated_id = F.coalesce(
+        application_of(F.col("custom_metadata")).isin(*GENERATED_ID_APPLICATIONS), F.lit(False)
+    )
     listed_ledgers = (
         ledgers.where((F.col("scope_id") == 0) & is_listed_before_scan)
-        .select("ledger_id", is_drawn.alias("is_drawn"))
+        .select("ledger_id", has_generated_id.alias("is_drawn"))
         .join(generators, is_undrawn_id)
         .groupBy("low")
         .agg(

@@ -183,7 +183,7 @@ def compare_contents(
 
     ``facts`` show which bookies' indexes were read.
     """
-    whole_bookies = frozenset(
+    fully_read_bookies = frozenset(
         row["bookie_id"] for row in facts if row["registered"] and row["read"] == BookieRead.READ
     )
     expected_counts: dict[str, int] = {}
@@ -193,8 +193,8 @@ def compare_contents(
         expected_counts[gone_id] = row["due"]
         if live_id is not None:
             content_counts = {name: row[name] for name in ("due", "shared", "together", "held", "exact")}
-            pairs[gone_id, live_id] = Contents(**content_counts, whole=live_id in whole_bookies)
-    return ContentComparison(expected_counts, pairs, whole_bookies)
+            pairs[gone_id, live_id] = Contents(**content_counts, whole=live_id in fully_read_bookies)
+    return ContentComparison(expected_counts, pairs, fully_read_bookies)
 
 
 def edge_rows(edges: Iterable[Edge]) -> list[dict[str, Any]]:

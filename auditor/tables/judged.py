@@ -62,10 +62,10 @@ def judge_many(
     return judgements
 
 
-def counts(entry_sets: Sequence[bytes]) -> list[int]:
+def count_entries(entry_sets: Sequence[bytes]) -> list[int]:
     """Count the entries of each set from its packed groups, in one pass over all sets.
 
-    >>> counts([GroupBatch.of([[(0, 9, 2, 3)]]).tobytes(), b""])
+    >>> count_entries([GroupBatch.of([[(0, 9, 2, 3)]]).tobytes(), b""])
     [8, 0]
     """
     lengths = np.array([len(packed_set) for packed_set in entry_sets], np.int64)
@@ -305,7 +305,7 @@ def _class_entries(judgements: Sequence[Judgement]) -> list[dict[str, Any] | Non
         None if judgement.class_entries is None else judgement.class_entries.tobytes()
         for judgement in judgements
     ]
-    entry_counts = counts([packed_set or b"" for packed_set in packed_groups])
+    entry_counts = count_entries([packed_set or b"" for packed_set in packed_groups])
     return [
         None if packed_set is None else {"groups": packed_set, "count": count}
         for packed_set, count in zip(packed_groups, entry_counts, strict=True)
@@ -320,7 +320,7 @@ def _count_entry_sets(entry_sets: list[list[tuple[str, Groups]]]) -> list[list[d
     """Return for each ledger its entry sets as rows of bookie, groups and number of entries."""
     packed_sets = [groups.tobytes() for ledger_entry_sets in entry_sets for _, groups in ledger_entry_sets]
     # One pass counts all sets of the batch; they are dealt out again in the order in which they were put in.
-    counted_sets = iter(zip(packed_sets, counts(packed_sets), strict=True))
+    counted_sets = iter(zip(packed_sets, count_entries(packed_sets), strict=True))
     rows = []
     for bookie_entry_sets in entry_sets:
         row = []

@@ -54,15 +54,17 @@ def set_class(ledger: LedgerFacts, judgement: Judgement) -> None:
         judgement.class_entries = entries_of_class(ledger, judgement)
 
 
-def least_missing(ledger: LedgerFacts, m: int) -> int:
+def min_missing_copies(ledger: LedgerFacts, m: int) -> int:
     """Return the least number of missing copies that an entry of the ledger's class has.
 
     The class depends on ``m``, the number of copies that the ledger's worst entry lacks.
 
     >>> from dataclasses import replace
     >>> ledger = LedgerFacts(1, True, 3, 3, 2, 9, 0, [(0, ["a", "b", "c"])])
-    >>> [least_missing(ledger, m) for m in (1, 2, 3)], least_missing(replace(ledger, is_closed=False), 3)
-    ([1, 2, 3], 2)
+    >>> [min_missing_copies(ledger, m) for m in (1, 2, 3)]
+    [1, 2, 3]
+    >>> min_missing_copies(replace(ledger, is_closed=False), 3)
+    2
     """
     if ledger.is_closed and m >= ledger.write_quorum:
         return ledger.write_quorum
@@ -79,7 +81,7 @@ def entries_of_class(ledger: LedgerFacts, judgement: Judgement) -> Groups | None
     if len(missing_sets) < 2:
         return missing_sets[0] if missing_sets else NO_GROUPS
     try:
-        return coverage.at_least(missing_sets, least_missing(ledger, judgement.m))
+        return coverage.at_least(missing_sets, min_missing_copies(ledger, judgement.m))
     except CoverageLimitError:
         return None
 
@@ -120,15 +122,22 @@ def set_classes_of_whole(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) -> No
     m, mu = most_missing_copies(
         first_entry, last_entry, ensemble_size, write_quorum, missing_flags, _pad_flags(unknown_members)
     )
-    for ledger_number, worst_missing, potential_missing in zip(
+    for ledger_number, missing_count, potential_missing_count in zip(
         ledger_numbers, m.tolist(), mu.tolist(), strict=True
     ):
         # One seat per segment; a ledger is as bad as the worst of its segments.
-        judgements[ledger_number].m = max(judgements[ledger_number].m, worst_missing)
-        judgements[ledger_number].mu = max(judgements[ledger_number].mu, potential_missing)
-    least_counts = [least_missing(ledgers[number][0], judgements[number].m) for number in ledger_numbers]
+        judgements[ledger_number].m = max(judgements[ledger_number].m, missing_count)
+        judgements[ledger_number].mu = max(judgements[ledger_number].mu, potential_missing_count)
+    min_missing_counts = [
+        min_missing_copies(ledgers[number][0], judgements[number].m) for number in ledger_numbers
+    ]
     class_entry_sets, exact_flags = entries_short_of_copies(
-        first_entry, last_entry, ensemble_size, write_quorum, missing_flags, np.array(least_counts, np.int64)
+        first_entry,
+        last_entry,
+        ensemble_size,
+        write_quorum,
+        missing_flags,
+        np.array(min_missing_counts, np.int64),
     )
     inexact_ledgers = {
         number

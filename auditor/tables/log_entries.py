@@ -125,12 +125,12 @@ def _lacking_replicas(locations: DataFrame, ledgers: DataFrame, judged: DataFram
     unclosed_ledgers = ledgers.where(
         F.col("ledger_id").isNotNull() & ~F.col("undecidable") & (F.col("state") != LedgerState.CLOSED)
     ).select(*LEDGER, F.explode("replicas").alias("part"))
-    unbounded_replicas = unknown_copies.select(*LEDGER, "part.bookie_id").unionByName(
+    any_entry_replicas = unknown_copies.select(*LEDGER, "part.bookie_id").unionByName(
         unclosed_ledgers.select(*LEDGER, "part.bookie_id")
     )
     located_replicas = locations.where(F.col("log_id").isNotNull()).select(*REPLICA).distinct()
     null_groups = F.lit(None).cast("binary")
-    unlocated_replicas = unbounded_replicas.distinct().join(located_replicas, [*REPLICA], "left_anti").select(
+    unlocated_replicas = any_entry_replicas.distinct().join(located_replicas, [*REPLICA], "left_anti").select(
         *LEDGER, "bookie_id", null_groups.alias("wanted"), *_any_entry_columns(needs_any_entry=True)
     )  # fmt: skip
     return (

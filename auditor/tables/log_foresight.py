@@ -123,7 +123,7 @@ def log_foresight(
     foresight: DataFrame,
     settings: CollectorSettings,
     scan_time: int,
-    earlier: DataFrame | None = None,
+    earlier_forecast: DataFrame | None = None,
     disks: DataFrame | None = None,
     availability: DataFrame | None = None,
     passed_bookies: DataFrame | None = None,
@@ -136,20 +136,20 @@ def log_foresight(
         foresight: The table ``gc_foresight``.
         settings: Settings of the collectors.
         scan_time: Time of the scan, ms.
-        earlier: The table ``log_foresight`` of an earlier run; None if there is none.
+        earlier_forecast: The table ``log_foresight`` of an earlier run; None if there is none.
         disks: The table of that name; None if its free bytes are not those of the bookies' disks.
         availability: The table of that name. Without it, logs with damaged records are left out.
         passed_bookies: Bookies whose collector is known to have run since the earlier run.
     """
-    usage = F.when(F.col("entries") == 0, F.lit(0.0)).otherwise(F.col("remain") / F.col("entries"))
+    needed_share = F.when(F.col("entries") == 0, F.lit(0.0)).otherwise(F.col("remain") / F.col("entries"))
     if settings.by_target_size:
         full_log_bytes = F.greatest(F.col("entries"), F.lit(settings.log_size_limit))
-        usage = F.when(usage < 1, F.col("remain") / full_log_bytes).otherwise(usage)
+        needed_share = F.when(needed_share < 1, F.col("remain") / full_log_bytes).otherwise(needed_share)
     is_unreliable_log = F.col("state").isin(EntryLogState.MAP_WRONG, EntryLogState.ASTRAY)
     rows = (
         _all_logs(space, foresight, entry_logs, availability)
         .join(entry_logs.where(is_unreliable_log).select("path").distinct(), "path", "left_anti")
-        .withColumn("usage", usage)
+        .withColumn("usage", needed_share)
     )
     allows_minor = F.lit(settings.minor) & (F.col("usage") < settings.minor_threshold)
     allows_major = F.lit(settings.major) & (F.col("usage") < settings.major_threshold)
@@ -172,15 +172,17 @@ def log_foresight(
 
     def select_carried_column(name: str) -> Column:
         # A run of an older release does not say it.
-        has_column = earlier is not None and name in earlier.columns
+        has_column = earlier_forecast is not None and name in earlier_forecast.columns
         column = F.col(name) if has_column else F.lit(None).cast(carried_columns[name])
         return column.alias(f"was_{name.removesuffix('_since')}")
 
     earlier_columns = [select_carried_column(name) for name in carried_columns]
-    if earlier is None:
+    if earlier_forecast is None:
         rows = rows.select("*", *earlier_columns)
     else:
-        rows = rows.join(earlier.select("bookie_id", "path", *earlier_columns), ["bookie_id", "path"], "left")
+        rows = rows.join(
+            earlier_forecast.select("bookie_id", "path", *earlier_columns), ["bookie_id", "path"], "left"
+        )
     empty_bookie_rows = rows.sparkSession.createDataFrame([], "bookie_id string, passed boolean")
     rows = rows.join(
         F.broadcast(empty_bookie_rows if passed_bookies is None else passed_bookies), "bookie_id", "left"

@@ -17,7 +17,7 @@ from auditor.model.states import ON_DISK
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.parts import filter_part
-from auditor.tables.scans import deleted_ids, new_ids, scan_ids, with_both_doubts
+from auditor.tables.scans import add_both_doubt_columns, deleted_ids, new_ids, scan_ids
 
 COLLECTED_WITHIN_MS = 3_600_000
 """Time in which a bookie's collector surely runs, in ms.
@@ -145,24 +145,24 @@ def orphans(
     if doubtful_ids is not None:
         # One that the first scan lists is in question only where the second may have missed it.
         scan_doubt = F.coalesce("second", F.when(~F.col("in_m0"), F.col("first")))
-        orphan_rows = with_both_doubts(orphan_rows.drop("doubt"), doubtful_ids).withColumn(
+        orphan_rows = add_both_doubt_columns(orphan_rows.drop("doubt"), doubtful_ids).withColumn(
             "doubt", scan_doubt
         )
         orphan_rows = orphan_rows.drop("first", "second")
-    dated_rows = indexes.where(F.col("mtime") > scan_time).select(*_PAIR_KEY)
+    rows_with_later_index = indexes.where(F.col("mtime") > scan_time).select(*_PAIR_KEY)
     bookies_with_later_index = [
         bookie_id
         for bookie_id, index_time in index_times.items()
         if index_time is None or index_time > scan_time
     ]
     if second_scan is None and bookies_with_later_index:
-        dated_rows = dated_rows.unionByName(
+        rows_with_later_index = rows_with_later_index.unionByName(
             _find_ids_above_all(
                 indexes, scan_ids(ledgers if all_ledgers is None else all_ledgers), bookies_with_later_index
             )
         )
     rows_newer_than_scan = (
-        dated_rows.join(candidate_pairs, [*_PAIR_KEY], "left_semi")
+        rows_with_later_index.join(candidate_pairs, [*_PAIR_KEY], "left_semi")
         .distinct()
         .withColumn("newer", F.lit(True))
     )
@@ -244,10 +244,10 @@ def holdings(
         index_counts.where(_has_files("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
     )
     recent_count = F.count_if(F.col("recent") & F.col("doubt").isNull()).alias("recent")
-    dated_rows = _add_dropped_flag(_add_recent_flag(orphans, recent_ids or RecentIds()), owner_rows)
+    flagged_orphans = _add_dropped_flag(_add_recent_flag(orphans, recent_ids or RecentIds()), owner_rows)
     is_explained = F.col("recent") | F.col("in_m0") | F.col("newer_than_scan") | F.col("dropped")
     unexplained_count = F.count_if(~is_explained).alias("unexplained")
-    rows = _add_orphan_counts(ledgers, dated_rows, ["bookie_id"], recent_count, unexplained_count)
+    rows = _add_orphan_counts(ledgers, flagged_orphans, ["bookie_id"], recent_count, unexplained_count)
     if earlier_orphans is None:
         return rows.withColumn("lasting", F.lit(0).cast("long"))
     lasting_orphans = orphans.where("doubt is null").join(
@@ -274,9 +274,9 @@ def vanished_ranges(
     # Downwards, for negative ids too: other scopes have them.
     block_number = F.expr(f"ledger_id div {block_ids} - if(ledger_id % {block_ids} < 0, 1, 0)")
     block_keys = ["bookie_id", "scope_id", "leaf"]
-    recent_orphans = _add_recent_flag(orphans, recent_ids or RecentIds()).withColumn("leaf", block_number)
-    full_blocks = (
-        recent_orphans.where("not recent")
+    flagged_orphans = _add_recent_flag(orphans, recent_ids or RecentIds()).withColumn("leaf", block_number)
+    blocks_with_many_orphans = (
+        flagged_orphans.where("not recent")
         .groupBy(*block_keys)
         .count()
         .where(F.col("count") >= settings.vanished_ledgers)
@@ -284,10 +284,10 @@ def vanished_ranges(
     held_ledgers = (
         availability.where(_has_files())
         .withColumn("leaf", block_number)
-        .join(full_blocks, block_keys, "left_semi")
+        .join(blocks_with_many_orphans, block_keys, "left_semi")
     )
     ledgers = held_ledgers.groupBy(*block_keys).agg(F.count("*").alias("ledgers"))
-    vanished_blocks = _add_orphan_counts(ledgers, recent_orphans, block_keys).where(
+    vanished_blocks = _add_orphan_counts(ledgers, flagged_orphans, block_keys).where(
         F.col("ledgers") == F.col("orphans")
     )
     # The first and the last leaf of all reach beyond the least and the greatest id.
@@ -306,9 +306,9 @@ def vanished_ranges(
 def _add_orphan_counts(ledgers: DataFrame, orphans: DataFrame, keys: list[str], *counts: Column) -> DataFrame:
     """Return ``ledgers`` with the number of orphans by ``keys``, of those in doubt, and ``counts``."""
     doubted_count = F.count("doubt").alias("in_doubt")
-    recent_orphans = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), doubted_count, *counts)
-    count_columns = [name for name in recent_orphans.columns if name not in keys]
-    return ledgers.join(recent_orphans, keys, "left").fillna(0, count_columns)
+    orphan_counts = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), doubted_count, *counts)
+    count_columns = [name for name in orphan_counts.columns if name not in keys]
+    return ledgers.join(orphan_counts, keys, "left").fillna(0, count_columns)
 
 
 def find_over_replicated(

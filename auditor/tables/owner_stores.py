@@ -124,14 +124,14 @@ class StoreMatches:
 
 
 def match_stores(
-    stores: Sequence[str], references: StoreReferences, earlier: Mapping[str, str | None]
+    stores: Sequence[str], references: StoreReferences, earlier_identities: Mapping[str, str | None]
 ) -> StoreMatches:
     """Match a run's stores of owners with each other, and with those of the earlier run.
 
     Args:
         stores: The names in ``--owners`` of the stores that were read.
         references: The references that the stores have in common.
-        earlier: The stores of the earlier run, each with its identity; None if that run kept no identity.
+        earlier_identities: Identity of each store of the earlier run; None if that run kept none.
     """
     first_names: dict[str, str] = {}
     for store in stores:
@@ -142,11 +142,13 @@ def match_stores(
     current_names: dict[str, str] = {}
     identities: dict[str, str] = {}
     for (store, earlier_store), _ in sorted(
-        references.shared_counts.items(), key=lambda counted_pair: (-counted_pair[1], counted_pair[0])
+        references.shared_counts.items(), key=lambda count_item: (-count_item[1], count_item[0])
     ):
         first_name = first_names.get(store, store)
         current_names.setdefault(earlier_store, first_name)
-        identities.setdefault(first_name, earlier.get(earlier_store) or store_identity(earlier_store))
+        identities.setdefault(
+            first_name, earlier_identities.get(earlier_store) or store_identity(earlier_store)
+        )
     for store in stores:
         if store not in first_names:
             identities.setdefault(store, _new_identity(store, references.lowest_ids.get(store)))
@@ -167,17 +169,17 @@ def _linked_stores(store: str, store_pairs: Sequence[tuple[str, str]]) -> set[st
     return connected_stores
 
 
-def _new_identity(store: str, first: int | None) -> str:
+def _new_identity(store: str, lowest_id: int | None) -> str:
     """Return the identity of a store that no earlier run read.
 
-    That of a saved store includes ``first``, the lowest ledger id that it names.
+    That of a saved store includes ``lowest_id``, the lowest ledger id that it names.
     """
     identity = store_identity(store)
-    return f"{identity} of ledger {first}" if identity != store and first is not None else identity
+    return f"{identity} of ledger {lowest_id}" if identity != store and lowest_id is not None else identity
 
 
-def current_store(earlier: str | None, stores: Sequence[str], matched_stores: Mapping[str, str]) -> str:
-    """Return the name in ``stores`` of the store that an earlier run named ``earlier``.
+def current_store(earlier_name: str | None, stores: Sequence[str], matched_stores: Mapping[str, str]) -> str:
+    """Return the name in ``stores`` of the store that an earlier run named ``earlier_name``.
 
     If no store matches, the result is a name that is not in ``stores``. A saved store may be in another file
     in each run, so the ledgers that it names identify it. ``matched_stores`` has the stores that were found
@@ -187,18 +189,22 @@ def current_store(earlier: str | None, stores: Sequence[str], matched_stores: Ma
     >>> current_store("pulsar:dump:///mon.jsonl?root=/east", ["pulsar:dump:///tue.jsonl?root=/east"], {})
     'pulsar:dump:///tue.jsonl?root=/east'
     """
-    if earlier is None:
+    if earlier_name is None:
         return stores[0]
-    if earlier in matched_stores:
-        return matched_stores[earlier]
+    if earlier_name in matched_stores:
+        return matched_stores[earlier_name]
     unmatched_stores = [store for store in stores if store not in matched_stores.values()]
-    saved_path = _saved_path(earlier)
+    saved_path = _saved_path(earlier_name)
     same_chroot_stores = [
         store for store in unmatched_stores if saved_path is not None and _saved_path(store) == saved_path
     ]
-    if earlier in unmatched_stores or not same_chroot_stores:
+    if earlier_name in unmatched_stores or not same_chroot_stores:
         # Another store has the name by now.
-        return earlier if earlier not in matched_stores.values() else f"{earlier} of an earlier run"
+        return (
+            earlier_name
+            if earlier_name not in matched_stores.values()
+            else f"{earlier_name} of an earlier run"
+        )
     return same_chroot_stores[0]
 
 

@@ -32,7 +32,7 @@ from auditor.spark import functions as F
 from auditor.spark.batches import select_columns
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.claims import application_of, claim_of, namespace_of, path_below_root
-from auditor.tables.scans import deleted_ids, new_ids, with_both_doubts
+from auditor.tables.scans import add_both_doubt_columns, deleted_ids, new_ids
 
 OWNERSHIP = schema_of(
     ("scope_id", pa.int64(), "0: applications know no scopes"),
@@ -93,7 +93,7 @@ OWNERSHIP = schema_of(
     ("damage_offset", pa.int64(), "byte of the value at which decoding failed"),
 )
 
-MAX_GAPS, MAX_CLOSED_PLACES = 1000, 200_000
+MAX_UNLISTED_PATHS, MAX_UNREAD_PATHS = 1000, 200_000
 """Largest numbers of unlisted and of unread paths in owners' trees. With more, no ledger is unowned."""
 
 NO_AGE_REASON = "the ledger's creation time is not known"
@@ -122,19 +122,19 @@ _REFERENCE = (
 
 @dataclass(frozen=True, slots=True)
 class ReadTimes:
-    """The times of the reads, in ms. A ledger younger than ``grace`` at ``scan_time`` is never unowned.
+    """The times of the reads, in ms. A ledger younger than ``grace_ms`` at ``scan_time`` is never unowned.
 
     ``chroots`` has the path above the owners' trees by store. ``first_zxid`` is the zxid at the first scan if
-    one running ZooKeeper has both ledgers and owners, else None. ``first_time`` is the start of the first
+    one running ZooKeeper has both ledgers and owners, else None. ``first_scan_time`` is the start of that
     scan if only clocks tell whether an owner changed after it, else None. ``mismatch_reason`` says why owners
     and ledgers may not belong together; None if they do.
     """
 
     scan_time: int
-    grace: int
+    grace_ms: int
     chroots: Mapping[str, str] = field(default_factory=dict)
     first_zxid: int | None = None
-    first_time: int | None = None
+    first_scan_time: int | None = None
     mismatch_reason: str | None = None
 
 
@@ -142,7 +142,7 @@ def ownership(
     ledgers: DataFrame,
     owners: DataFrame,
     moved: DataFrame | None,
-    doubtful: DataFrame,
+    doubtful_rows: DataFrame,
     earlier_ownership: DataFrame | None,
     earlier_lists: DataFrame | None,
     applications: tuple[str, ...],
@@ -154,7 +154,7 @@ def ownership(
         ledgers: The table of that name.
         owners: The table of that name.
         moved: Differences between two scans of a live store (`auditor.tables.scans`), or None.
-        doubtful: Ids that a scan may have missed.
+        doubtful_rows: Ids that a scan may have missed.
         earlier_ownership: The table ``ownership`` of a run that is older by the grace or more, or None.
         earlier_lists: The table ``ownership`` of the newest earlier run; None if there is none.
         applications: Applications whose owners were read.
@@ -171,7 +171,7 @@ def ownership(
     ownership_rows = _add_namespaces(_add_block_reason(ownership_rows, owners), owners)
     ownership_rows = _add_list_history(ownership_rows, earlier_lists, times.scan_time)
     # A ledger may be unseen by either scan; what the first could not read is the reason that is given.
-    ownership_rows = with_both_doubts(ownership_rows, doubtful).withColumn(
+    ownership_rows = add_both_doubt_columns(ownership_rows, doubtful_rows).withColumn(
         "doubt", F.coalesce("first", "second")
     )
     ownership_rows = _add_seen_before(ownership_rows, earlier_ownership).withColumn(
@@ -242,15 +242,15 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
     # An inner znode that was not listed hides every owner below it.
     is_below_gap = (F.col("claim") == F.col("gap")) | F.col("claim").startswith(F.concat("gap", F.lit("/")))
     claims_below_gaps = rows.where("claim is not null and path is null").select("ledger_id", "claim")
-    claims_below_gaps = claims_below_gaps.join(F.broadcast(gaps.limit(MAX_GAPS)), is_below_gap)
+    claims_below_gaps = claims_below_gaps.join(F.broadcast(gaps.limit(MAX_UNLISTED_PATHS)), is_below_gap)
     claims_below_gaps = claims_below_gaps.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
     # Both lists are broadcast, so they are bounded; beyond that no ledger is called unowned.
-    gap_counts = gaps.groupBy().count().select((F.col("count") > MAX_GAPS).alias("many"))
+    gap_counts = gaps.groupBy().count().select((F.col("count") > MAX_UNLISTED_PATHS).alias("many"))
     gap_counts = gap_counts.crossJoin(
-        closed_places.groupBy().count().select((F.col("count") > MAX_CLOSED_PLACES).alias("more"))
+        closed_places.groupBy().count().select((F.col("count") > MAX_UNREAD_PATHS).alias("more"))
     )
     blocked_rows = rows.join(claims_below_gaps, "ledger_id", "left").join(
-        F.broadcast(closed_places.limit(MAX_CLOSED_PLACES)), "claim", "left"
+        F.broadcast(closed_places.limit(MAX_UNREAD_PATHS)), "claim", "left"
     )
     too_many_gaps_reason = F.when(
         F.col("many") | F.col("more"), F.lit("too many paths of the owners' trees were not read")
@@ -328,7 +328,7 @@ def _standing_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
     standing_without_owner = (
         F.when(F.col("said").isNull(), "unnamed")
         .when(~F.col("said").isin(*applications), "foreign")
-        .when(ledger_age_ms <= times.grace, "young")
+        .when(ledger_age_ms <= times.grace_ms, "young")
         .when(_is_foreign(), "foreign")
         .when(is_undecided, "unknown")
         .otherwise("unowned")
@@ -351,16 +351,16 @@ def _reason_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
         if times.first_zxid is not None
         else F.lit(None)
     )
-    if times.first_time is not None:
-        may_be_changed = F.coalesce(F.col("mtime") >= times.first_time, F.lit(True))
+    if times.first_scan_time is not None:
+        may_be_changed = F.coalesce(F.col("mtime") >= times.first_scan_time, F.lit(True))
         change_reason = F.when(
             may_be_changed, "the ledger's owner may have changed while the metadata was read"
         )
     identity_reason, grace_reason = (
         F.lit(times.mismatch_reason),
-        F.lit(SHORT_GRACE_REASON if times.grace < ROLLOVER_MS else None),
+        F.lit(SHORT_GRACE_REASON if times.grace_ms < ROLLOVER_MS else None),
     )
-    unknown = F.coalesce(
+    unknown_reason = F.coalesce(
         F.when(F.col("borrowed"), "a shadow topic may list ledgers that its source has given up"),
         F.when(~F.col("settled"), "the ledger was made or deleted while the metadata was read"),
         F.when(F.col("claim").isNull(), "the ledger's custom metadata does not mention its owner"),
@@ -368,7 +368,7 @@ def _reason_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
         F.when(F.col("ctime").isNull(), NO_AGE_REASON),
     )
     return (
-        F.when(F.col("standing") == "unknown", unknown)
+        F.when(F.col("standing") == "unknown", unknown_reason)
         .when(F.col("standing") == "dangling", F.coalesce("doubt", change_reason, identity_reason))
         .when(F.col("standing") == "unowned", F.coalesce(identity_reason, grace_reason))
         .when(
@@ -389,7 +389,7 @@ def _fault_column(times: ReadTimes) -> Column:
     has_exact_length = F.col("kind").isin("data", "cursor", "schema") & ~F.col("borrowed")
     # An offload that waits is judged by the last thing that happened to it.
     wait_start = F.greatest("ctime", "timestamp", "offload_time")
-    is_past_grace = F.lit(times.scan_time) - wait_start > times.grace
+    is_past_grace = F.lit(times.scan_time) - wait_start > times.grace_ms
     return (
         F.when(F.col("standing") == "dangling", DANGLING_FAULT)
         .when(F.col("standing") == "unowned", UNOWNED_FAULT)

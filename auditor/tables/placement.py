@@ -95,16 +95,18 @@ class PlacementJudge:
         settings: PlacementSettings,
         locations: Locations,
         names: Sequence[str],
-        writable: Collection[str],
-        registered: Collection[str],
+        writable_bookies: Collection[str],
+        registered_bookies: Collection[str],
     ) -> PlacementJudge:
         """Return the judge of a cluster. ``names`` are all bookies that ensembles may name."""
-        level = POLICY_LEVEL[settings.policy]
-        view = ServerView.of(locations, settings.policy, names, writable, registered)
+        location_level = POLICY_LEVEL[settings.policy]
+        view = ServerView.of(locations, settings.policy, names, writable_bookies, registered_bookies)
         depths = sorted({depth_of(view.paths[name]) for name in view.known})
         has_mixed_depths = settings.policy is Policy.RACK and len(depths) > 1
         views = [
-            ServerView.of(locations, settings.policy, names, writable, registered, registered_depth)
+            ServerView.of(
+                locations, settings.policy, names, writable_bookies, registered_bookies, registered_depth
+            )
             for registered_depth in (depths if has_mixed_depths else [None])
         ]
         located_bookies = [name for name in names if locations.path(name)]
@@ -115,8 +117,8 @@ class PlacementJudge:
             [CodedView.of(server_view, names) for server_view in views],
             CodedView.of(all_writable_view, names),
             [locations.path(name) for name in names],
-            [locations.domain(name, level) for name in names],
-            domain_codes(locations, level, names),
+            [locations.domain(name, location_level) for name in names],
+            domain_codes(locations, location_level, names),
             np.array([name in view.known for name in names], np.bool_),
         )
 

@@ -106,20 +106,20 @@ def weigh_gone(gone_groups: Groups, is_certain: bool, replies: ReadReplies) -> G
         them or could not read them, else unknown. If it served none, all are missing if ``is_certain``, or if
         it denied or could not read one; otherwise all are unknown.
     """
-    unserved = coverage.difference(gone_groups, replies.served)
+    unserved_groups = coverage.difference(gone_groups, replies.served)
     denied_groups = (
         gone_groups
         if replies.has_no_ledger
         else coverage.union([replies.denied_groups, replies.failed_groups])
     )
-    refused_groups = coverage.intersection(unserved, denied_groups)
+    refused_groups = coverage.intersection(unserved_groups, denied_groups)
     if len(coverage.intersection(gone_groups, replies.served)):
-        return GoneCopies(refused_groups, coverage.difference(unserved, refused_groups))
-    no_groups = unserved[:0]
+        return GoneCopies(refused_groups, coverage.difference(unserved_groups, refused_groups))
+    no_groups = unserved_groups[:0]
     return (
-        GoneCopies(unserved, no_groups)
+        GoneCopies(unserved_groups, no_groups)
         if is_certain or len(refused_groups)
-        else GoneCopies(no_groups, unserved)
+        else GoneCopies(no_groups, unserved_groups)
     )
 
 

@@ -107,7 +107,7 @@ def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) ->
         for bookie_name, znode in _children(cluster, "available/")
         if bookie_name != "readonly"
     ]
-    readonly = [
+    readonly_rows = [
         (bookie_name, "readonly", znode) for bookie_name, znode in _children(cluster, "available/readonly/")
     ]
     # Of a bookie with both, clients go by the writable one.
@@ -115,7 +115,7 @@ def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) ->
     return [
         _registration(bookie_name, mode, znode, reads_registrations)
         | {"used": mode == "writable" or bookie_name not in writable_names}
-        for bookie_name, mode, znode in sorted(writable_rows + readonly)
+        for bookie_name, mode, znode in sorted(writable_rows + readonly_rows)
     ]
 
 

@@ -95,10 +95,10 @@ MAX_SAMPLED_ENTRIES = 64
 READ_LIMIT_REASON = "the bound on reads was reached (--witness-reads)"
 
 
-def questions(
+def choose_reads(
     ledger: LedgerFacts,
-    missing: Sequence[tuple[str, Groups]],
-    askable: Collection[str],
+    missing_sets: Sequence[tuple[str, Groups]],
+    askable_bookies: Collection[str],
     listed: Sequence[tuple[str, Groups]] = (),
     bookies_with_undecided_replica: Collection[str] = (),
 ) -> list[tuple[int, str, int]]:
@@ -109,8 +109,8 @@ def questions(
 
     Args:
         ledger: Facts of the ledger.
-        missing: Missing entries by bookie.
-        askable: Bookies that can be asked.
+        missing_sets: Missing entries by bookie.
+        askable_bookies: Bookies that can be asked.
         listed: Entries by bookie that only its listing has.
         bookies_with_undecided_replica: Bookies whose reply about one entry decides the whole replica.
 
@@ -120,26 +120,24 @@ def questions(
     >>> import numpy as np
     >>> from auditor.codecs.availability.groups import GROUP
     >>> ledger = LedgerFacts(1, True, 2, 2, 1, 9, 0, [(0, ["a", "b"])])
-    >>> questions(ledger, [("a", np.array([(3, 3, 2, 0)], GROUP))], ["a", "b"])
+    >>> choose_reads(ledger, [("a", np.array([(3, 3, 2, 0)], GROUP))], ["a", "b"])
     [(0, 'a', 3), (0, 'b', 3), (1, 'a', 4)]
     """
-    worst_entry = most_shared_entry([groups for _, groups in missing])
-    rank_by_question = (
+    worst_entry = most_shared_entry([groups for _, groups in missing_sets])
+    rank_by_read = (
         {} if worst_entry is None else {(bookie, worst_entry): 0 for bookie in write_set(ledger, worst_entry)}
     )
-    for bookie, groups in (*missing, *listed):
+    for bookie, groups in (*missing_sets, *listed):
         sampled_entries = [
             entry for entry in even_sample(groups, MAX_SAMPLED_ENTRIES) if entry != worst_entry
         ]
-        rank_by_question |= {
-            (bookie, entry): question_rank for question_rank, entry in enumerate(sampled_entries, 1)
-        }
+        rank_by_read |= {(bookie, entry): read_rank for read_rank, entry in enumerate(sampled_entries, 1)}
     for bookie in bookies_with_undecided_replica:
-        rank_by_question.setdefault((bookie, first_entry(ledger, bookie)), 1)
+        rank_by_read.setdefault((bookie, first_entry(ledger, bookie)), 1)
     return sorted(
-        (question_rank, bookie, entry)
-        for (bookie, entry), question_rank in rank_by_question.items()
-        if bookie in askable
+        (read_rank, bookie, entry)
+        for (bookie, entry), read_rank in rank_by_read.items()
+        if bookie in askable_bookies
     )
 
 
@@ -176,21 +174,21 @@ def judge_again(
     ledger: LedgerFacts,
     pairs: Sequence[Pair],
     answers: Sequence[Mapping[str, Any]],
-    askable: Collection[str],
+    askable_bookies: Collection[str],
     bookies: Mapping[str, BookieState],
     grace_ms: int,
 ) -> Judgement:
     """Judge a ledger from its unequal replicas and the bookies' answers (rows of the table ``witness``).
 
-    ``askable`` are the bookies that could be asked. A bookie that could not be asked is judged as by `judge`.
-    Raises `CoverageLimitError` as `judge` does.
+    ``askable_bookies`` are the bookies that could be asked. The others are judged as by `judge`. Raises
+    `CoverageLimitError` as `judge` does.
     """
     bookie_replies = replies_by_bookie(answers)
     answered_pairs = [
         replace(
             pair, replies=bookie_replies.get(pair.bookie_id, ReadReplies(silence_reason=READ_LIMIT_REASON))
         )
-        if pair.bookie_id in askable or pair.bookie_id in bookie_replies
+        if pair.bookie_id in askable_bookies or pair.bookie_id in bookie_replies
         else pair
         for pair in pairs
     ]
@@ -210,7 +208,7 @@ _UNDECIDED_REASONS = (UnknownCopy.LIMBO, UnknownCopy.MISPLACED, UnknownCopy.ENTR
 """Reasons of unknown replicas for which the bookie's own answer tells more than its index."""
 
 _CLASSES_WORST_FIRST = (LedgerClass.ENTRY_LOST, LedgerClass.BELOW_ACK_QUORUM, LedgerClass.BELOW_WRITE_QUORUM)
-_QUESTION_SCHEMA = pa.schema(
+_READ_SCHEMA = pa.schema(
     [
         ("scope_id", pa.int64()),
         ("ledger_id", pa.int64()),
@@ -222,37 +220,41 @@ _QUESTION_SCHEMA = pa.schema(
 )
 
 
-def candidates(judged: DataFrame, askable: Sequence[str]) -> DataFrame:
+def candidates(judged: DataFrame, askable_bookies: Sequence[str]) -> DataFrame:
     """Return the rows of ``judged`` that answers may change, because a bookie concerned can be asked."""
-    listed = F.exists("listed", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable)))
-    return judged.where(_has_askable_bookie(askable) | listed | (F.size(_undecided_copies(askable)) > 0))
+    listed = F.exists("listed", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable_bookies)))
+    return judged.where(
+        _has_askable_bookie(askable_bookies) | listed | (F.size(_undecided_copies(askable_bookies)) > 0)
+    )
 
 
-def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], max_reads: int) -> DataFrame:
+def select_reads(
+    ledgers: DataFrame, judged: DataFrame, askable_bookies: Sequence[str], max_reads: int
+) -> DataFrame:
     """Return at most ``max_reads`` reads to request: scope_id, ledger_id, entry_id, bookie_id, place.
 
     The worst entry of each ledger comes before all samples, and the worst ledgers come first. No bookie gets
     more than half of all reads, except that it may get one.
     """
-    askable_ids = frozenset(askable)
-    ranked_candidates = candidates(judged, askable).withColumn("rank", _class_rank())
-    judged_columns = ("missing", "listed", _undecided_copies(askable).alias("undecided"), "rank")
+    askable_ids = frozenset(askable_bookies)
+    ranked_candidates = candidates(judged, askable_bookies).withColumn("rank", _class_rank())
+    judged_columns = ("missing", "listed", _undecided_copies(askable_bookies).alias("undecided"), "rank")
     chosen_ledgers = (
         ranked_candidates.orderBy("rank", *LEDGER).limit(max_reads).select(*LEDGER, *judged_columns)
     )
     judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
 
-    def make_questions(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        question_rows = [question for row in rows for question in _questions(row, askable_ids)]
-        return pa.RecordBatch.from_pylist(question_rows, schema=_QUESTION_SCHEMA)
+    def make_read_rows(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+        read_rows = [read_row for row in rows for read_row in _ledger_read_rows(row, askable_ids)]
+        return pa.RecordBatch.from_pylist(read_rows, schema=_READ_SCHEMA)
 
-    ledger_questions = map_rows(
-        judgeable_ledgers.join(F.broadcast(chosen_ledgers), [*LEDGER]), make_questions, _QUESTION_SCHEMA
+    ledger_reads = map_rows(
+        judgeable_ledgers.join(F.broadcast(chosen_ledgers), [*LEDGER]), make_read_rows, _READ_SCHEMA
     )
     request_order = ["turn", "rank", *LEDGER, "bookie_id", "entry_id"]
     bookie_rank = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(*request_order))
     return (
-        ledger_questions.orderBy(*request_order)
+        ledger_reads.orderBy(*request_order)
         .limit(max_reads)
         .withColumn("place", bookie_rank)
         .where(F.col("place") <= max(1, max_reads // 2))
@@ -266,7 +268,7 @@ def rejudge(
     judged: DataFrame,
     witness: DataFrame,
     bookies: Mapping[str, BookieState],
-    askable: Sequence[str],
+    askable_bookies: Sequence[str],
     grace_ms: int,
 ) -> DataFrame:
     """Return the table ``judged`` with the answers of the bookies: rows of `auditor.tables.judged.JUDGED`.
@@ -277,43 +279,48 @@ def rejudge(
     answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
     judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
-    askable_ids, states = frozenset(askable), dict(bookies)
+    askable_ids, states = frozenset(askable_bookies), dict(bookies)
     answered_facts = judgeable_ledgers.join(F.broadcast(answers), [*LEDGER]).join(
         pairs_by_ledger(pairs), [*LEDGER]
     )
     answered_rows = map_rows(
-        answered_facts, partial(_judge_again, askable=askable_ids, bookies=states, grace_ms=grace_ms), JUDGED
+        answered_facts,
+        partial(_judge_again, askable_bookies=askable_ids, bookies=states, grace_ms=grace_ms),
+        JUDGED,
     )
     unanswered_rows = judged.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_anti")
     # A later run may ask: it is not one of the lasting doubts.
     doubt = F.array_union("doubts", F.array(F.lit(bookie_not_asked(READ_LIMIT_REASON).text)))
-    doubts = F.when(_has_askable_bookie(askable), doubt).otherwise(F.col("doubts"))
+    doubts = F.when(_has_askable_bookie(askable_bookies), doubt).otherwise(F.col("doubts"))
     unanswered_pairs = unanswered_rows.withColumn("doubts", doubts).select(*JUDGED.names)
     return unanswered_pairs.unionByName(answered_rows)
 
 
-def _questions(row: Mapping[str, Any], askable: frozenset[str]) -> Iterable[dict[str, Any]]:
-    missing, listed = (
+def _ledger_read_rows(row: Mapping[str, Any], askable_bookies: frozenset[str]) -> Iterable[dict[str, Any]]:
+    missing_sets, listed = (
         [(entry_set_row["bookie_id"], groups_of(entry_set_row["groups"])) for entry_set_row in row[set_name]]
         for set_name in ("missing", "listed")
     )
     try:
-        chosen_entries = questions(facts_of(row), missing, askable, listed, row["undecided"])
+        chosen_entries = choose_reads(facts_of(row), missing_sets, askable_bookies, listed, row["undecided"])
     except CoverageLimitError:
         return  # too irregular to choose: not asked about, and the row says so
     ledger_columns = {column: row[column] for column in (*LEDGER, "rank")}
-    for question_rank, bookie_id, entry in chosen_entries:
-        yield {**ledger_columns, "entry_id": entry, "bookie_id": bookie_id, "turn": question_rank}
+    for read_rank, bookie_id, entry in chosen_entries:
+        yield {**ledger_columns, "entry_id": entry, "bookie_id": bookie_id, "turn": read_rank}
 
 
 def _judge_again(
-    rows: list[dict[str, Any]], askable: frozenset[str], bookies: Mapping[str, BookieState], grace_ms: int
+    rows: list[dict[str, Any]],
+    askable_bookies: frozenset[str],
+    bookies: Mapping[str, BookieState],
+    grace_ms: int,
 ) -> pa.RecordBatch:
     answers = []
     for row in rows:
         ledger, pairs = facts_of(row), [pair_of(pair) for pair in row["pairs"]]
         try:
-            answer = judge_again(ledger, pairs, row["said"], askable, bookies, grace_ms)
+            answer = judge_again(ledger, pairs, row["said"], askable_bookies, bookies, grace_ms)
             separate_past_end(ledger, bookies, answer)
             answers.append(answer)
         except CoverageLimitError as limit:
@@ -326,24 +333,25 @@ def _limit_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     The worst entry is first: most bookies were asked for it, so it has the most answers.
     """
-    question_counts = Counter(answer["entry_id"] for answer in answers)
+    answer_counts = Counter(answer["entry_id"] for answer in answers)
     request_order = sorted(
         answers,
-        key=lambda answer: (-question_counts[answer["entry_id"]], answer["entry_id"], answer["bookie_id"]),
+        key=lambda answer: (-answer_counts[answer["entry_id"]], answer["entry_id"], answer["bookie_id"]),
     )
     return request_order[:MAX_ANSWERS_KEPT]
 
 
-def _has_askable_bookie(askable: Sequence[str]) -> Column:
-    return F.exists("missing", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable)))
+def _has_askable_bookie(askable_bookies: Sequence[str]) -> Column:
+    return F.exists("missing", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable_bookies)))
 
 
-def _undecided_copies(askable: Sequence[str]) -> Column:
+def _undecided_copies(askable_bookies: Sequence[str]) -> Column:
     """Return the askable bookies whose reply about one entry decides a replica."""
     undecided_copies = F.filter(
         "unknown",
         lambda entry_set_row: (
-            entry_set_row["bookie_id"].isin(list(askable)) & entry_set_row["why"].isin(*_UNDECIDED_REASONS)
+            entry_set_row["bookie_id"].isin(list(askable_bookies))
+            & entry_set_row["why"].isin(*_UNDECIDED_REASONS)
         ),
     )
     return F.transform(undecided_copies, lambda entry_set_row: entry_set_row["bookie_id"])

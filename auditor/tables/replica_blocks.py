@@ -10,7 +10,7 @@ ledgers, with these columns:
     bookies, groups,     a code of 1, 2 or 4 bytes for each replica, -1 for null; then the end of each
     states               value that a code stands for, and the bytes of all these values
 
-Each block has codes of its own; `unpack` gives equal values equal codes.
+Each block has codes of its own; `from_blocks` gives equal values equal codes.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class ReplicaBatch(NamedTuple):
         return ReplicaBatch(self.ledgers[rows], self.scopes[rows], self.answered[rows], *taken_columns)
 
 
-def pack(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBatch:
+def to_blocks(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBatch:
     """Pack replicas into blocks, one for each bucket with ledgers."""
     bucket_column = ledger_buckets(replicas.ledgers, buckets)
     sorted_positions = np.argsort(bucket_column, kind="stable")
@@ -143,7 +143,7 @@ def ledger_buckets(ledgers: Longs, buckets: int) -> NDArray[np.uint16]:
     return ((hashed_ids >> np.uint64(33)) % np.uint64(buckets)).astype(np.uint16)
 
 
-def unpack(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray[np.int8]]:
+def from_blocks(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray[np.int8]]:
     """Return the replicas of all blocks, and the `Account` of each replica."""
     batches = list(blocks)
     rows = [

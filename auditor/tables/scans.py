@@ -74,7 +74,7 @@ def unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
     return _without_overlaps(doubtful_rows.where("unseen").drop("scan"), ["scope_id"])
 
 
-def with_doubts(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> DataFrame:
+def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> DataFrame:
     """Add ``doubt`` to rows about ledgers: why a scan may have missed their id; null without a reason.
 
     No row is duplicated: ranges of one scope do not overlap, and at most one range is for any scope.
@@ -95,10 +95,10 @@ def with_doubts(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> DataFra
     )
 
 
-def with_both_doubts(rows: DataFrame, doubtful_rows: DataFrame) -> DataFrame:
-    """Add ``first`` and ``second`` to rows about ledgers: the doubt of each scan (`with_doubts`)."""
+def add_both_doubt_columns(rows: DataFrame, doubtful_rows: DataFrame) -> DataFrame:
+    """Add ``first`` and ``second`` to rows about ledgers: the doubt of each scan (`add_doubt_column`)."""
     for scan, doubt_column in ((1, "first"), (2, "second")):
-        rows = with_doubts(rows, doubtful_rows, scan).withColumnRenamed("doubt", doubt_column)
+        rows = add_doubt_column(rows, doubtful_rows, scan).withColumnRenamed("doubt", doubt_column)
     return rows
 
 
@@ -187,11 +187,11 @@ def find_moves(
     changed_versions = versions.where("not (version <=> version_again)")
     if doubtful_rows is None:
         return changed_versions.withColumn("doubt", F.lit(None).cast("string")).select(*MOVED.names)
-    changed_versions = with_both_doubts(changed_versions, doubtful_rows)
-    missed = F.when(F.col("version").isNull(), F.col("first")).when(
+    changed_versions = add_both_doubt_columns(changed_versions, doubtful_rows)
+    missed_reason = F.when(F.col("version").isNull(), F.col("first")).when(
         F.col("version_again").isNull(), F.col("second")
     )
-    return changed_versions.withColumn("doubt", missed).select(*MOVED.names)
+    return changed_versions.withColumn("doubt", missed_reason).select(*MOVED.names)
 
 
 IDS_PER_LEAF = 10_000

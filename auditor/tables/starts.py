@@ -171,19 +171,21 @@ def _start_row(
     cookie_in_store, directory_lists = cookie_by_bookie.get(bookie.starts_as), bookie.configuration
     if directory_lists is None:
         return None if cookie_in_store else _row_without_cookies(bookie)
-    expected = directory_lists.expected(bookie.starts_as, instance_id)
+    expected_cookie = directory_lists.expected(bookie.starts_as, instance_id)
     matched_directories = match_directories(
-        [path for _, path in configured_paths(expected)], bookie.directories
+        [path for _, path in configured_paths(expected_cookie)], bookie.directories
     ).found
     unnamed_refusal = _refuse_unnamed_index(bookie, cookie_in_store, matched_directories)
     if unnamed_refusal is not None and bookie.conf is not None:
-        expected = replace(expected, index_dirs=None)  # cookies of that layout do not name it
-    later_refusal = unnamed_refusal or unequal_index_count(expected, bookie.in_rocksdb) or bookie.replay
+        expected_cookie = replace(expected_cookie, index_dirs=None)  # cookies of that layout do not name it
+    later_refusal = (
+        unnamed_refusal or unequal_index_count(expected_cookie, bookie.in_rocksdb) or bookie.replay
+    )
     current_refusal, refusal_after_expansion = _find_refusals(
-        bookie, expected, cookie_in_store, matched_directories, later_refusal
+        bookie, expected_cookie, cookie_in_store, matched_directories, later_refusal
     )
     has_differences, adds_directories = _compare_with_store(
-        bookie, expected, cookie_in_store.cookie if cookie_in_store else None
+        bookie, expected_cookie, cookie_in_store.cookie if cookie_in_store else None
     )
     is_own_file = bookie.conf is None or bookie.conf.bookie_id is not None
     return {
@@ -205,7 +207,7 @@ def _start_row(
 
 def _find_refusals(
     bookie: _Bookie,
-    expected: Cookie,
+    expected_cookie: Cookie,
     store_cookie: StoreCookie | None,
     matched_directories: Mapping[str, OwnedDirectory],
     later_refusal: Refusal | None,
@@ -214,42 +216,43 @@ def _find_refusals(
 
     ``later_refusal`` is a refusal by a step after the check of the cookies, or None.
     """
-    present_directories = _configured_directories(expected, matched_directories)
+    present_directories = _configured_directories(expected_cookie, matched_directories)
     # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
     cookie = (store_cookie.cookie or Unreadable(store_cookie.damage or "damaged")) if store_cookie else None
-    stored_cookies = [] if cookie is None else [(expected.bookie_id, cookie)]
+    stored_cookies = [] if cookie is None else [(expected_cookie.bookie_id, cookie)]
     allows_expansion = bookie.conf is not None and bookie.conf.allow_expansion
     current_refusal = (
-        legacy_refusal(expected, stored_cookies, present_directories, allow_expansion=allows_expansion)
+        legacy_refusal(expected_cookie, stored_cookies, present_directories, allow_expansion=allows_expansion)
         or later_refusal
     )
     refusal_after_expansion = (
-        legacy_refusal(expected, stored_cookies, present_directories, allow_expansion=True) or later_refusal
+        legacy_refusal(expected_cookie, stored_cookies, present_directories, allow_expansion=True)
+        or later_refusal
     )
     return current_refusal, refusal_after_expansion
 
 
 def _compare_with_store(
-    bookie: _Bookie, expected: Cookie, store: Cookie | None
+    bookie: _Bookie, expected_cookie: Cookie, stored_cookie: Cookie | None
 ) -> tuple[tuple[str, ...], bool | None]:
     """Return the fields in which the store's cookie differs from every VERSION.
 
     The second result is whether one of the two cookies extends the other, or None if none differs.
     """
     is_inferred_from_disks = bookie.inferred is not None and bookie.inferred.source is Source.VERSIONS
-    if not is_inferred_from_disks or store is None or store.bookie_id != bookie.name:
+    if not is_inferred_from_disks or stored_cookie is None or stored_cookie.bookie_id != bookie.name:
         return (), None
     versions_with_own_id = [version for version in bookie.versions if version.bookie_id == bookie.name]
     # Only where no VERSION agrees with the store: if one does, it is the other disks that are odd.
-    if not all(differences(version, store) for version in versions_with_own_id):
+    if not all(differences(version, stored_cookie) for version in versions_with_own_id):
         return (), None
     assert bookie.inferred is not None
-    disk_cookie = bookie.inferred.expected(bookie.name, expected.instance_id)
-    cookie_pairs = ((disk_cookie, store), (store, disk_cookie))
+    disk_cookie = bookie.inferred.expected(bookie.name, expected_cookie.instance_id)
+    cookie_pairs = ((disk_cookie, stored_cookie), (stored_cookie, disk_cookie))
     adds_directories = any(
         not differences(*cookie_pair, allow_expansion=True) for cookie_pair in cookie_pairs
     )
-    return differences(disk_cookie, store), adds_directories
+    return differences(disk_cookie, stored_cookie), adds_directories
 
 
 def _row_without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
@@ -277,14 +280,14 @@ def _row_without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
 
 
 def _configured_directories(
-    expected: Cookie, matched_directories: Mapping[str, OwnedDirectory]
+    expected_cookie: Cookie, matched_directories: Mapping[str, OwnedDirectory]
 ) -> list[BookieDirectory]:
     """Return the configured directories with their VERSION in the bookie's place; None if not found."""
     return [
         BookieDirectory(
             path, role, _read_version(matched_directories[path]) if path in matched_directories else None
         )
-        for role, path in configured_paths(expected)
+        for role, path in configured_paths(expected_cookie)
     ]
 
 

@@ -38,7 +38,14 @@ from auditor.tables.accounts import (
     subtract_gone_entries,
     unite_answer,
 )
-from auditor.tables.replica_blocks import BLOCKS, NO_ANSWER_TIME, Account, ReplicaBatch, pack, unpack
+from auditor.tables.replica_blocks import (
+    BLOCKS,
+    NO_ANSWER_TIME,
+    Account,
+    ReplicaBatch,
+    from_blocks,
+    to_blocks,
+)
 
 UNEQUAL = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
@@ -94,13 +101,13 @@ class BookieTrust(NamedTuple):
 
     Entries on ``foreign_bookies`` are of another cluster, so they equal nothing here. The disks of
     ``read_bookies`` were read completely: their indexes prove which entries are missing, and their listings
-    do not. ``partly_read_bookies`` have unknown entries even without a pair. So if such a bookie answered
+    do not. ``part_read_bookies`` have unknown entries even without a pair. So if such a bookie answered
     about a ledger that is not closed, the answer makes a pair.
     """
 
     foreign_bookies: frozenset[str] = frozenset()
     read_bookies: frozenset[str] = frozenset()
-    partly_read_bookies: frozenset[str] = frozenset()
+    part_read_bookies: frozenset[str] = frozenset()
 
 
 def find_unequal(
@@ -118,11 +125,11 @@ def find_unequal(
 def _pack_blocks(
     account: Account, read: Callable[[TableFiles], Iterator[ReplicaBatch]], files: TableFiles, buckets: int
 ) -> Iterator[pa.RecordBatch]:
-    return map(partial(pack, account=account, buckets=buckets), read(files))
+    return map(partial(to_blocks, account=account, buckets=buckets), read(files))
 
 
 def _compare_bucket(blocks: Iterable[pa.RecordBatch], trust: BookieTrust) -> Iterator[pa.RecordBatch]:
-    replicas, accounts = unpack(blocks)
+    replicas, accounts = from_blocks(blocks)
     if len(accounts):
         yield from unequal_rows(replicas, accounts, trust)
 
@@ -165,24 +172,24 @@ class _Pairs(NamedTuple):
 
 def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
     """Combine the accounts of the same ledger and bookie into pairs."""
-    sorted_positions, first_positions = _sort_by_pair(replicas, accounts)
-    sorted_accounts = accounts[sorted_positions]
-    sizes = np.diff(np.append(first_positions, len(sorted_positions)))
-    second_positions = np.minimum(first_positions + 1, len(sorted_positions) - 1)
+    order, first_positions = _sort_by_pair(replicas, accounts)
+    sorted_accounts = accounts[order]
+    sizes = np.diff(np.append(first_positions, len(order)))
+    second_positions = np.minimum(first_positions + 1, len(order) - 1)
     is_simple_pair = (sizes == 2) & (sorted_accounts[first_positions] == Account.EXPECTED)
     is_simple_pair &= (sorted_accounts[second_positions] == Account.INDEX) | (
         sorted_accounts[second_positions] == Account.ANSWER
     )
-    first_rows_of_pairs, held_rows_of_pairs = (
-        sorted_positions[first_positions[is_simple_pair]],
-        sorted_positions[second_positions[is_simple_pair]],
+    expected_rows, second_rows = (
+        order[first_positions[is_simple_pair]],
+        order[second_positions[is_simple_pair]],
     )
-    no_rows = np.full(len(first_rows_of_pairs), -1)
-    is_answered = accounts[held_rows_of_pairs] == Account.ANSWER
+    no_rows = np.full(len(expected_rows), -1)
+    is_answered = accounts[second_rows] == Account.ANSWER
     simple_pairs = _Pairs(
-        first_rows_of_pairs,
-        np.where(is_answered, -1, held_rows_of_pairs),
-        np.where(is_answered, held_rows_of_pairs, -1),
+        expected_rows,
+        np.where(is_answered, -1, second_rows),
+        np.where(is_answered, second_rows, -1),
         no_rows,
         no_rows,
     )
@@ -190,15 +197,13 @@ def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
         *map(
             np.append,
             simple_pairs,
-            _cross_product(
-                sorted_positions, sorted_accounts, first_positions[~is_simple_pair], sizes[~is_simple_pair]
-            ),
+            _cross_product(order, sorted_accounts, first_positions[~is_simple_pair], sizes[~is_simple_pair]),
         )
     )
 
 
 def _cross_product(
-    sorted_positions: Longs, sorted_accounts: NDArray[np.int8], first_positions: Longs, sizes: Longs
+    order: Longs, sorted_accounts: NDArray[np.int8], first_positions: Longs, sizes: Longs
 ) -> _Pairs:
     """Combine all accounts of a ledger and bookie into pairs, as a cross product of the kinds of account."""
     rows = np.repeat(first_positions - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
@@ -224,9 +229,7 @@ def _cross_product(
         )
         combination_number //= counts_per_account[account_kind][pair]
         has_account = account_counts[account_kind][pair] > 0
-        combination_rows.append(
-            np.where(has_account, sorted_positions[np.minimum(account_row, len(sorted_positions) - 1)], -1)
-        )
+        combination_rows.append(np.where(has_account, order[np.minimum(account_row, len(order) - 1)], -1))
     return _Pairs(*combination_rows)
 
 
@@ -236,16 +239,16 @@ def _sort_by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[L
     ledger_id_span = int(replicas.ledgers.max()) - smallest_ledger + 1
     if ledger_id_span * bookies * len(Account) < 1 << 63 and not replicas.scopes.any():
         pair = (replicas.ledgers - smallest_ledger) * bookies + replicas.bookies.codes
-        sorted_positions = np.argsort(pair * len(Account) + accounts)
-        pair = pair[sorted_positions]
+        order = np.argsort(pair * len(Account) + accounts)
+        pair = pair[order]
         begins_pair = pair[1:] != pair[:-1]
     else:
         sort_keys = (replicas.bookies.codes, replicas.scopes, replicas.ledgers)
-        sorted_positions = np.lexsort((accounts, *sort_keys))
+        order = np.lexsort((accounts, *sort_keys))
         begins_pair = np.logical_or.reduce(
-            [sort_key[sorted_positions][1:] != sort_key[sorted_positions][:-1] for sort_key in sort_keys]
+            [sort_key[order][1:] != sort_key[order][:-1] for sort_key in sort_keys]
         )
-    return sorted_positions, np.flatnonzero(np.append(True, begins_pair))
+    return order, np.flatnonzero(np.append(True, begins_pair))
 
 
 class _Comparison:
@@ -257,7 +260,7 @@ class _Comparison:
         lengths = pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False)
         self._lengths = np.append(lengths, 0).astype(np.int64)  # null is the last
         names = [name.decode() for name in replicas.bookies.values.to_pylist()]
-        self._is_foreign, self._is_read, self._is_partly_read = (
+        self._is_foreign, self._is_read, self._is_part_read = (
             np.array([name in bookies for name in names], bool) for bookies in trust
         )
         states = replicas.states.values.to_pylist()
@@ -284,7 +287,7 @@ class _Comparison:
         is_healthy &= (
             replicas.groups.codes[expected] == replicas.groups.codes[held_rows]
         ) & ~self._is_foreign[bookie]
-        has_open_end = self._is_partly_read[bookie] & (replicas.answered[held_rows] != NO_ANSWER_TIME)
+        has_open_end = self._is_part_read[bookie] & (replicas.answered[held_rows] != NO_ANSWER_TIME)
         has_open_end &= ~self._is_closed[replicas.states.codes[expected]]
         rows = np.flatnonzero(~is_healthy | has_open_end)
         for batch_slice in byte_slices(self._group_bytes(expected[rows], held_rows[rows]), _ROWS_PER_BATCH):
@@ -353,15 +356,13 @@ class _Comparison:
             held_account = merge_journal_tail(held_account, tail)
         assert held_account is not None
         is_foreign = bookie in self._trust.foreign_bookies
-        is_simple = (
+        is_plain = (
             held_account.index_state == IndexState.OK and held_account.listed is None and not is_foreign
         )
-        if not is_simple or expected is None or held_account.held != expected:
+        if not is_plain or expected is None or held_account.held != expected:
             return held_account
-        has_open_end = (
-            bookie in self._trust.partly_read_bookies and held_account.answered is not None and not closed
-        )
-        return held_account if has_open_end else None
+        is_open = bookie in self._trust.part_read_bookies and held_account.answered is not None and not closed
+        return held_account if is_open else None
 
     def _held_accounts(self, combination_rows: Longs) -> list[HeldAccount | None]:
         replicas = self._replicas

@@ -16,7 +16,7 @@ from auditor.model.finding import Confidence
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LISTED, LedgerClass
 from auditor.spark import functions as F
-from auditor.spark.batches import cost_of, from_files, lots_of
+from auditor.spark.batches import cost_of, from_files, split_reader_parts
 from auditor.spark.part_tables import PartTable
 from auditor.spark.table_files import TableFiles
 from auditor.spark.types import Column, DataFrame, SparkSession
@@ -56,7 +56,7 @@ No entry of such a ledger is judged: `auditor.sources.metadata.ledger_replicas` 
 
 def verdicts_of_judged(judged: DataFrame) -> DataFrame:
     """Return the rows of ledgers with an unequal replica, from the table judged."""
-    unread_bookies = F.transform("unknown", lambda entry: entry.bookie_id)
+    unread_bookies = F.transform("unknown", lambda bookie_entry: bookie_entry.bookie_id)
     return judged.select(
         *LEDGER,
         "state",
@@ -98,17 +98,19 @@ def _confidence() -> Column:
 
 
 def verdicts(
-    spark: SparkSession, ledgers: TableFiles, judged: TableFiles, of_judged: TableFiles
+    spark: SparkSession, ledgers: TableFiles, judged: TableFiles, judged_verdicts: TableFiles
 ) -> PartTable:
     """Return the table ``verdicts``, from the files of other tables of the run.
 
-    ``of_judged`` are the rows of the ledgers that ``judged`` has. The other ledgers, nearly all, need no
+    ``judged_verdicts`` has the rows for the ledgers in ``judged``. The other ledgers, nearly all, need no
     computation: none of their replicas differs.
     """
 
     count_healthy = partial(healthy_verdicts, judged=judged)
     table = from_files(spark, VERDICTS, ledgers, count_healthy)
-    return table.with_parts(lots_of(spark, of_judged, _read_verdicts), cost_of(of_judged))
+    return table.with_parts(
+        split_reader_parts(spark, judged_verdicts, _read_verdicts), cost_of(judged_verdicts)
+    )
 
 
 def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from auditor.audit.check_stage import claim_causes
-from auditor.findings.causes import Claim, Lacking, cause_column, find_claims
+from auditor.findings.causes import Claim, LackCounts, cause_column, find_claims
 from tests.checks.tables_builder import tables
 from tests.tables.test_roster import CLUSTER, bookie, roster
 
@@ -31,7 +31,7 @@ def known(name: str, **said: Any) -> dict[str, Any]:
 def claims(
     *rows: dict[str, Any],
     bookies: list[dict[str, Any]] | None = None,
-    lacking: Lacking | None = None,
+    lacking: LackCounts | None = None,
     **tables: list[dict[str, Any]],
 ) -> dict[str, Claim]:
     every = bookies if bookies is not None else [known(A), known(B), known(C)]

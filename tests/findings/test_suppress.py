@@ -93,8 +93,8 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_an_entry_holds_through_its_last_day() -> None:
     entry = SuppressionEntry("r", date(2026, 12, 31), {"id": "entry-lost"})
-    assert not entry.expired(date(2026, 12, 31))
-    assert entry.expired(date(2027, 1, 1))
+    assert not entry.is_expired(date(2026, 12, 31))
+    assert entry.is_expired(date(2027, 1, 1))
 
 
 def test_the_example_suppresses_nothing_until_its_comments_are_taken_out(tmp_path: Path) -> None:

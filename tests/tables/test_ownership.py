@@ -233,7 +233,7 @@ def test_every_ledger_stands_as_the_rules_say(spark: SparkSession, stores: str) 
 def test_with_too_many_places_unread_no_ledger_is_called_unowned(
     status: str, limit: int, above: int, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owned_tables, "MAX_CLOSED_PLACES", 20)
+    monkeypatch.setattr(owned_tables, "MAX_UNREAD_PATHS", 20)
     said = {
         "application": b"pulsar", "component": b"managed-ledger",
         "pulsar/managed-ledger": b"shop/orders/persistent/plain",

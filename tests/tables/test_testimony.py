@@ -16,8 +16,8 @@ from auditor.tables.ledger_class import judge
 from auditor.tables.rejudgement import (
     MAX_SAMPLED_ENTRIES,
     READ_LIMIT_REASON,
+    choose_reads,
     judge_again,
-    questions,
     write_set,
 )
 from tests.tables.test_judge_replicas import entries, groups, ledgers, striped
@@ -252,7 +252,7 @@ def test_questions_are_bounded_and_begin_with_the_worst_entry(
         if lost:
             lacking[bookie] = lost
     askable = data.draw(st.sets(st.sampled_from([f"bk{n}" for n in range(6)])))
-    asked = questions(ledger, [(bookie, groups(lost)) for bookie, lost in lacking.items()], askable)
+    asked = choose_reads(ledger, [(bookie, groups(lost)) for bookie, lost in lacking.items()], askable)
     assert len({(bookie, entry) for _, bookie, entry in asked}) == len(asked)
     assert {bookie for _, bookie, _ in asked} <= askable
     counts = {
@@ -280,13 +280,13 @@ def test_one_entry_that_should_be_there_is_asked_of_a_replica_that_is_undecided(
     due = {b: striped(ledger, b, 40, judged_only=True) for b in ("bk0", "bk1", "bk2")}
     undecided = [bookie for bookie, entries in due.items() if entries]
     first = {bookie: min(striped(ledger, bookie, 40, judged_only=False)) for bookie in undecided}
-    asked = questions(ledger, [], ["bk0", "bk1"], bookies_with_undecided_replica=undecided)
+    asked = choose_reads(ledger, [], ["bk0", "bk1"], bookies_with_undecided_replica=undecided)
     assert asked == [(1, bookie, first[bookie]) for bookie in undecided if bookie != "bk2"]
     if due["bk0"]:
         listed = data.draw(
             st.sets(st.sampled_from(sorted(due["bk0"])), min_size=1, max_size=MAX_SAMPLED_ENTRIES)
         )
-        asked = questions(ledger, [], ["bk0"], [("bk0", groups(listed))], ["bk0"])
+        asked = choose_reads(ledger, [], ["bk0"], [("bk0", groups(listed))], ["bk0"])
         assert {entry for _, _, entry in asked} == listed | {first["bk0"]}
 
 

@@ -23,7 +23,7 @@ from auditor.sources.metadata.credentials import credentials_file, read_credenti
 from auditor.sources.metadata.pulsar_layout import has_pulsar_layout
 from auditor.sources.metadata.store import ClusterNodes, LedgerCount, MetadataStore, Server, StoreOptions
 from auditor.sources.metadata.uri import OXIA, PATHS_ETCD, PATHS_SNAPSHOT, MetadataUri, parse_metadata_uri
-from auditor.spark.concurrency import copies_of_task, most_slots, running_slots
+from auditor.spark.concurrency import max_slots, max_task_attempts, running_slots
 from auditor.spark.types import SparkSession
 
 if TYPE_CHECKING:
@@ -227,12 +227,12 @@ def source_options(
         pinned_nodes: result of `MetadataStore.cluster`, to read etcd at the same revision; None for the
             newest.
     """
-    slot_count = most_slots(spark)
+    slot_count = max_slots(spark)
     # The executors of a new session may not have started yet.
     default_slots = max(running_slots(spark), spark.sparkContext.defaultParallelism)
     store = store_options(options)
     settings = {
-        **asdict(replace(store, rate_limit=store.rate_limit / copies_of_task(spark))),
+        **asdict(replace(store, rate_limit=store.rate_limit / max_task_attempts(spark))),
         "parts": default_slots if slot_count is None else slot_count * options.parts_per_core,
         "at_once": slot_count,
         **named_options,
