@@ -1,18 +1,18 @@
 """log_foresight, deletion_candidates: the next garbage collection or compaction of each entry log.
 
-The server counts as needed all bytes in a log of ledgers that the bookie has, wherever their index entries
-point (GarbageCollectorThread). It deletes a log without needed bytes. It rewrites a log whose needed share is
-below a threshold, when the interval of that compaction is over. The needed bytes go into a new log, and the
-old log is deleted. Logs with bytes of an unknown owner are left out. So are logs with a wrong map or header,
-because the garbage collector relies on these (`entry-log-header-wrong`).
+The server counts all bytes of a ledger in a log as needed while the bookie has the ledger, even if its index
+points to other logs (GarbageCollectorThread). It deletes a log without needed bytes. It rewrites a log whose
+needed share is below a threshold, when the interval of that compaction is over. Then the needed bytes go into
+a new log, and the old log is deleted. Logs with bytes of an unknown owner are left out. So are logs with a
+wrong map or header, because the garbage collector relies on these (`entry-log-header-wrong`).
 
 The column ``needed`` has another meaning: bytes that may be the last copy of an entry (`NOT_RECLAIMABLE`).
-The forecast of the server's action ignores them. A log with such bytes counts as freeing
-nothing, because nobody should delete or rewrite it.
+The forecast of the server's action ignores these bytes. But a log that has them counts as freeing nothing,
+because nobody should delete or rewrite it.
 
 In a log with damaged records (``collector_scan`` of entry_logs) the garbage collector counts the records that
-it sees, including ones that belong to no ledger. It keeps a log if its scan of the log fails, unless the
-log's map says that nothing is needed.
+it sees, including records of no ledger. If its scan of a log fails, it keeps the log, unless the log's map
+says that nothing is needed.
 
 The garbage collector leaves the newest log of a directory alone while its bookie writes to it. A restarted
 bookie begins a new log, and the old one then counts like any other log (``after_restart``), although it has
@@ -22,10 +22,9 @@ no map.
 them from the run before.
 
 A deleted log does not come back, and the garbage collector relies on ledgers maps. So for every log that the
-next pass deletes, the map is compared with all entries of the log, not with a sample (deletion_candidates).
-Compaction reads the entries of the logs that it rewrites, whatever their maps say. Within a bound of bytes,
-the audit reads these logs too. It cannot read logs of directories from ``bkaudit collect``, and it reads no
-log twice.
+next pass deletes, the audit compares the map with all entries of the log, not with a sample
+(deletion_candidates). Up to a number of bytes, it does the same with logs that compaction rewrites. It cannot
+read logs of directories from ``bkaudit collect``, and it reads no log twice.
 """
 
 from collections.abc import Iterator
@@ -139,7 +138,7 @@ def log_foresight(
         earlier_forecast: The table ``log_foresight`` of an earlier run; None if there is none.
         disks: The table of that name; None if its free bytes are not those of the bookies' disks.
         availability: The table of that name. Without it, logs with damaged records are left out.
-        passed_bookies: Bookies whose collector is known to have run since the earlier run.
+        passed_bookies: Bookies whose collector has certainly run since the earlier run, or None.
     """
     needed_share = F.when(F.col("entries") == 0, F.lit(0.0)).otherwise(F.col("remain") / F.col("entries"))
     if settings.by_target_size:
@@ -269,9 +268,8 @@ def _damaged_logs(
 def _count_log_bytes(space: DataFrame, foresight: DataFrame) -> DataFrame:
     """Return one row per log: its ``bytes``, and those of ``entries``, ``needed`` and ``remain``.
 
-    ``remain`` are bytes of ledgers that the bookie still has after the next pass. Logs with bytes of an
-    ``unclear`` owner are left out. The exception is the newest log of a directory, ``current``, whose end is
-    always unclear.
+    ``remain`` are the bytes of ledgers that the bookie still has after the next pass. Logs with bytes of an
+    unclear owner are left out, except the newest log of a directory (``current``): its end is always unclear.
     """
     unlisted_forecast = foresight.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
@@ -339,7 +337,7 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> Data
 
 
 MAX_REWRITTEN_BYTES = 4 << 30
-"""Approximate limit of bytes that one task reads from logs that compaction rewrites."""
+"""Approximate limit of the bytes that one task reads from logs that compaction rewrites."""
 
 OVER_LIMIT_REASON = (
     f"one task reads at most {MAX_REWRITTEN_BYTES >> 30} GB of the logs that compaction rewrites"

@@ -3,8 +3,8 @@
     UUID-ledger-ID          the data of ledger ID; UUID is the one in its offload context
     UUID-ledger-ID-index    the positions of the ledger's entries in the data
 
-Names may begin with a path. Objects of streaming offloads (``UUID``, ``UUID-index``) name no ledger. They and
-all other objects in the bucket are left out. Source: DataBlockUtils of Pulsar's tiered storage.
+Names may begin with a path. Objects of streaming offloads (``UUID``, ``UUID-index``) name no ledger, and are
+left out like all other objects in the bucket. Source: DataBlockUtils of Pulsar's tiered storage.
 """
 
 import pyarrow as pa
@@ -54,11 +54,11 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace_ms: int) -> Dat
     """Return the rows of `OFFLOAD_OBJECTS`: every offload context with a UUID, and every listed copy.
 
     Args:
-        listing: The bucket's inventory, columns name and bytes. It is at least as new as the newest offload
-            context whose objects it has.
+        listing: The bucket's inventory, with the columns name and bytes. It is at least as new as the newest
+            offload context whose objects it has.
         owners: The table of that name.
-        grace_ms: Time in ms. An object that the inventory lacks counts as absent if its offload context is
-            older than the newest context by more than this time.
+        grace_ms: Time in ms. An object that is not in the inventory counts as absent if its offload context
+            is older than that newest context by more than this time.
     """
     # Full: a copy without a context is a leak in the bucket, a context without a copy a loss.
     copies = _listed_copies(listing).join(_contexts_by_copy(owners), [*_COPY_KEY], "full_outer")
@@ -108,7 +108,7 @@ def _listed_copies(listing: DataFrame) -> DataFrame:
 
 
 def _contexts_by_copy(owners: DataFrame) -> DataFrame:
-    """Return one row for each context that names a copy. Contexts of a shadow topic belong to its source."""
+    """Return one row for each copy that an offload context names. A shadow topic's copy is its source's."""
     rows = owners.where("status = 'ok' and offload is not null and offload_uid is not null and not borrowed")
     rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
     first_owner = F.min(

@@ -20,7 +20,7 @@ from auditor.tables.parts import filter_part
 from auditor.tables.scans import add_both_doubt_columns, deleted_ids, new_ids, scan_ids
 
 COLLECTED_WITHIN_MS = 3_600_000
-"""Time in which a bookie's collector surely runs, in ms.
+"""Time in which a bookie's garbage collector certainly runs once, in ms.
 
 It runs every 15 minutes, unless compaction delays it.
 """
@@ -108,20 +108,19 @@ def orphans(
 ) -> DataFrame:
     """Find ledgers on a bookie that the store does not list, one row per pair.
 
-    A ledger that the first scan lists and the second does not was deleted in between. All its copies have
-    rows, also healthy ones. A ledger that only the second scan lists was created in between and is not an
-    orphan. ``doubt`` says why the store may have the ledger although no scan saw it; null if there is no
-    reason.
+    A ledger that only the first scan lists was deleted between the scans. All its copies have rows, also
+    healthy ones. A ledger that only the second scan lists was created between the scans, and is no orphan.
+    ``doubt`` says why the store may have the ledger although no scan saw it; null if there is no reason.
 
     Args:
         unequal_pairs: The table of that name.
-        indexes: Rows of ``availability``. If nothing moved, those of the unequal pairs are enough.
+        indexes: Rows of ``availability``. If ``moved`` is empty, those of the unequal pairs are enough.
         ledgers: The table of that name. Rows for the unequal pairs are enough if ``all_ledgers`` is given.
         second_scan: The second scan of a live store; None for a saved one.
         moved: Differences between the two scans (`auditor.tables.scans`); None for a saved store.
         scan_time: Time of the first scan, ms.
-        index_times: Upper bound of the time of each bookie's index, ms; None if it is unknown. Used for
-            RocksDB indexes.
+        index_times: Latest possible time of each bookie's index, ms; None if it is unknown. Only RocksDB
+            indexes need it.
         doubtful_ids: Ids that a scan may have missed (`auditor.tables.scans`); None if there are none.
         all_ledgers: All rows of the table ``ledgers``, if ``ledgers`` has only some.
     """
@@ -177,7 +176,7 @@ def orphans(
 
 
 def _has_files(emptiness_condition: str = "length(groups) = 0") -> Column:
-    """Return whether the bookie has the ledger of a row of ``availability``."""
+    """Return whether the bookie has the ledger; for rows of ``availability``, or of counts of them."""
     # A bookie that was asked for one ledger and has nothing of it does not have it.
     is_empty_answer = (F.col("storage") == "rpc") & F.expr(emptiness_condition)
     return F.col("state").isin(*ON_DISK) & ~is_empty_answer
@@ -186,8 +185,9 @@ def _has_files(emptiness_condition: str = "length(groups) = 0") -> Column:
 def _find_ids_above_all(indexes: DataFrame, listed_ids: DataFrame, bookies: list[str]) -> DataFrame:
     """Find pairs in RocksDB indexes whose ledger may be younger than the scan.
 
-    A RocksDB index keeps no times, but ids grow. An id above the highest that the scan lists in its scope may
-    have been created after the scan. If the scan lists no id of a scope, every id of the scope may have been.
+    A RocksDB index keeps no times, but new ledgers have higher ids. A ledger whose id is above all ids that
+    the scan lists in its scope may have been created after the scan. If the scan lists no id of a scope, this
+    holds for every ledger of the scope.
     """
     highest_ids = listed_ids.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
     rows = indexes.where((F.col("storage") == "rocksdb") & F.col("bookie_id").isin(bookies)).select(
@@ -198,7 +198,7 @@ def _find_ids_above_all(indexes: DataFrame, listed_ids: DataFrame, bookies: list
 
 
 def _add_recent_flag(orphans: DataFrame, recent_ids: RecentIds) -> DataFrame:
-    """Add ``recent``: the orphan was in the metadata ``recent_ids``, and awaits its garbage collection."""
+    """Add ``recent``: whether the metadata recently had the orphan, so that its garbage collection is due."""
     is_recent = F.lit(False)
     if recent_ids.issued_range is not None:
         first_issued_id, next_unissued_id = recent_ids.issued_range
@@ -214,7 +214,7 @@ def _add_recent_flag(orphans: DataFrame, recent_ids: RecentIds) -> DataFrame:
 
 
 def _add_dropped_flag(orphans: DataFrame, owner_rows: DataFrame | None) -> DataFrame:
-    """Add ``dropped``: owners were read, and none of them names the ledger of the orphan."""
+    """Add ``dropped``: whether owners were read, and none of them names the ledger of the orphan."""
     if owner_rows is None:
         return orphans.withColumn("dropped", F.lit(False))
     ids_with_owner = owner_rows.select(*LEDGER).distinct().withColumn("named", F.lit(True))
@@ -265,9 +265,9 @@ def vanished_ranges(
 ) -> DataFrame:
     """Find blocks of ids in which a bookie has only orphans, and at least ``vanished_ledgers`` of them.
 
-    Returns rows of `VANISHED_RANGES`; ``in_doubt`` counts orphans with an id in doubt. Orphans that were in
-    the metadata ``recent_ids`` do not count towards the minimum. By default, a block is a leaf of the
-    hierarchical layouts, because a vanished inner znode takes whole leaves with it.
+    Returns rows of `VANISHED_RANGES`; ``in_doubt`` counts orphans with an id in doubt. Orphans that the
+    metadata had recently (``recent_ids``) do not count towards the minimum. By default, a block is a leaf of
+    the hierarchical layouts, because a lost inner znode takes whole leaves with it.
     """
     settings = settings or CheckSettings()
     block_ids = settings.vanished_block_ids
@@ -317,8 +317,9 @@ def find_over_replicated(
     """Find ledgers on a bookie that none of their ensembles names, one row per pair.
 
     Returns scope_id, ledger_id, bookie_id, count, behind_end, state, marked, locked, exposed. ``count`` is
-    the number of held entries. ``behind_end`` counts unexplained ones after the ledger's end. ``exposed`` is
-    whether a member is unregistered or read-only: an operator may then be making this copy.
+    the number of held entries. ``behind_end`` is the number of those after the ledger's end that no takeover
+    explains. ``exposed`` is whether a member is unregistered or read-only: then an operator may be making
+    this copy.
     """
     over_replicated_pairs = filter_part("over_replicated", judged).select(
         *LEDGER, "state", F.explode("foreign").alias("f")

@@ -67,7 +67,7 @@ OWNER_STORES = schema_of(
 
 
 def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: int) -> DataFrame:
-    """Count by store: claims, foreign_claims, unowned, listed_before and dropped ledgers.
+    """Return by store the numbers of ledgers: claims, foreign_claims, unowned, listed_before and dropped.
 
     Args:
         ownership: The table of this run.
@@ -88,7 +88,7 @@ def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: 
 
 
 def store_facts(owners: DataFrame) -> DataFrame:
-    """Count by store the places that could not be listed (gaps), and find the store's newest change, ms."""
+    """Return by store the number of paths that could not be listed (gaps), and the newest change, ms."""
     gap_count = F.count_if(F.col("status") == "gap").alias("gaps")
     return owners.groupBy("store").agg(gap_count, F.max("mtime").alias("newest"))
 

@@ -16,7 +16,7 @@ from auditor.model.states import WitnessAnswer
 
 NO_GROUPS: Groups = np.empty(0, GROUP)
 READ_ERROR_TEXT = status_text(Status.EIO)
-"""Reply of a bookie that cannot read an entry from its disk."""
+"""End of the reason in the table ``witness`` if a bookie could not read an entry from its disk."""
 
 
 @dataclass(frozen=True, slots=True)

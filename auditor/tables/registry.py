@@ -65,7 +65,8 @@ REGISTRATIONS = schema_of(
 class StoreCookie:
     """A cookie in the metadata store. ``cookie`` is None if it could not be read.
 
-    ``version`` is the version of its znode, or the revision of its etcd key. It is None for a cookie on disk.
+    ``version`` is the version of the cookie's znode, or the revision of its etcd key. It is None for a cookie
+    on disk.
     """
 
     bookie_id: str
@@ -90,7 +91,7 @@ class StoreCookie:
 
 
 def store_cookies(cluster: ClusterNodes) -> list[StoreCookie]:
-    """Return every cookie of the store, in order of bookies. An unreadable cookie has the reason."""
+    """Return every cookie of the store, in order of bookies. ``damage`` says why one could not be read."""
     return [
         StoreCookie(bookie_name, *cookie_codec.read(znode.data), znode.version)
         for bookie_name, znode in _children(cluster, "cookies/")
@@ -100,7 +101,8 @@ def store_cookies(cluster: ClusterNodes) -> list[StoreCookie]:
 def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) -> list[dict[str, Any]]:
     """Return the rows of the table ``registrations``: registered bookies and their addresses.
 
-    ``reads_registrations`` is whether clients of this store read registrations (`auditor.model.bookie_id`).
+    ``reads_registrations`` is whether clients of this store use the addresses in registrations
+    (`auditor.model.bookie_id`).
     """
     writable_rows = [
         (bookie_name, "writable", znode)
@@ -169,7 +171,7 @@ def instance_id_missing(cluster: ClusterNodes) -> bool:
 
 
 def registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the mode of registered bookies: writable, readonly or both.
+    """Return the mode of each registered bookie: writable, readonly or both.
 
     Registrations that are not ephemeral are left out.
     """

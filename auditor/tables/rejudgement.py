@@ -1,12 +1,10 @@
-"""The witness: the entries that bookies are asked for, and the judgement of ledgers with their answers.
+"""witness: the entries that bookies are asked for, and the judgement of ledgers with the bookies' answers.
 
-Ledgers come in Arrow batches. The number of requests depends only on the number of missing entries, and is
-bounded before rows of requests are made.
-
-A ledger that lacks copies by the indexes is checked again with the bookies themselves. The entry that gives
+If the indexes show that a ledger lacks copies, the audit asks the bookies themselves. The entry that gives
 the ledger its class is requested from every bookie that should have it. A sample of the entries that a bookie
-lacks is requested from that bookie. Of a small ledger, the sample has all entries. Then the ledger is judged
-again. Each row of this table is about one ledger on one bookie:
+lacks is requested from that bookie. If it lacks few entries, the sample has all of them. Then the ledger is
+judged again. The number of requests depends only on the number of missing entries, and is bounded before rows
+of requests are made. Each row of the following list is about one ledger on one bookie:
 
     the index        the bookie says       result
     ---------------  --------------------  -----------------------------------------------------------------
@@ -46,9 +44,9 @@ again. Each row of this table is about one ledger on one bookie:
     shows the entry  no such entry/ledger  The entry is unknown (denied): index or answer is wrong.
 
 A listing (``rpc:``) counts as an index whose age is always in doubt. A bookie that is not registered cannot
-be asked, and is judged by clocks and index alone. A bookie whose directories are all another cluster's is not
-asked, because its ledgers are not this cluster's. Two doubts remain whatever a bookie answers: the ledger is
-not closed, or a directory is in another bookie's place.
+be asked, and is judged by clocks and index alone. A bookie whose directories are all of another cluster is
+not asked. Two doubts remain whatever a bookie answers: the ledger is not closed, or a directory is at the
+path of another bookie.
 """
 
 from collections import Counter
@@ -91,7 +89,7 @@ from auditor.tables.read_replies import ReadReplies, entries_of, replies_by_book
 from auditor.tables.verdicts import class_of
 
 MAX_SAMPLED_ENTRIES = 64
-"""Largest number of entries that a bookie is asked for, of those that it lacks of one ledger."""
+"""Largest number of entries of one ledger that a bookie is asked for in the sample of entries it lacks."""
 READ_LIMIT_REASON = "the bound on reads was reached (--witness-reads)"
 
 
@@ -102,10 +100,10 @@ def choose_reads(
     listed: Sequence[tuple[str, Groups]] = (),
     bookies_with_undecided_replica: Collection[str] = (),
 ) -> list[tuple[int, str, int]]:
-    """Choose the entries to ask for in one ledger: (turn, bookie, entry), the most useful first.
+    """Choose the entries of one ledger to ask for: (turn, bookie, entry), the most useful first.
 
-    Turn 0 is the entry with the most missing copies, from its whole write set. Later turns are entries that a
-    bookie lacks, or that only its listing has.
+    Turn 0 is the entry with the most missing copies, requested from its whole write set. Later turns are
+    entries that a bookie lacks, or that only its listing has.
 
     Args:
         ledger: Facts of the ledger.
@@ -142,7 +140,7 @@ def choose_reads(
 
 
 def write_set(ledger: LedgerFacts, entry: int) -> list[str]:
-    """Return the bookies that should have an entry, each once.
+    """Return the bookies that should have an entry, each of them once.
 
     >>> write_set(LedgerFacts(1, True, 3, 2, 1, 9, 0, [(0, ["a", "b", "c"])]), 2)
     ['c', 'a']
@@ -155,7 +153,7 @@ def write_set(ledger: LedgerFacts, entry: int) -> list[str]:
 
 
 def first_entry(ledger: LedgerFacts, bookie_id: str) -> int:
-    """Return the first entry that a bookie should have.
+    """Return the first entry of the ledger that a bookie should have.
 
     >>> first_entry(LedgerFacts(1, True, 3, 2, 1, 9, 0, [(0, ["a", "b", "c"])]), "b")
     0
@@ -205,7 +203,7 @@ MAX_ANSWERS_KEPT = 12
 """Largest number of answers in a row of ``judged``. The table ``witness`` has all answers."""
 
 _UNDECIDED_REASONS = (UnknownCopy.LIMBO, UnknownCopy.MISPLACED, UnknownCopy.ENTRY_LOG)
-"""Reasons of unknown replicas for which the bookie's own answer tells more than its index."""
+"""Reasons for unknown replicas about which the bookie's own answer tells more than its index."""
 
 _CLASSES_WORST_FIRST = (LedgerClass.ENTRY_LOST, LedgerClass.BELOW_ACK_QUORUM, LedgerClass.BELOW_WRITE_QUORUM)
 _READ_SCHEMA = pa.schema(
@@ -221,7 +219,7 @@ _READ_SCHEMA = pa.schema(
 
 
 def candidates(judged: DataFrame, askable_bookies: Sequence[str]) -> DataFrame:
-    """Return the rows of ``judged`` that answers may change, because a bookie concerned can be asked."""
+    """Return the rows of ``judged`` that an answer may change, because one of their bookies can be asked."""
     listed = F.exists("listed", lambda entry_set_row: entry_set_row["bookie_id"].isin(list(askable_bookies)))
     return judged.where(
         _has_askable_bookie(askable_bookies) | listed | (F.size(_undecided_copies(askable_bookies)) > 0)
@@ -233,8 +231,8 @@ def select_reads(
 ) -> DataFrame:
     """Return at most ``max_reads`` reads to request: scope_id, ledger_id, entry_id, bookie_id, place.
 
-    The worst entry of each ledger comes before all samples, and the worst ledgers come first. No bookie gets
-    more than half of all reads, except that it may get one.
+    ``place`` is the order of the reads of a bookie. The worst entries of all ledgers come before all samples,
+    and the worst ledgers come first. No bookie gets more than half of ``max_reads``, but each may get one.
     """
     askable_ids = frozenset(askable_bookies)
     ranked_candidates = candidates(judged, askable_bookies).withColumn("rank", _class_rank())
@@ -273,8 +271,8 @@ def rejudge(
 ) -> DataFrame:
     """Return the table ``judged`` with the answers of the bookies: rows of `auditor.tables.judged.JUDGED`.
 
-    Ledgers without an answer keep their row. If a bookie that lacks an entry could have been asked, the row
-    gets a doubt.
+    Ledgers without an answer keep their row. The row gets a doubt if a bookie that lacks an entry could have
+    been asked.
     """
     answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
@@ -329,9 +327,9 @@ def _judge_again(
 
 
 def _limit_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first `MAX_ANSWERS_KEPT` answers, grouped by entry.
+    """Return at most `MAX_ANSWERS_KEPT` answers, grouped by entry.
 
-    The worst entry is first: most bookies were asked for it, so it has the most answers.
+    Entries with most answers come first. The worst entry is one of these, because its write set was asked.
     """
     answer_counts = Counter(answer["entry_id"] for answer in answers)
     request_order = sorted(
@@ -346,7 +344,7 @@ def _has_askable_bookie(askable_bookies: Sequence[str]) -> Column:
 
 
 def _undecided_copies(askable_bookies: Sequence[str]) -> Column:
-    """Return the askable bookies whose reply about one entry decides a replica."""
+    """Return those askable bookies whose reply about one entry decides the whole replica."""
     undecided_copies = F.filter(
         "unknown",
         lambda entry_set_row: (
@@ -358,7 +356,7 @@ def _undecided_copies(askable_bookies: Sequence[str]) -> Column:
 
 
 def _class_rank() -> Column:
-    """Return the rank of a ledger's class, the worst first; ledgers that lack nothing come last."""
+    """Return the rank of a ledger's class: 1 for the worst; ledgers that lack nothing have the last rank."""
     class_rank = F.array_position(
         F.array(*(F.lit(class_name) for class_name in _CLASSES_WORST_FIRST)), class_of("m")
     ).cast("int")

@@ -7,10 +7,10 @@ ledgers, with these columns:
     bucket, account      one number each; the account is the source of the report
     ledgers              8 bytes for each replica
     scopes, answered     8 bytes for each replica, or nothing if no replica has one
-    bookies, groups,     a code of 1, 2 or 4 bytes for each replica, -1 for null; then the end of each
-    states               value that a code stands for, and the bytes of all these values
+    bookies, groups,     three columns each: a code of 1, 2 or 4 bytes for each replica (-1 for null); the
+    states               end of each value that a code stands for; the bytes of all these values
 
-Each block has codes of its own; `from_blocks` gives equal values equal codes.
+Each block has its own codes. `from_blocks` gives equal values equal codes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Codes = NDArray[np.int32]
 
 
 class Account(IntEnum):
-    """The source of a block's replicas, in the order in which reports of one pair are sorted."""
+    """The source of a block's replicas. Reports of one ledger and bookie are sorted by these numbers."""
 
     EXPECTED = 0  # the metadata's: what should be held
     INDEX = 1
@@ -39,7 +39,7 @@ class Account(IntEnum):
 
 
 NO_ANSWER_TIME = np.iinfo(np.int64).min
-"""Time of the answer for a replica about which no bookie was asked."""
+"""Time of the answer of replicas about which the bookie was not asked."""
 
 _NUMBER_FIELDS = ("ledgers", "scopes", "answered")
 _CODED_FIELDS = ("bookies", "groups", "states")
@@ -82,11 +82,11 @@ class CodedColumn(NamedTuple):
         return cls(np.concatenate(codes).astype(np.int32), chunks[0].dictionary.cast(pa.binary()))
 
     def take(self, rows: Longs | NDArray[np.bool_]) -> CodedColumn:
-        """Return the given rows of the column."""
+        """Return the column with only the given rows."""
         return CodedColumn(self.codes[rows], self.values)
 
     def column(self, rows: Longs, arrow_type: pa.DataType) -> pa.Array:
-        """Return the values of the given rows. The row number -1 gives null."""
+        """Return the values of the given rows as an Arrow array. The row number -1 gives null."""
         codes = np.where(rows < 0, -1, np.append(self.codes, -1)[rows])
         return self.values.take(pa.array(codes, mask=codes < 0)).cast(arrow_type)
 
@@ -105,7 +105,7 @@ class ReplicaBatch(NamedTuple):
     states: CodedColumn
 
     def take(self, rows: Longs | NDArray[np.bool_]) -> ReplicaBatch:
-        """Return the given rows of the batch."""
+        """Return the batch with only the given rows."""
         taken_columns = (column.take(rows) for column in (self.bookies, self.groups, self.states))
         return ReplicaBatch(self.ledgers[rows], self.scopes[rows], self.answered[rows], *taken_columns)
 
@@ -173,7 +173,7 @@ def _block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
 
 
 def _to_buffers(codes: Codes, values: pa.Array) -> tuple[bytes, bytes, bytes]:
-    """Return codes of the values that occur, and the end offsets and bytes of these values."""
+    """Return new codes for the values that occur, and the end offsets and bytes of these values."""
     is_used = np.zeros(len(values) + 1, bool)
     is_used[codes] = True  # null is the last
     used_codes = np.cumsum(is_used, dtype=np.int32) - 1

@@ -1,8 +1,8 @@
 """The rows of a large table for the ledgers of a small one: unequal pairs, or under-replication marks.
 
-A query about an unequal pair concerns its ledger and the other copies of the ledger. These are few rows.
-Separate queries would search all rows for them each time. So tasks search the tables' files once, and make
-Spark rows only of the matches.
+A query about an unequal pair concerns its ledger and the other copies of the ledger. These are few rows, and
+each query would search the whole table for them. So tasks search the table's files once, and make Spark rows
+only of the matches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from auditor.spark.types import SparkSession, StructType
 from auditor.tables.judged import LEDGER_COLUMNS
 
 COLUMNS_OF_LEDGERS = (*LEDGER_COLUMNS, "status", "undecidable", "replicas")
-"""Columns of ``ledgers`` that are kept for the ledgers of a small table."""
+"""Columns of the table ``ledgers`` that queries about these ledgers need."""
 
 _LEDGER_ID_COLUMN = LEDGER[-1]
 

@@ -1,6 +1,6 @@
-"""The list of all tables of a run: row, columns, and input. All code that knows tables reads this list.
+"""The list of all tables of a run, with their columns and source tables. Code that needs tables reads it.
 
-This command publishes their columns:
+This command publishes the columns:
 
     python -m auditor.tables.run_tables > schemas/tables.json
 """
@@ -232,7 +232,7 @@ TABLES = {table.name: table for table in _ALL_TABLES}
 """All tables of a run, by name."""
 
 OPTIONAL_TABLES = frozenset(table.name for table in _ALL_TABLES if table.run_kind is not None)
-"""Names of the tables that not every audit has."""
+"""Names of the tables that only some runs have."""
 
 
 def to_json() -> str:

@@ -1,15 +1,15 @@
 """moved, doubtful_ids: differences between two scans of the ledger tree, and ids that a scan may have missed.
 
 Both scans of a live store list every ledger, and they agree on nearly all. This module finds their
-differences once. Every query about ledgers that were deleted, created or changed in between uses these few
-rows.
+differences once. Every query about ledgers that were deleted, created or changed between the scans uses these
+few rows.
 
-An id is open if a ledger with it may exist although no scan saw the ledger. That is so if a listing failed,
-or a record is in the wrong place. The number of damaged znodes bounds the rows for open ids, however many ids
-they stand for. An orphan with an open id is only suspected, never skipped.
+An id is open if a ledger with this id may exist although no scan saw it. That is so if a listing failed, or
+if a record is at the wrong path. There is at most one row for open ids per damaged znode, whatever the number
+of ids. An orphan with an open id is only suspected, never skipped.
 
 Records at paths of another layout may be as many as the cluster has ledgers. Such a record leaves no id open
-if its ledger is also at its own path. If there is a whole tree of such records, every id is open.
+if its ledger also has a record at its own path. If there is a whole tree of such records, every id is open.
 """
 
 from collections.abc import Sequence
@@ -37,13 +37,13 @@ DOUBTFUL_IDS = schema_of(
 )
 
 STATUSES_WITH_OPEN_IDS = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
-"""Statuses of scanned rows for which it may be open whether ledgers exist."""
+"""Statuses of rows of a scan that can leave ids open (see the module's docstring)."""
 
 WIDE_NUMBER_TYPE = "decimal(38,0)"
 """SQL type that can hold the difference of any two ids."""
 
 IS_IN_ANOTHER_LAYOUT = "status = 'misplaced' and damage is not null"
-"""SQL condition for records at a path that another layout has for a ledger."""
+"""SQL condition for records at a path at which another layout keeps ledgers."""
 
 
 def doubtful_ids(
@@ -70,12 +70,12 @@ def doubtful_ids(
 
 
 def unseen_ranges(doubtful_rows: DataFrame) -> DataFrame:
-    """Return the id ranges in which an unseen ledger may be. Ranges of one scope do not overlap."""
+    """Return the id ranges in which a ledger that no scan saw may be. Ranges of one scope do not overlap."""
     return _without_overlaps(doubtful_rows.where("unseen").drop("scan"), ["scope_id"])
 
 
 def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> DataFrame:
-    """Add ``doubt`` to rows about ledgers: why a scan may have missed their id; null without a reason.
+    """Add ``doubt`` to rows about ledgers: why scan number ``scan`` may have missed them; null if it cannot.
 
     No row is duplicated: ranges of one scope do not overlap, and at most one range is for any scope.
     """
@@ -103,7 +103,7 @@ def add_both_doubt_columns(rows: DataFrame, doubtful_rows: DataFrame) -> DataFra
 
 
 def _open_id_ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
-    """Return the ids that are open because of damaged znodes, as ranges.
+    """Return the ids that are open because of damaged znodes, one range per row.
 
     If ``any_id_reason`` is given, records at paths of other layouts are left out.
     """
@@ -136,9 +136,9 @@ def _doubt_reason() -> Column:
 
 
 def _without_overlaps(id_ranges: DataFrame, partition_columns: Sequence[str]) -> DataFrame:
-    """Cut the ranges so that ranges with the same ``partition_columns`` do not overlap.
+    """Cut the ranges so that ranges with equal ``partition_columns`` do not overlap.
 
-    Parts that an earlier range covers are dropped.
+    Of two ranges that overlap, the one that begins later loses the common ids.
     """
     # Of ranges that begin together the widest comes first, so that it covers the others.
     range_window = F.Window.partitionBy(*partition_columns).orderBy(
@@ -195,7 +195,7 @@ def find_moves(
 
 
 IDS_PER_LEAF = 10_000
-"""Number of ids in one leaf of the hierarchical layouts. If an inner znode is lost, whole leaves are lost."""
+"""Number of ids in one leaf znode of the hierarchical layouts. A lost inner znode loses whole leaves."""
 
 
 def shrunken_leaves(
@@ -203,14 +203,14 @@ def shrunken_leaves(
 ) -> DataFrame:
     """Return the leaves (`IDS_PER_LEAF`) of which a scan lists fewer ledgers than an earlier scan.
 
-    The columns are scope_id, leaf and lost. Counts are enough to find them: the generator gives out the ids
-    of a leaf once, in order, so that a leaf can only lose ledgers.
+    The columns are scope_id, leaf and lost (number of ledgers). Counts are enough: the generator gives out
+    the ids of a leaf once, in order, so that a full leaf can only lose ledgers.
 
     Args:
         earlier_rows: The ledgers of the earlier scan.
         current_ledgers: The ledgers of this scan.
-        min_lost_share: A leaf counts if it lost more than one in ``min_lost_share`` ledgers.
-        min_lost: A leaf counts if it lost at least this number of ledgers.
+        min_lost_share: A leaf must have lost more than one in ``min_lost_share`` of its ledgers.
+        min_lost: A leaf must also have lost at least this number of ledgers.
     """
     leaf_number = F.floor(F.col("ledger_id") / IDS_PER_LEAF).alias("leaf")
 
@@ -230,19 +230,20 @@ def scan_ids(ledgers: DataFrame) -> DataFrame:
 
 
 def deleted_ids(moved: DataFrame) -> DataFrame:
-    """Return the ids of ledgers that the first scan lists and the second does not."""
+    """Return the ids of ledgers that the first scan lists and the second scan does not."""
     return moved.where("listed and version_again is null").select(*LEDGER)
 
 
 def new_ids(moved: DataFrame) -> DataFrame:
-    """Return the ids of ledgers that the second scan lists and the first does not."""
+    """Return the ids of ledgers that the second scan lists and the first scan does not."""
     return moved.where("listed and version is null").select(*LEDGER)
 
 
 def unsettled_ledgers(moved: DataFrame) -> DataFrame:
     """Return the ledgers of the first scan that the second shows differently or not at all, one row each.
 
-    Columns: scope_id, ledger_id, and deleted: the second scan does not list it and cannot have missed it.
+    The columns are scope_id, ledger_id and deleted. A ledger is deleted if the second scan does not list it
+    and cannot have missed it.
     """
     first_scan_rows = moved.where("version is not null")
     return first_scan_rows.groupBy(*LEDGER).agg(
@@ -251,9 +252,9 @@ def unsettled_ledgers(moved: DataFrame) -> DataFrame:
 
 
 def drop_deleted_ledgers(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Drop rows about ledgers deleted between the scans. Add ``moved``: whether the ledger changed.
+    """Drop rows about ledgers deleted between the scans. Add the column ``moved``: the ledger changed.
 
-    The argument ``moved`` has the differences of the scans. None means that there was one scan.
+    The argument ``moved`` has the differences of the scans. None means that there was only one scan.
     """
     if moved is None:
         return rows.withColumn("moved", F.lit(False))

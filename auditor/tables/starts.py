@@ -1,6 +1,6 @@
-"""starts: the result of the cookie check at each bookie's next start, one row per bookie with a known place.
+"""starts: the result of the cookie check at the next start of each bookie whose directories are known.
 
-The number of bookies bounds these rows. So the driver builds them and then makes a table of them. The
+There is at most one row per bookie. So the driver builds the rows and then makes a table of them. The
 configuration is the file of ``--bookie-conf`` if it is this bookie's (`auditor.model.bookie_conf`), else it
 is inferred (`auditor.model.cookie`). The rules are the server's (`auditor.model.start_refusal`).
 """
@@ -84,10 +84,10 @@ def starts(
     """Return the rows of `STARTS`, in order of bookies.
 
     Args:
-        owned_directories: All directories, each with the place in which it is.
+        owned_directories: All directories, each with the bookie at whose path it is.
         cookies: All cookies of the store.
         instance_id: The cluster's instance id; None if it has none.
-        replays: The bookies that cannot replay their journals, which stops a start if the cookies do not.
+        replays: Refusals of bookies that cannot replay their journals. They count if the cookies match.
         configuration_file: The settings in the file of ``--bookie-conf``; None without a file.
     """
     cookie_by_bookie = {cookie.bookie_id: cookie for cookie in cookies}
@@ -131,7 +131,7 @@ def _infer_configuration(
 
 @dataclass(frozen=True, slots=True)
 class _Bookie:
-    """A bookie in its place, with the configuration inferred from cookies and that of its file."""
+    """A bookie at its path, with the configuration inferred from cookies, and that of its file if given."""
 
     name: str
     directories: Sequence[OwnedDirectory]
@@ -156,7 +156,7 @@ class _Bookie:
 
     @property
     def configuration(self) -> BookieConfiguration | None:
-        """Return the bookie's lists of directories, from its own file if that was given."""
+        """Return the bookie's lists of directories: from its own file, else inferred; None if not known."""
         if self.conf is None:
             return self.inferred
         is_agreed = False
@@ -212,7 +212,7 @@ def _find_refusals(
     matched_directories: Mapping[str, OwnedDirectory],
     later_refusal: Refusal | None,
 ) -> tuple[Refusal | None, Refusal | None]:
-    """Return two refusals of a start: as configured, and with allowStorageExpansion. None if it would start.
+    """Return the refusals of a start as configured and with allowStorageExpansion; None if it would start.
 
     ``later_refusal`` is a refusal by a step after the check of the cookies, or None.
     """
@@ -235,9 +235,9 @@ def _find_refusals(
 def _compare_with_store(
     bookie: _Bookie, expected_cookie: Cookie, stored_cookie: Cookie | None
 ) -> tuple[tuple[str, ...], bool | None]:
-    """Return the fields in which the store's cookie differs from every VERSION.
+    """Return the fields in which the store's cookie differs from every VERSION of the bookie.
 
-    The second result is whether one of the two cookies extends the other, or None if none differs.
+    The second result is whether one of the two cookies only has more directories; None if none differs.
     """
     is_inferred_from_disks = bookie.inferred is not None and bookie.inferred.source is Source.VERSIONS
     if not is_inferred_from_disks or stored_cookie is None or stored_cookie.bookie_id != bookie.name:
@@ -256,7 +256,7 @@ def _compare_with_store(
 
 
 def _row_without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
-    """Return the row of a bookie that has data, but no cookie on disk or in the store; else None."""
+    """Return the row of a bookie with data but without any cookie; None for other bookies."""
     directories = [directory.found for directory in bookie.directories]
     filled_directories = [
         directory.path for directory in directories if directory.version_absent and directory.empty is False
@@ -282,7 +282,7 @@ def _row_without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
 def _configured_directories(
     expected_cookie: Cookie, matched_directories: Mapping[str, OwnedDirectory]
 ) -> list[BookieDirectory]:
-    """Return the configured directories with their VERSION in the bookie's place; None if not found."""
+    """Return the configured directories, each with the VERSION found at its path; None if it has none."""
     return [
         BookieDirectory(
             path, role, _read_version(matched_directories[path]) if path in matched_directories else None

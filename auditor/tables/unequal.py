@@ -1,12 +1,12 @@
 """unequal: the pairs (ledger, bookie) whose expected and held entries differ.
 
-The entries of both sides are canonical BP-34 groups. So a healthy replica takes one comparison of bytes and
-has no row. All later queries use the remaining rows.
+Expected and held entries are canonical BP-34 groups. So a healthy replica takes one comparison of bytes and
+has no row. All later queries use only the rows of this table.
 
-    readers give the accounts of replicas in the run's tables: ledgers, availability, answers, journals
-    each account is packed in blocks, one for each bucket of ledgers; Spark brings the blocks of a bucket
-        together
-    a bucket is sorted by ledger and bookie, accounts of one pair are combined, and pairs that differ are kept
+    1. Readers get the accounts of replicas from the run's tables: ledgers, availability, answers, journals.
+    2. Each account is packed in blocks, one for each bucket of ledgers. Spark brings together the blocks of a
+       bucket.
+    3. A bucket is sorted by ledger and bookie. Accounts of one pair are combined. Pairs that differ are kept.
 
 A replica becomes a row only once it is known to differ. Only pairs with two accounts of held entries are
 examined one by one (`auditor.tables.accounts`).
@@ -79,7 +79,7 @@ UNEQUAL = schema_of(
 )
 """The table ``unequal``.
 
-``expected`` is null if the ledger is gone, cannot be judged, or has no entries on that bookie.
+``expected`` is null if the ledger is gone, cannot be judged, or should have no entries on that bookie.
 ``index_state`` is absent if there is no index. ``answered`` is the time at which the bookie listed its
 entries, or null if an index decides. ``listed`` are listed entries that an index lacks, although the index
 was read completely.
@@ -158,7 +158,7 @@ def unequal_rows(
 
 
 class _Pairs(NamedTuple):
-    """The row numbers of each pair's accounts among the replicas. -1 if a pair lacks an account."""
+    """The row numbers, among the replicas, of each account of each pair; -1 if a pair has no such account."""
 
     expected: Longs
     indexed: Longs
@@ -205,7 +205,7 @@ def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
 def _cross_product(
     order: Longs, sorted_accounts: NDArray[np.int8], first_positions: Longs, sizes: Longs
 ) -> _Pairs:
-    """Combine all accounts of a ledger and bookie into pairs, as a cross product of the kinds of account."""
+    """Combine the accounts of a ledger and bookie into pairs: each account with each one of other kinds."""
     rows = np.repeat(first_positions - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
     pair_numbers = np.repeat(np.arange(len(first_positions)), sizes)
     account_counts = np.array(
@@ -270,7 +270,7 @@ class _Comparison:
         )
 
     def have_several_accounts(self, pairs: _Pairs) -> NDArray[np.bool_]:
-        """Return which pairs have accounts of held entries that must be united.
+        """Return for each pair whether its accounts of held entries must be united.
 
         Such a pair has several accounts, or a single account that is not an index.
         """

@@ -1,6 +1,6 @@
 """verdicts: the class of every ledger, its potential class, and the bookies whose copies are unknown.
 
-The class counts missing copies only. The potential class also counts unknown copies as missing.
+The class counts missing copies only. The potential class counts unknown copies as missing too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ IS_WITHOUT_ENTRIES = (
     "state != 'CLOSED' and undecidable = false"
     " and try_element_at(segments.first_entry_id, -1) - write_quorum <= get(segments.first_entry_id, 0)"
 )
-"""SQL condition for ledgers of which a writer may still be sending every entry.
+"""SQL condition for ledgers that are not closed, and of which a writer may still be sending every entry.
 
 No entry of such a ledger is judged: `auditor.sources.metadata.ledger_replicas` gives it no group at all.
 """
@@ -72,7 +72,7 @@ def verdicts_of_judged(judged: DataFrame) -> DataFrame:
 def class_of(copies_column: str) -> Column:
     """Return a ledger's class by the number of copies that its worst entry lacks: ``copies_column``.
 
-    Only closed ledgers can have the class of lost entries.
+    Only a closed ledger can have the class entry-lost.
     """
     # Each entry has as many copies as the write quorum, in any ensemble.
     copy_count = F.col("write_quorum") - F.col(copies_column)
@@ -114,7 +114,7 @@ def verdicts(
 
 
 def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.RecordBatch]:
-    """Return the rows of `VERDICTS` for the ledgers of some files that the table ``judged`` does not have."""
+    """Return the rows of `VERDICTS` for those ledgers of some files that are not in the table ``judged``."""
     judged_ledgers = _LedgerSet(judged.read(LEDGER))
     listed_statuses = pa.array([status.value for status in LISTED])
     for rows in files.row_groups(
@@ -128,7 +128,7 @@ def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.Recor
 
 
 class _LedgerSet:
-    """The ids and scopes of a table's ledgers, 8 bytes each, for looking up other ledgers."""
+    """The ids and scopes of a table's ledgers, 8 bytes each, to test whether other rows have one of them."""
 
     def __init__(self, rows: pa.Table) -> None:
         self._of_scope = {}
@@ -137,7 +137,7 @@ class _LedgerSet:
             self._of_scope[unique_scope] = np.unique(ids[scopes == unique_scope])
 
     def contains(self, rows: pa.Table) -> NDArray[np.bool_]:
-        """Return which rows have one of these ledgers."""
+        """Return for each row whether its ledger is one of these."""
         scopes, ids = (rows[name].fill_null(0).to_numpy() for name in LEDGER)
         is_member = np.zeros(rows.num_rows, bool)
         for unique_scope, scope_ids in self._of_scope.items():
