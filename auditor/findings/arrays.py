@@ -14,7 +14,7 @@ _DIGEST_DIGITS = 16
 
 
 def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
-    """Return fingerprints of 16 hexadecimal digits as numbers.
+    """Return fingerprints, which have 16 hexadecimal digits, as numbers.
 
     >>> import pyarrow
     >>> fingerprint_numbers(pyarrow.array(["00000000000000ff", "a000000000000000"])).tolist()
@@ -46,7 +46,7 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
 
 
 def is_among_texts(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which values of a column are among ``texts``. False for null."""
+    """Return for each value of a column whether it is among ``texts``. False for null."""
     is_among: NDArray[np.bool_] = pc.is_in(column, pa.array(texts, pa.string())).to_numpy(
         zero_copy_only=False
     )
@@ -54,7 +54,7 @@ def is_among_texts(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
-    """Return the code of each text of a column.
+    """Return for each text of a column its code in ``codes``.
 
     Raises:
         RunError: A text has no code.
@@ -87,7 +87,7 @@ def pack_row_keys(*columns: NDArray[np.int64]) -> NDArray[np.bytes_]:
 
 
 def find_positions(sorted_values: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the place of each value in a sorted array; -1 if it is absent.
+    """Return the position of each value in a sorted array; -1 if it is absent.
 
     >>> find_positions(np.array([3, 5, 9]), np.array([9, 4, 3])).tolist()
     [2, -1, 0]

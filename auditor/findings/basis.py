@@ -1,15 +1,15 @@
-"""Coverage: whether a run looked at the facts that a finding rests on. Otherwise the finding is not fixed.
+"""Coverage: whether a run looked at the facts that a finding rests on. If not, the finding is not fixed.
 
-A run that could not read a bookie finds nothing on its disks, and that is not a repair. An earlier finding
-that is absent now is *fixed* only if this run looked for it and did not find it. Else it is *unseen*, and
-stays known until a run can tell. `auditor.findings.rules` has the rule. This module says what the findings of
-each check rest on, and gathers the facts of a finished run.
+A run that could not read a bookie finds nothing on its disks, and that is no repair. A finding of an earlier
+run that this run does not have is *fixed* only if this run looked for it. Else it is *unseen*, and stays
+known until a run looks for it. `auditor.findings.rules` has the rule. This module says what the findings of
+each check rest on (their `Basis`), and gathers the facts about a finished run.
 
 A basis with a ``table`` is covered only by a run that has this table. Findings from entry logs are covered
 only if every log of the bookie was read to its end.
 
-Columns of a run's tables come as arrays (`auditor.findings.arrays`): millions of findings are compared as
-numbers.
+Columns of a run's tables are NumPy arrays here (`auditor.findings.arrays`), so that millions of findings can
+be compared.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -33,17 +33,17 @@ from auditor.tables.roster import is_unread
 from auditor.tables.run_tables import TABLES
 
 Batches = Callable[[str, Sequence[str]], Iterable[Any]]
-"""Function of (path, columns) that returns a part of a run as record batches, always in the same order."""
+"""Function of (path, columns) that returns columns of a run's table as batches, always in the same order."""
 
 TROUBLE_STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
-"""Ids of checks that are stages of one trouble, the mildest first. A later stage is worse."""
+"""Ids of the checks that are stages of one trouble, from the mildest to the worst."""
 
 UNREADABLE = "index-unreadable"
 
 
 @cache
 def basis(check_id: str) -> Basis:
-    """Return the basis of findings with this id: that of its check, or disks if there is no such check.
+    """Return the basis of findings of a check; disks if there is no such check any more.
 
     >>> print(basis("entry-lost"), basis("orphan-ledger"), basis("bookie-down"), basis("segment-gap"))
     copies disks metadata metadata
@@ -58,7 +58,7 @@ def ids_resting_on(*bases: Basis) -> list[str]:
 
 
 def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
-    """Return the ids, former ids included, of findings that a run without ``skipped_checks`` cannot find.
+    """Return the check ids of findings that a run without ``skipped_checks`` cannot find, with former ids.
 
     If one stage of a trouble (`TROUBLE_STAGES`) did not run, the result has all stages: the trouble may be in
     the skipped stage now.
@@ -75,7 +75,7 @@ def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
 
 
 def rests_on_logs(check_id: str) -> bool:
-    """Return whether findings with this id rest on entry logs, or on a collector's copy of their maps.
+    """Return whether findings of the check rest on entry logs, or on their maps, which a collector reads.
 
     >>> rests_on_logs("entry-log-missing"), rests_on_logs("replica-mismatch"), rests_on_logs("disk-shared")
     (True, True, False)
@@ -99,7 +99,7 @@ def rests_on_ensembles(check_id: str) -> bool:
 
 
 def rests_on_marks(check_id: str) -> bool:
-    """Return whether findings with this id rest on under-replication marks.
+    """Return whether findings of the check rest on under-replication marks.
 
     >>> rests_on_marks("mark-stale"), rests_on_marks("lock-without-mark"), rests_on_marks("entry-lost")
     (True, True, False)
@@ -116,10 +116,10 @@ OWNERS = "tables/owners"
 
 @dataclass(frozen=True)
 class FindingObjects:
-    """The objects of some findings, as columns; ``bookie`` has positions in ``names``, -1 for none.
+    """The objects of some findings, as columns; ``bookie`` has positions in ``names``, or -1 for no bookie.
 
-    ``basis`` has the position of each finding's `Basis` among all bases. ``kind`` has the position of its id
-    among the ids of checks; -1 if no check has this id now.
+    ``basis`` has the position of each finding's `Basis` among all bases. ``kind`` has the position of its
+    check among all checks; -1 if the check no longer exists.
     """
 
     basis: NDArray[np.int8]
@@ -134,7 +134,7 @@ class FindingObjects:
 
 
 def finding_objects(batches: Batches, rows: NDArray[np.int64]) -> FindingObjects:
-    """Return the objects of the findings at ``rows``, ascending positions in a run's table changes."""
+    """Return the objects of the findings at ``rows``, ascending positions in the table changes of a run."""
     position_by_name: dict[str, int] = {}
     column_parts: list[tuple[Any, ...]] = []
     for batch in pick_rows(batches, rows, ["id", "scope_id", "ledger_id", "bookie_id"]):
@@ -170,7 +170,7 @@ def finding_objects(batches: Batches, rows: NDArray[np.int64]) -> FindingObjects
 
 
 def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
-    """Yield rows of a run's table changes at ascending positions; later batches are not read."""
+    """Yield the rows at some positions (ascending) of a run's table changes. Later batches are not read."""
     batch_start = first_row = 0
     if not len(rows):
         return
@@ -186,7 +186,7 @@ def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str])
 def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, is_hidden: Flags) -> Flags:
     """Return for each finding whether ``run`` would have shown it.
 
-    ``has_holes`` is True if the run's listings of metadata had holes. ``is_hidden`` says of each finding
+    ``has_holes`` is whether the run's listings of metadata had holes. ``is_hidden`` says for each finding
     whether its check did not run, or had fewer inputs than before.
     """
     if not len(findings.bookie):
@@ -236,7 +236,7 @@ def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, i
 
 
 def _bookies_with_unreadable_index(run: Batches) -> set[str]:
-    """Return the bookies on which the index of a ledger could not be read."""
+    """Return the bookies on which the index of some ledger could not be read."""
     names: set[str] = set()
     for batch in run(CHANGED, ["id", "change", "ledger_id", "bookie_id"]):
         rows = is_among_texts(batch["id"], [UNREADABLE]) & ~is_among_texts(batch["change"], GONE)
@@ -272,7 +272,7 @@ def _holders_of_unread_records(run: Batches) -> set[str]:
 
 
 def is_of_checks(findings: FindingObjects, checks: Collection[str]) -> Flags:
-    """Return for each finding whether it is among those that a run without these checks cannot find."""
+    """Return for each finding whether a run without these ``checks`` cannot find it."""
     is_selected: Flags = np.isin(
         findings.kind, [_CHECK_NUMBERS[check_id] for check_id in ids_without_check(checks)]
     )
@@ -280,7 +280,7 @@ def is_of_checks(findings: FindingObjects, checks: Collection[str]) -> Flags:
 
 
 def _bookies_with_unread_logs(run: Batches) -> set[str]:
-    """Return the bookies with an entry log, or a directory of them, that was not read to its end."""
+    """Return the bookies with an entry log, or a directory of logs, that was not read to its end."""
     if not _has_table(run, ENTRY_LOGS):
         return set()
     names: set[str] = set()
@@ -293,7 +293,7 @@ def _bookies_with_unread_logs(run: Batches) -> set[str]:
 
 
 def _has_table(run: Batches, name: str) -> bool:
-    """Return whether the run has the table; only some runs make it."""
+    """Return whether the run has a table that only some runs have."""
     try:
         return next(iter(run(f"tables/{name}", TABLES[name].columns.names[:1])), None) is not None
     except RunError:
@@ -301,7 +301,7 @@ def _has_table(run: Batches, name: str) -> bool:
 
 
 def _ledger_flags(run: Batches, findings: FindingObjects) -> tuple[Flags, Flags, Flags]:
-    """Return three flags per finding: the run lists its ledger, could judge it, and decided its class."""
+    """Return three flags per finding: the run lists its ledger, judged the ledger, and decided its class."""
     ledger_keys, key_numbers = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
     is_listed, is_judged, is_decided = (
         np.full(len(ledger_keys), default_flag) for default_flag in (False, True, True)
@@ -339,7 +339,7 @@ def _were_owners_read(run: Batches) -> bool:
 
 
 def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
-    """Return two flags per bookie (the run knows it, read it completely), and whether any was unread."""
+    """Return per bookie whether the run knows it and read it completely; and whether any was not read so."""
     rows = [
         row
         for batch in run("tables/bookies", ["bookie_id", "named", "found", "read"])

@@ -36,7 +36,7 @@ from auditor.spark.types import Column
 from auditor.tables.roster import Roster
 
 MAX_CLAIMS = 50
-"""Largest number of causes of one run; each is a condition that every finding is compared with."""
+"""Largest number of causes of one run. Every finding is compared with each cause."""
 
 PROVING_CHECKS = (
     "instance-mismatch",
@@ -50,7 +50,7 @@ PROVING_CHECKS = (
     "bookie-unread",
     "gc-would-delete-live",
 )
-"""Checks whose findings prove causes; each has at most one finding for a bookie."""
+"""Checks whose findings prove causes. Each of them has at most one finding per bookie."""
 
 COPY_CHECKS = ("entry-lost", "below-ack-quorum", "below-write-quorum")
 _UNDECIDED = frozenset({"replication-undecided"})

@@ -1,8 +1,8 @@
 """Changes of findings since the run before, as an audit makes them in Spark.
 
-Findings may be tens of millions, so no code collects them. An audit joins its findings with those of the run
-before. `auditor.findings.pairs` compares two finished runs without Spark. Each gathers its facts in its own
-way, and `auditor.findings.rules` decides for both.
+There may be tens of millions of findings, so no code collects them. An audit joins its findings with those of
+the run before. `auditor.findings.pairs` compares two finished runs without Spark. The two modules gather
+their facts in different ways, and both use the rules of `auditor.findings.rules`.
 """
 
 from collections.abc import Iterable, Set
@@ -74,10 +74,11 @@ def findings_with_changes(
     instance_id: str | None,
     finished_ms: int,
 ) -> DataFrame:
-    """Return every finding with its change, and findings of ``earlier_changes`` that are not found any more.
+    """Return every finding with its change, and findings of ``earlier_changes`` that are no longer found.
 
-    ``earlier_changes`` is the table changes of the run before; None if there is none, so that all findings
-    are new. ``finished_ms`` is the end of this run, ms. Columns: those of changes, but no suppression.
+    ``earlier_changes`` is the table changes of the run before. If it is None, all findings are new.
+    ``finished_ms`` is the end of this run, ms. The columns are those of the table changes, without those of
+    suppressions.
     """
     finish_time = F.lit(finished_ms).cast("bigint")
     trouble_rows = _add_trouble(findings, instance_id)
@@ -150,7 +151,7 @@ def _make_all_new(trouble_rows: DataFrame, finish_time: Column) -> DataFrame:
 
 
 def rows_of_own_run(changes: DataFrame) -> DataFrame:
-    """Return the rows of a table changes that its own run found. Other rows are from earlier runs."""
+    """Return the rows of a table changes for findings that its own run found; others are of earlier runs."""
     return changes.where(F.col("change").isin(*FOUND))
 
 
@@ -167,7 +168,7 @@ def _add_trouble(findings: DataFrame, instance_id: str | None) -> DataFrame:
 
 
 def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
-    """Return the findings that the run before knew at its end, one row per trouble: the worst of several."""
+    """Return the findings that the run before knew at its end, one row per trouble: the worst one."""
     rows = earlier_changes.where(F.col("change") != Change.FIXED)
     if "urgency" not in rows.columns:  # an older run's
         rows = rows.withColumn("urgency", F.lit(Urgency.REST.value))
@@ -189,7 +190,7 @@ def _change_column() -> Column:
 
 
 def _finding_state(column_prefix: str = "") -> FindingState:
-    """Return the state in the columns whose names begin with ``column_prefix``."""
+    """Return the state of each finding, from the columns whose names begin with ``column_prefix``."""
     is_confirmed = F.col(f"{column_prefix}confidence") == Confidence.CONFIRMED.value
     return FindingState(
         severity_ranks(f"{column_prefix}severity"), F.col(f"{column_prefix}missing"), is_confirmed
@@ -197,7 +198,7 @@ def _finding_state(column_prefix: str = "") -> FindingState:
 
 
 def _add_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) -> DataFrame:
-    """Add the column ``looked``: whether this run looked at the facts on which each row's finding rests."""
+    """Add the column ``looked``: whether this run looked at the facts on which the row's finding rests."""
     read_bookies = coverage.bookies.select("bookie_id", _is_whole().alias("whole"))
     ledgers = rows.where("ledger_id is not null").select(*LEDGER).distinct()
     # First cut down to the few ledgers in question: verdicts has a row for each of the cluster.
@@ -271,5 +272,5 @@ def _was_covered(coverage: RunCoverage) -> Column:
 
 
 def _is_whole() -> Column:
-    """Return whether a bookie's directories were found and read to the end; answers alone do not count."""
+    """Return whether a bookie's directories were found and read to the end. Its answers are not enough."""
     return F.col("found") & (F.col("read") == BookieRead.READ)

@@ -1,29 +1,30 @@
 """The confidence of findings after the second scan and the run before, and the owners of their ledgers.
 
 A finding about a ledger is confirmed only if the ledger had the same version in both scans of a live store. A
-ledger that changed in between may have been closed, repaired or moved while the bookies were read. A ledger
-that was deleted in between has nothing left to lose, and garbage collection handles its copies on bookies. A
-finding about a bookie that counts ledgers counts changed ledgers separately. If the second scan may only have
+ledger that changed between the scans may have been closed, repaired or moved while the bookies were read. A
+ledger that was deleted between the scans has nothing left to lose, and garbage collection removes its copies.
+If a finding about a bookie counts ledgers, it counts changed ledgers separately. If the second scan may have
 missed a ledger, its deletion is not certain. Findings about it then stay, but are not confirmed.
 
-A suspect finding of a live store is confirmed if the run before found it too, if time can remove every doubt
-about it, and if all of these hold:
+A suspect finding of a live store is confirmed if the run before also had it, suspect or confirmed, and if all
+of these hold:
 
-    version    the ledger has the same version in both runs: a closed ledger gets no entries without a new one
+    version    the ledger has the same version in both runs: without a new version, a closed ledger gets no
+               new entries
     missing    each bookie that lacks entries lacks the same entries in both runs
     index      the data of each of these bookies is newer than the run before, by more than the grace period.
-               Everything that was written to the ledger was written before the run before saw it, so a newer
-               index shows it. The ledger's own time does not matter. The rule thus also works if the store
-               keeps no times (a live etcd), or if a clock is wrong
-    doubts     no doubt is left that newer data cannot remove (`auditor.tables.doubts`)
+               All entries of the ledger were written before the run before saw the ledger, so the newer index
+               shows them. The ledger's own time is not used. So the rule also works if the store keeps no
+               times (a live etcd), or if a clock is wrong
+    doubts     all doubts about the finding are transient (`auditor.tables.doubts`)
 
-A finding that the run before confirmed counts like one that it suspected. In a series of runs with the same
-finding, the first run counts; its time is carried on in the evidence, ``earlier_run``. Ledgers that changed
-between the two scans of this run stay suspect. The time of saved metadata is unknown, so only clocks decide
-about it.
+In a series of runs with the same finding, the first run counts. Each run copies its name and time to the
+evidence (``earlier_run``). Findings about ledgers that changed between the two scans of this run stay
+suspect. Findings of saved metadata are not confirmed in this way, because its time is unknown: only clocks
+decide.
 
-A finding about a bookie is at most suspect if the data of this bookie is older than the metadata, or is of
-another cluster. Its facts may be gone or different by now.
+A finding that rests on a bookie's data is at most suspect if this data is older than the metadata, or of
+another cluster. The facts may have changed since.
 
 A finding about a ledger that an owner names has the owner in its evidence as ``owner``: tenant, namespace,
 topic, cursor. A finding about a bookie concerns ledgers of many topics. Its evidence has ``owners``: the
@@ -47,7 +48,7 @@ CHECKS_OF_DELETED_LEDGERS = ("orphan-ledger-deleting",)
 
 
 def confirm(findings: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
-    """Withdraw findings about ledgers deleted between scans. Make findings about changed ledgers suspect.
+    """Drop findings about ledgers deleted between the scans. Make findings about changed ledgers suspect.
 
     ``moved_ledgers`` has the differences between two scans of a live store (`auditor.tables.scans`); None if
     there was only one scan.
@@ -64,7 +65,7 @@ def confirm(findings: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
 
 
 def doubt_unproved(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
-    """Make findings suspect that rest on data of ``bookies``, which is of another time or cluster."""
+    """Make findings suspect that rest on data of ``bookies``: it is of another time or cluster."""
     if not bookies:
         return findings
     rests_on_data = F.col("id").isin(
@@ -82,7 +83,7 @@ _RUN_SCHEMA = "name string, finished bigint"
 
 
 class EarlierFindings(NamedTuple):
-    """The findings of the run before, and that run's name and end, ms."""
+    """The findings of the run before, with the name and the end (ms) of that run."""
 
     rows: DataFrame
     name: str
@@ -90,7 +91,7 @@ class EarlierFindings(NamedTuple):
 
 
 def suspects_without_lasting_doubt(findings: DataFrame) -> DataFrame:
-    """Return the suspect findings about which time can remove every doubt."""
+    """Return the suspect findings whose doubts are all transient (`auditor.tables.doubts`)."""
     return findings.where(_has_only_transient_doubts())
 
 
@@ -104,7 +105,8 @@ def confirm_by_two_runs(
     """Confirm the findings that two runs have seen; return all ``findings``.
 
     ``moved_ledgers`` has the differences between the two scans of this run (`auditor.tables.scans`).
-    ``bookies`` is the run's table bookies, which has the age of each index. ``grace_ms`` is the grace period.
+    ``bookies`` is the run's table bookies, which has the time of each index. ``grace_ms`` is the grace
+    period, ms.
     """
     suspects = _add_version(suspects_without_lasting_doubt(findings))
     earlier_rows = _add_version(earlier_run.rows.where("ledger_id is not null and bookie_id is null"))
@@ -141,7 +143,7 @@ def _has_only_transient_doubts() -> Column:
 
 
 def _add_version(findings: DataFrame) -> DataFrame:
-    """Add the ``version`` of the ledger in the first scan; null, which equals nothing, if it is not known."""
+    """Add the ledger's ``version`` in the first scan; null, which equals no version, if it is not known."""
     return findings.withColumn("version", F.get_json_object("evidence", "$.metadata_version"))
 
 
@@ -163,7 +165,7 @@ def _is_newer(grace_ms: int) -> Column:
 
 
 def _add_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column) -> DataFrame:
-    """Add evidence of the earlier run to rows with ``was_seen_earlier``; confirm those with ``is_newer``."""
+    """Add evidence of the earlier run to rows with ``was_seen_earlier``. Confirm rows with ``is_newer``."""
     run = F.to_json("first")
     carried_evidence = F.concat(
         F.expr("left(evidence, length(evidence) - 1)"), F.lit(',"earlier_run":'), run, F.lit("}")
@@ -189,15 +191,15 @@ MAX_SAMPLED_LEDGERS = 10
 
 _LEDGERS_SCHEMA = "sample array<string>, aliases array<struct<sample array<string>>>"
 _LOGS_SCHEMA = "sample array<struct<keeps array<struct<ledger string>>>>"
-"""Schemas of ledgers in evidence: as text, those of a bookie's old id, and those that keep an entry log."""
+"""JSON schemas of sampled ledgers in evidence: as text, of a bookie's old id, and in entry logs."""
 
 
 def add_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
-    """Add ``owner`` to the evidence of findings about a ledger, ``owners`` to that of findings with a sample.
+    """Add ``owner`` to the evidence of findings about a ledger, and ``owners`` if the evidence has a sample.
 
     ``ownership`` is the run's table. ``owners`` has an element for each owner of sampled ledgers, with the
-    keys ``ledgers``, ``standing`` and those of `OWNER`, which are null if nobody names the ledgers. The
-    standing is ``unknown`` for a ledger that the table lacks.
+    keys ``ledgers``, ``standing`` and those of `OWNER`. Those of `OWNER` are null if no owner names the
+    ledgers. The standing is ``unknown`` for a ledger that is not in the table.
     """
     ledgers = findings.where("ledger_id is not null").select(*LEDGER).distinct()
     owned_ledgers = _first_owners(ownership, ledgers).where("path is not null")
@@ -220,9 +222,9 @@ def add_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 
 
 def _first_owners(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """Return a row for each ledger of ``ledgers`` that ``ownership`` has: ``path``, ``standing``, ``owner``.
+    """Return a row for each of the ``ledgers`` that ``ownership`` has: ``path``, ``standing``, ``owner``.
 
-    If several paths name the ledger, the first one counts; null if nobody names it.
+    If several paths name the ledger, the first one counts. Path and owner are null if none names it.
     """
     owned_rows = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
     owner = F.struct(*OWNER).alias("owner")
@@ -233,7 +235,7 @@ def _first_owners(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
 
 
 def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
-    """Return ``evidence`` of findings without a ledger, and ``owners`` of its sampled ledgers, as JSON."""
+    """Return the ``evidence`` of findings without a ledger, and the ``owners`` of its sample, as JSON."""
     sampled_ledgers = _sampled_ledgers(findings)
     ledger_owners = _first_owners(ownership, F.broadcast(sampled_ledgers.select(*LEDGER).distinct()))
     unnamed_owner = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
@@ -260,10 +262,10 @@ def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 
 
 def _sampled_ledgers(findings: DataFrame) -> DataFrame:
-    """Return ``evidence`` of findings that name no ledger, with one row for each ledger in its samples.
+    """Return the ``evidence`` of findings that name no ledger, with one row for each ledger in its samples.
 
-    A sample may consist of paths instead of ledgers. A ledger of another scope ("7 of scope 1") has no known
-    owner. Both give no row.
+    There are no rows for samples of paths, and none for ledgers of other scopes ("7 of scope 1"), which have
+    no known owner.
     """
     evidence_texts = F.from_json("evidence", _LEDGERS_SCHEMA)
     logs = F.from_json("evidence", _LOGS_SCHEMA)["sample"]

@@ -1,8 +1,8 @@
 """Changes of findings between two finished runs, without Spark.
 
-Findings may be tens of millions, so no code collects them. To match a finding, three numbers of it are kept
-in memory (`Marks`). All other columns are read again, batch by batch, and only for changed findings. An audit
-makes the same changes in Spark (`auditor.findings.changes`), by the same rules (`auditor.findings.rules`).
+There may be tens of millions of findings, so only a few numbers of each are kept in memory (`Marks`). All
+other columns are read again, batch by batch, and only for changed findings. An audit makes the same changes
+in Spark (`auditor.findings.changes`), by the same rules (`auditor.findings.rules`).
 """
 
 from collections.abc import Collection, Sequence
@@ -37,11 +37,11 @@ _CONFIRMED = _CONFIDENCE_CODES[Confidence.CONFIRMED]
 
 @dataclass(frozen=True)
 class Marks:
-    """The findings that one run knows, as arrays in the order of its table changes: 18 bytes and ``row``.
+    """The findings that one run knows, as arrays in the order of its table changes.
 
     ``trouble`` is the number by which findings of two runs are matched. ``rank`` is that of the severity, 0
-    the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in the table. ``unseen``
-    is True if the run did not see the finding, or did not see it in its known severity.
+    for the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in the table.
+    ``unseen`` is True if the run could not look for the finding, or for its known severity.
     """
 
     trouble: NDArray[np.uint64]
@@ -76,7 +76,7 @@ class FindingPairs:
 
 
 def read_marks(batches: Batches, changes: Sequence[str], column_prefix: str = "") -> Marks:
-    """Read the findings of a run with one of these ``changes``: severity, missing entries and confidence.
+    """Read severity, missing entries and confidence of the findings of a run with one of these ``changes``.
 
     ``column_prefix`` begins the names of these columns: "" for the values that the run itself found, and
     "known_" for the values that were known at its end.
@@ -119,12 +119,11 @@ def pair_findings(
     skipped_checks: Collection[str] = (),
     lost_carried: Collection[str] = (),
 ) -> FindingPairs:
-    """Compare the findings of two runs; ``has_holes`` is True if the new run's metadata had holes.
+    """Compare the findings of two runs; ``has_holes`` is whether the new run's metadata had holes.
 
-    ``skipped_checks`` are the checks that the new run left out, or that saw less in it than in the old one.
-    ``lost_carried`` are the checks that saw less in it than in any run before.
-
-    Findings that the old run carried on unseen take part in their last known form.
+    ``skipped_checks`` are the checks that the new run left out, or that had fewer inputs than in the old run.
+    ``lost_carried`` are the checks that had fewer inputs than in an earlier run; they matter for findings
+    that the old run did not see but kept. Such findings are compared in their last known form.
     """
     earlier_marks = read_marks(earlier_batches, (*FOUND, Change.UNSEEN), "known_")
     current_marks = read_marks(current_batches, FOUND)

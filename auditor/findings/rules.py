@@ -1,14 +1,14 @@
 """The rules for changes of findings, in one place for both ways to compare two runs.
 
-An audit gathers the facts in Spark, a comparison of two finished runs with NumPy. A fact is a `Column` of
-Spark or an array of NumPy. These rules use only operators that both have: ``&``, ``|``, ``~`` and
-comparisons. No column of booleans may be null, because null is neither true nor false in them.
+An audit gathers the facts in Spark, and a comparison of two finished runs in NumPy. So a fact is a `Column`
+of Spark or an array of NumPy. These rules use only operators that both have: ``&``, ``|``, ``~`` and
+comparisons. No column of booleans may be null, because these operators do not treat null as false.
 
 A finding got *better* or is *fixed* only if the later run looked at the facts that the finding rests on. The
 ``way`` of the finding's `Basis` has the rule for this:
 
 ``records``
-    The store alone shows the finding. Covered if the ledger is listed, or if the listing has no holes.
+    The metadata alone shows the finding. Covered if the ledger is listed, or if the listing has no holes.
 ``copies``
     Copies of a ledger. Covered if the ledger's class is decided, even if a bookie could not be read. Also
     covered if the ledger is absent from a listing without holes. A finding that counts ledgers is covered if
@@ -21,8 +21,8 @@ A finding got *better* or is *fixed* only if the later run looked at the facts t
     References to ledgers. Covered if the owners' trees were read with every value in them, and the listing of
     ledgers has no holes.
 
-Holes are parts of the metadata that could not be read, and ids that may exist or not because of such a part
-or of a misplaced record. Findings from marks need a listing without holes.
+Holes are parts of the metadata that could not be read. Holes are also ids of which it is unknown whether they
+exist, because of such a part or of a misplaced record. Findings from marks need a listing without holes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ IF_NOT_COVERED: Mapping[Change, Change] = {Change.BETTER: Change.SAME, Change.FI
 
 @dataclass(frozen=True)
 class FindingState:
-    """The state of findings in one run. ``rank`` is that of the severity, 0 the worst."""
+    """The state of findings in one run. ``rank`` is that of the severity, 0 for the worst."""
 
     rank: Any
     missing: Any
@@ -46,9 +46,9 @@ class FindingState:
 
 
 def is_worse(current_state: FindingState, earlier_state: FindingState) -> Any:
-    """Return which findings are worse: in severity, in missing entries, or confirmed for the first time.
+    """Return for each finding whether it is worse: in severity or missing entries, or newly confirmed.
 
-    Nobody was alarmed by an unconfirmed finding. So a confirmed one is worse even if it is milder.
+    Nobody was alarmed by an unconfirmed finding. So a newly confirmed one is worse even if it is milder.
     """
     lacks_more = (current_state.rank == earlier_state.rank) & (current_state.missing > earlier_state.missing)
     return (
@@ -59,7 +59,7 @@ def is_worse(current_state: FindingState, earlier_state: FindingState) -> Any:
 
 
 def is_milder(current_state: FindingState, earlier_state: FindingState) -> Any:
-    """Return which findings are milder: in severity, or else in missing entries."""
+    """Return for each finding whether it is milder: in severity, or, if that is equal, in missing entries."""
     lacks_less = (current_state.rank == earlier_state.rank) & (current_state.missing < earlier_state.missing)
     return (current_state.rank > earlier_state.rank) | lacks_less
 
@@ -106,7 +106,7 @@ class FindingFacts:
 
 
 def was_covered(facts: FindingFacts) -> Any:
-    """Return which findings the run would have shown, because it looked at the facts that they rest on."""
+    """Return for each finding whether the run would have found it, because it looked at the facts."""
     is_deleted = ~facts.is_listed & facts.has_all_metadata
     ledger_is_judged = ~facts.has_ledger | (facts.is_listed & facts.is_judged) | is_deleted
     ledger_is_decided = (facts.is_listed & facts.is_decided) | is_deleted

@@ -12,7 +12,8 @@ A suppressed finding stays in the findings, the counts and the verdict: it is st
 for the exit code, and reports show it separately. After its last day (UTC) an entry suppresses nothing, and
 reports name it.
 
-A finding of data lost or about to be deleted (`DATA_LOSS`) is accepted one by one, for a week at most::
+A finding of data lost or about to be deleted (`DATA_LOSS`) must be named by its fingerprint, for a week at
+most::
 
     [[suppress]]
     fingerprint = "a2b8aa759ab37bdf"
@@ -45,16 +46,16 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables.changes import CHANGES
 
 MAX_ENTRIES = 1_000
-"""Largest number of entries in one file; each is a condition that every finding is compared with."""
+"""Largest number of entries in one file. Every finding is compared with each entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuppressionEntry:
-    """One entry of a suppressions file: it names findings by ``names`` or by ``baseline``.
+    """One entry of a suppressions file. It names findings by ``names`` or by ``baseline``.
 
-    ``names`` has the expected value of each column. ``baseline`` is the path or URI of an earlier run: its
-    findings are named. ``missing`` is the digest of the missing entries that the finding must have; None if
-    any entries may be missing.
+    ``names`` has the expected value of some columns. ``baseline`` is the path or URI of an earlier run, whose
+    findings the entry names. ``missing`` is the digest of the entries that the finding must miss; None if any
+    entries may be missing.
     """
 
     reason: str
@@ -123,10 +124,10 @@ def apply_suppressions(
 
 
 def digests_by_fingerprint(findings: DataFrame, entries: Sequence[SuppressionEntry]) -> DataFrame | None:
-    """Return the digest of the missing entries of each finding that a suppression names by its fingerprint.
+    """Return the digest of the missing entries of each finding that an entry names by its fingerprint.
 
-    The rows have fingerprint and digest, at most one for each of ``entries``; None if none of them names a
-    fingerprint. The digest is null if a finding has no missing entries.
+    The rows have fingerprint and digest. The result is None if no entry names a fingerprint. A digest is null
+    if the finding has no missing entries.
     """
     named_fingerprints = sorted(
         {str(entry.names["fingerprint"]) for entry in entries if "fingerprint" in entry.names}
@@ -146,8 +147,9 @@ def find_refusals(
 ) -> DataFrame:
     """Count for each entry the unaccepted findings of `DATA_LOSS` that it names but must not accept.
 
-    Returns rows with the entry's place and the count. ``changes`` is the result of `apply_suppressions`. A
-    finding counts once: for the entry that names it by fingerprint, else for the first entry that names it.
+    Returns rows with the entry's number, ``place`` from 1, and the count. ``changes`` is the result of
+    `apply_suppressions`. A finding counts once: for the entry that names it by fingerprint, else for the
+    first entry that names it.
     """
     unaccepted_losses = changes.where(
         F.col("suppression").isNull() & F.col("urgency").isin(*DATA_LOSS) & F.col("change").isin(*FOUND)
@@ -201,7 +203,7 @@ def _refusal_reason(entry: SuppressionEntry, digests: Mapping[str, str | None], 
 def _match_entries(
     changes: DataFrame, entries: Sequence[SuppressionEntry], baselines: Mapping[str, DataFrame], today: date
 ) -> tuple[DataFrame, dict[int, Column]]:
-    """Return ``changes`` joined with the baselines, and by entry number whether the entry names a row."""
+    """Return ``changes`` joined with the baselines; and by entry number the condition that it names a row."""
     rows, match_by_entry = changes, {}
     for entry_number, entry in enumerate(entries, 1):
         if entry.is_expired(today):
@@ -326,7 +328,7 @@ def _all_names_match(names: Mapping[str, str | int]) -> Column:
 
 
 def _match_not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataFrame, Column]:
-    """Join ``rows`` with a baseline; return also whether the baseline found the trouble, as bad or worse."""
+    """Join ``rows`` with a baseline. Return also the condition that the baseline had it at least as bad."""
 
     # How mild it is, to be compared as a whole. Of several that one run found the mildest was lived with.
     def severity_and_presence(column_prefix: str) -> Column:

@@ -1,8 +1,7 @@
 """The table findings: all results of the checks, with fingerprints, in order; and the next steps.
 
-There is one next step for each check and urgency. It names the first objects of its findings. The first step
-with an action is the first action. Steps are made of counts by check and bookie, whose number does not grow
-with the number of findings.
+There is one next step for each check and urgency. It names the first objects of its findings. Steps are made
+of counts of findings by check and bookie, so their number does not grow with the number of findings.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,13 +52,13 @@ FINDINGS = schema_of(
 
 
 FOUND_SCHEMA = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "id")])
-"""Columns of the checks' results, before they get a fingerprint."""
+"""Columns of the results of checks, before each result gets a fingerprint."""
 
 
 def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
     """Return the results of all checks that query tables, as one DataFrame.
 
-    Checks whose input is empty are skipped.
+    Checks of which all input tables are empty are skipped.
     """
     due_checks = queries_with_input(checks, tables) or checks[:1]
     frames: list[DataFrame] = [
@@ -92,7 +91,7 @@ def add_fingerprints(findings: DataFrame, instance_id: str | None, claims: Seque
 
 
 def fingerprints(id: str | Column, instance_id: str | None) -> Column:
-    """Return each row's `auditor.model.finding.fingerprint`: of ``id``, cluster, scope, ledger and bookie."""
+    """Return the `auditor.model.finding.fingerprint` of each row, with ``id`` as the check."""
     object_columns = ", ".join(f"coalesce(cast({column} AS string), '')" for column in REPLICA)
     fingerprint_text = F.concat_ws(
         "\0", id, F.lit(instance_id or ""), F.expr(f"concat_ws('\\0', {object_columns})")
@@ -121,7 +120,7 @@ def severity_ranks(severity: str = "severity") -> Column:
 
 
 def _rank_column(column: str, words: Iterable[str]) -> Column:
-    """Return the position of each word of a column in ``words``, from 0."""
+    """Return for each row the position of the column's word in ``words``, from 0."""
     map_pairs = ", ".join(f"'{word}', {severity_rank}" for severity_rank, word in enumerate(words))
     return F.expr(f"map({map_pairs})[{column}]")
 
@@ -132,7 +131,7 @@ MAX_BOOKIES_NAMED = 2
 class FindingCount(NamedTuple):
     """The number of findings that are equal in these fields, and the first of their ledgers.
 
-    ``suppression`` is the number of the suppressions entry that names the findings; None if none does.
+    ``suppression`` is the number of the suppressions entry that accepts the findings; None if none does.
     """
 
     change: str

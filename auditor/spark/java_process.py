@@ -1,4 +1,4 @@
-"""Java process of a Spark session: ending it after a failed start, and the reason if it ended by itself."""
+"""Java process of a Spark session: how to end it after a failed start, and why it ended by itself."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 _END_TIMEOUT_SECONDS = 2.0
-"""Longest wait for the end of the process, in seconds. Its connections break some time before it ends."""
+"""Longest wait for the end of the Java process, in seconds. Its connections break before it ends."""
 
 _LOG_TAIL_BYTES = 65_536
 _MAX_LINE_CHARACTERS = 300
 _log_files: list[Path] = []
-"""The file to which the Java process writes its output, as only element. Empty if it writes to no file."""
+"""List with the file to which the Java process writes its output; empty if it writes to no file."""
 
 _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 
@@ -27,8 +27,8 @@ _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 def deferred_interrupts() -> Iterator[None]:
     """Delay an interrupt to the end of the block, so that a process started in the block is not lost.
 
-    Python raises KeyboardInterrupt between any two instructions, also between the start of a process and the
-    assignment of its number. Python raises KeyboardInterrupt only in the main thread.
+    In the main thread, Python may raise KeyboardInterrupt between any two instructions, also between the
+    start of a process and the assignment of its number.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -49,9 +49,9 @@ def deferred_interrupts() -> Iterator[None]:
 def java_ends_with_failure() -> Iterator[None]:
     """Kill the Java process that PySpark starts in the block, if the block fails or is interrupted.
 
-    If PySpark is interrupted while it waits for Java, it loses the process. It also removes the directory in
-    which Java is about to write its port. Java then fails, but its process never ends, because other threads
-    of it go on.
+    If PySpark is interrupted while it waits for Java, it forgets the process. It also removes the directory
+    in which Java is about to write its port. Java then fails, but its process never ends, because other
+    threads of it go on.
     """
     from pyspark import SparkContext, java_gateway
 
@@ -89,9 +89,9 @@ def _kill_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def describe_java_end() -> str | None:
-    """Return how the Java process of this process's sessions ended.
+    """Return how the Java process of this process's sessions ended, as the end of a sentence.
 
-    None if it runs, if there is none, or if another program started it, as spark-submit does.
+    None if it still runs, if there is none, or if another program started it, as spark-submit does.
 
     >>> describe_java_end() is None
     True
@@ -108,7 +108,7 @@ def describe_java_end() -> str | None:
 
 
 def _describe_end(exit_code: int) -> str:
-    """Describe the end of a process from its status as `subprocess` reports it.
+    """Describe the end of a process from its exit code as `subprocess` reports it.
 
     >>> _describe_end(3), _describe_end(-9)
     ('ended with status 3', 'was ended by signal 9 (SIGKILL)')
@@ -128,9 +128,9 @@ def set_log_file(log_path: Path | None) -> None:
 
 
 def describe_log() -> str:
-    """Return a sentence with the last line of the Java process's log. Empty if there is no log.
+    """Return a sentence with the last line of the Java process's log, or an empty text if there is no log.
 
-    It mentions a lack of memory, and the option that gives more, only if the log shows such a lack.
+    If the log shows a lack of memory, the text has the last such line, and the option that gives more.
     """
     if not _log_files:
         return ""

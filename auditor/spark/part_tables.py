@@ -1,7 +1,7 @@
 """Tables that tasks make part by part, and write directly as Parquet.
 
-A data source of this package gives its rows in Arrow batches. If Spark wrote them, they would go to Java,
-become single rows, and be put into columns again. That takes longer than reading them. A task therefore
+A data source of this package gives its rows in Arrow batches. If Spark wrote them, it would send them to
+Java, split them into rows, and put them into columns again. That takes longer than reading them. So each task
 writes its part as Parquet itself, through pyarrow's file system, and the driver gets the file's name. For an
 object store, tasks take the credentials from their environment, as the driver does.
 
@@ -34,7 +34,7 @@ _HIGH_CARDINALITY_COLUMNS = (LEDGER[-1], "path")
 """Columns whose values hardly ever repeat, so that a dictionary would not make them smaller."""
 
 _TASKS_PER_SLOT = 16
-"""Largest number of tasks per slot (a task that can run at once). A task without work takes 20 to 50 ms."""
+"""Largest number of tasks per slot, which runs one task at a time. A task without work takes 20 to 50 ms."""
 
 Reader = Callable[[Any], Iterator[pa.RecordBatch]]
 
@@ -43,7 +43,7 @@ Reader = Callable[[Any], Iterator[pa.RecordBatch]]
 class ReadCost:
     """Estimate of the time in which one process reads a table.
 
-    ``seconds`` is the known part. The time to read every file below ``directories`` is added to it.
+    The time is ``seconds``, plus the time to read every file below ``directories``.
     """
 
     seconds: float = 0.0
@@ -55,7 +55,7 @@ class ReadCost:
 
 @dataclass(frozen=True)
 class PartTable:
-    """A table of ``schema`` in parts. Each element of ``parts`` is a reader and a part that it reads.
+    """A table in parts, with the columns of ``schema``. An element of ``parts`` is a reader and its part.
 
     ``cost`` is None if the time of reading cannot be estimated.
     """
@@ -74,7 +74,7 @@ class PartTable:
         parts: Iterable[Any],
         cost: ReadCost | None = None,
     ) -> PartTable:
-        """Return the table of these ``columns`` and ``parts``, all of which ``read`` reads."""
+        """Return the table with these ``columns`` and ``parts``. ``read`` reads each of the parts."""
         return cls(spark, spark_schema(columns), tuple((read, part) for part in parts), cost)
 
     def frame(self) -> DataFrame:
@@ -88,7 +88,7 @@ class PartTable:
         return self._part_tasks().mapInArrow(read, self.schema)
 
     def write(self, file_system: fs.FileSystem, table_path: str) -> None:
-        """Write the table to a path of a file system that every task can write; delete existing files."""
+        """Write the table to a path of a file system to which every task can write; delete existing files."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         parts, metadata = self._pickled_parts(), {_SPARK_SCHEMA: self.schema.json()}
@@ -119,7 +119,7 @@ class PartTable:
         file_system.open_output_stream(f"{table_path}/{WHOLE}").close()
 
     def with_parts(self, parts: Iterable[tuple[Reader, Any]], cost: ReadCost) -> PartTable:
-        """Return the table with further parts of the same columns, and the estimate of their ``cost``."""
+        """Return the table with more parts of the same columns. Their estimated ``cost`` is added."""
         total_cost = None if self.cost is None else self.cost + cost
         return replace(self, parts=(*self.parts, *parts), cost=total_cost)
 
@@ -132,9 +132,9 @@ class PartTable:
         return _PickledParts(tuple(readers), pickled_parts)
 
     def _part_tasks(self) -> DataFrame:
-        """Return the numbers of the parts, each in its own task, or in `_TASKS_PER_SLOT` tasks per slot.
+        """Return the numbers of the parts, divided among tasks: at most `_TASKS_PER_SLOT` tasks per slot.
 
-        A slot is a task that can run at once.
+        A slot can run one task at a time.
         """
         slot_count, part_count = max_slots(self.spark), len(self.parts)
         task_count = part_count if slot_count is None else min(part_count, _TASKS_PER_SLOT * slot_count)
@@ -143,7 +143,7 @@ class PartTable:
 
 @dataclass(frozen=True, slots=True)
 class _PickledParts:
-    """All parts of a table as tasks get them, each pickled alone, so that a task unpickles only its own part.
+    """All parts of a table as tasks get them. Each part is pickled alone: a task unpickles only its own part.
 
     Every task gets all parts. With 4,000 of them, unpickling all took 0.1 s in each of 4,000 tasks.
     """

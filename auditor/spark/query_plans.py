@@ -1,17 +1,20 @@
 """Spark's settings for planning the queries of an audit, chosen by the size of its tables.
 
 An audit has many queries with many columns. For a few megabytes, preparing the queries takes nearly all of
-their time: Spark generates and compiles Java code for each, and plans the rest of a query anew whenever a
-part ends. Both pay off only for many rows. For few rows they are switched off, and there are as many
-partitions as cores. For some ten thousand ledgers, one task finishes a step before two have started. One task
-also joins its rows faster than a job sends one side to every task. Tables of one partition are joined without
-a shuffle. A query of them is then one stage, in which a dozen joins cost less than one shuffle.
+their time. Spark generates and compiles Java code for each query, and plans the rest of a query again
+whenever a part ends. Both pay off only for many rows. For small tables, these settings switch both off, and
+set as many partitions as cores.
 
-Large tables are joined in partitions that fit in memory. Their rows are narrow and similar, so packed files
-and shuffles grow ten times in memory. With its defaults, Spark would merge partitions until they spill, and
-send whole tables to every task.
+For tiny tables, of some ten thousand ledgers, one task finishes a step before two tasks have started. So
+these tables have one partition. One task also joins its rows faster than a job sends one side to every task.
+Tables of one partition are joined without a shuffle. A query of them is then one stage, in which a dozen
+joins cost less than one shuffle.
 
-The results of all these plans are equal.
+Large tables are joined in partitions that fit in memory. Their rows are narrow and similar, so files and
+shuffles that are compressed take ten times their size in memory. With its defaults, Spark would merge
+partitions until they no longer fit in memory, and send whole tables to every task.
+
+All these settings give the same results.
 """
 
 from collections.abc import Iterator
@@ -55,24 +58,24 @@ _IN_MEMORY_SETTINGS = {
 }
 _PARTITIONS_KEY = "spark.sql.shuffle.partitions"
 _ROWS_PER_PARTITION = 1_000_000
-"""Largest number of rows of both sides of a join in one partition of a shuffle, before Spark merges any."""
+"""Largest number of rows, of both sides of a join, in one partition of a shuffle before Spark merges any."""
 PARTITION_BYTES = MAX_BATCH_BYTES
-"""Largest size of the entry groups of both sides of a join in one partition of a shuffle, in bytes.
+"""Largest size of the entry groups, of both sides of a join, in one partition of a shuffle, in bytes.
 
 A task has the groups in memory four times while it encodes them.
 """
 
 
 def is_large(table_bytes: int) -> bool:
-    """Return whether tables of this size are large.
+    """Return whether tables of this size are large, that is not small.
 
-    For large tables, several queries that each read less are faster than one that reads all.
+    For large tables, several queries that each read less are faster than one query that reads all.
     """
     return table_bytes > SMALL_BYTES
 
 
 class QueryPlans:
-    """Settings of a session: those it had before the audit, and those that fit the audit's tables."""
+    """The settings of a session, which are changed to fit the audit's tables and restored afterwards."""
 
     def __init__(self, spark: SparkSession) -> None:
         setting_names = (*STATIC_PLAN_SETTINGS, *_ONE_TASK_SETTINGS, *_IN_MEMORY_SETTINGS, _PARTITIONS_KEY)
@@ -84,9 +87,9 @@ class QueryPlans:
         """Whether the tables are small, so that planning a query takes longer than running it."""
 
     def fit_to_tables(self, table_bytes: int, replicas: int) -> None:
-        """Set the session for queries of tables of ``table_bytes``, with this number of replicas to compare.
+        """Set the session for queries of tables of this size, with this number of replicas to compare.
 
-        The caller may call it again after it has added tables.
+        The caller may call this method again when there are more tables.
         """
         self.restore_settings()
         spark = self._spark
@@ -116,10 +119,10 @@ class QueryPlans:
 
 
 def partitions_of(spark: SparkSession, replicas: int, group_bytes: int = 0) -> int:
-    """Return the number of partitions for comparing the expected and the held entries of ``replicas``.
+    """Return the number of partitions in which to compare the expected and the held entries of replicas.
 
-    ``group_bytes`` is the size of the entry groups of both sides. A task has all groups of a partition in
-    memory.
+    ``replicas`` is the number of replicas. ``group_bytes`` is the size of all their entry groups. A task has
+    all groups of a partition in memory.
     """
     partitions_by_rows, partitions_by_bytes = (
         2 * replicas // _ROWS_PER_PARTITION,
@@ -134,7 +137,7 @@ def partitions(spark: SparkSession) -> int:
 
 
 def has_one_task_plans(spark: SparkSession) -> bool:
-    """Return whether the audit's tables are tiny, so that the results of queries fit in the driver."""
+    """Return whether the session has the settings for tiny tables, whose query results fit in the driver."""
     return spark.conf.get(_DISABLE_HINTS_KEY, None) == _ONE_TASK_SETTINGS[_DISABLE_HINTS_KEY]
 
 

@@ -1,9 +1,9 @@
 """Spark sessions for audits that were given none, and scratch directories that are removed afterwards.
 
-Only this user can read a scratch directory, and its name cannot be guessed. A killed process leaves its
-directories behind. A process locks its directories while it uses them, and the lock ends with the process.
-The next process therefore recognises directories of ended processes, even from another container, and removes
-them. A file in each directory marks it as scratch, because a run's directory may also be called
+Only this user can read a scratch directory, and its name cannot be guessed. A process locks its scratch
+directories while it uses them, and the lock ends with the process. A killed process leaves its directories
+behind. The next process recognises them by the missing lock, even if they are from another container, and
+removes them. A file in each directory marks it as scratch, because a run's directory may also be called
 ``bkaudit-...``.
 """
 
@@ -36,7 +36,7 @@ from auditor.spark.types import SparkSession
 SCRATCH_PREFIX = "bkaudit-"
 SCRATCH_MARK_FILE = ".bkaudit-scratch"
 LEFTOVER_AGE_SECONDS = 60.0
-"""Age above which an unlocked scratch directory is left over, in seconds.
+"""Age above which an unlocked scratch directory counts as left behind, in seconds.
 
 A process creates its directory shortly before it locks it.
 """
@@ -87,7 +87,7 @@ def _close_resources(open_resources: ExitStack) -> None:
 
 
 def remove_leftover_scratch(parent_directory: Path) -> None:
-    """Remove the scratch directories of this user's killed processes. Only marked directories are removed."""
+    """Remove the scratch directories that killed processes of this user left in ``parent_directory``."""
     with os.scandir(parent_directory) as directory_entries:
         scratch_paths = [
             directory_entry.path
@@ -183,16 +183,16 @@ def build_session(
     of its own (`auditor.spark.running_session`). The running session does not change.
 
     For a new session the function looks for Java (`auditor.spark.java`). Python workers get the driver's
-    interpreter unless PYSPARK_PYTHON names another. On a machine without an activated environment they would
-    otherwise start one without pyarrow.
+    interpreter unless PYSPARK_PYTHON names another one. Otherwise, without an activated environment, they
+    would start an interpreter without pyarrow.
 
     Args:
         master: Spark's master, or None for the configured one.
         conf: further settings of Spark.
         driver_memory: the memory of the driver, such as 4g.
         log: the file for the output of Spark's Java process; None for standard error.
-        keep_classes: keep Java's classes for later sessions (`auditor.spark.java`). It needs a ``log``,
-            because Java writes about it after the command has ended.
+        keep_classes: whether to keep Java's classes for later sessions (`auditor.spark.java`). It needs a
+            ``log``, because Java still writes messages after the command has ended.
         is_small_audit: returns whether the session is for one small audit. It is called when Java starts.
             Java then compiles code only with its first compiler, and collects garbage in one thread.
         user_session: the session to copy.
@@ -261,10 +261,10 @@ def require_classic(session: SparkSession) -> None:
 
 @contextmanager
 def _scratch_parent() -> Iterator[str]:
-    """Put temporary files of Spark, and of a Java that the block starts, into scratch directories.
+    """Put temporary files of Spark and of Java, if the block starts it, into scratch directories.
 
-    The next process can then remove the files of a killed Java. The context manager yields Java's option for
-    the directory. By default Java only uses /tmp, which may be read-only.
+    The next process can then remove the files of a killed Java process. The context manager yields Java's
+    option for its directory. By default Java uses /tmp, which may be read-only.
 
     Raises:
         SparkError: no directory can take temporary files.
@@ -355,8 +355,8 @@ def _unreachable_error(address: str) -> str | None:
 def _redirect_output(log: Path | None) -> Iterator[None]:
     """Redirect standard output of this process and its children to ``log``, or else to standard error.
 
-    If ``log`` is given, standard error also goes there. Standard output is for the report only. If it is a
-    pipe, its reader would wait for every process that has the pipe open.
+    If ``log`` is given, standard error also goes there. Standard output is only for the report. If it is a
+    pipe, its reader would wait for every child process that has the pipe open.
     """
     sys.stdout.flush()
     descriptors = os.dup(1), os.dup(2)

@@ -1,6 +1,6 @@
 """Parquet files of one table, as driver and tasks read them without Spark.
 
-If no query needs the rows of a finished table, driver and tasks read its files directly.
+Driver and tasks read the files of a finished table directly where no Spark query needs its rows.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TableFiles:
         return pa.concat_tables(tables)
 
     def column_bytes(self, columns: Sequence[str]) -> int:
-        """Return the number of bytes that some columns of all files take in memory, by the files' footers."""
+        """Return the bytes that some columns of all files take in memory, according to the files' footers."""
         with ThreadPoolExecutor(_CONCURRENT_FOOTER_READS) as thread_pool:
             return sum(thread_pool.map(partial(self._file_bytes, columns), [path for path, _ in self.files]))
 
@@ -90,7 +90,7 @@ class TableFiles:
 
 
 OpenParquet = Callable[[Sequence[str]], pq.ParquetFile]
-"""Type of a function that opens a file so that the given columns are read as dictionary codes."""
+"""Function that opens a file, and reads the given columns of it as dictionary codes."""
 
 
 def read_bounded(
@@ -102,8 +102,8 @@ def read_bounded(
 ) -> Iterator[pa.Table]:
     """Yield some columns of some row groups of a file, in tables of bounded size.
 
-    A table has whole row groups, with about ``max_rows`` rows together. If a row group is larger than
-    `auditor.model.batch_bounds.MAX_BATCH_BYTES`, a table has only a part of it.
+    Each table has whole row groups, with about ``max_rows`` rows together. Row groups larger than
+    `auditor.model.batch_bounds.MAX_BATCH_BYTES` are divided among several tables.
 
     Args:
         open_file: opens the file.
@@ -139,4 +139,4 @@ def _encode_columns(batch: pa.RecordBatch, dictionary_columns: Sequence[str]) ->
 
 
 FileReader = Callable[[TableFiles], Iterator[pa.RecordBatch]]
-"""Type of a function that makes rows from some files of a table."""
+"""Function that makes rows from some files of a table."""

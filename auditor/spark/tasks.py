@@ -33,9 +33,8 @@ _PERIOD_SECONDS = 0.5
 def restore_own_errors() -> Iterator[None]:
     """Turn Spark's report of a failed task into the error that the task raised.
 
-    Tasks run in other processes, and only the text of their errors comes back. Without this, a metadata store
-    that stops during a scan would look like a bug. All other errors, also those of the driver, pass
-    unchanged.
+    Tasks run in other processes, and only the text of their errors comes back. Without this function, a
+    metadata store that stops during a scan would look like a bug. All other errors pass unchanged.
 
     Raises:
         AuditorError: the error of the task, of the same class.
@@ -78,7 +77,7 @@ _ACCESS_DENIED = re.compile(r"java\.nio\.file\.AccessDeniedException: (.*)")
 def translate_file_system_errors(path: str) -> Iterator[None]:
     """Turn Spark's failure to use the file system of ``path`` into an error that says what to do.
 
-    pyarrow has file systems and credentials of its own. So Spark may fail although pyarrow can use ``path``.
+    Spark and pyarrow have different file systems and credentials. So Spark may fail where pyarrow succeeds.
 
     Raises:
         UsageError: Spark has no classes for the file system.
@@ -121,8 +120,8 @@ def _class_advice(missing_class: str) -> str:
 def translate_run_errors(run: str) -> Iterator[None]:
     """Turn an error that ends a whole run into one that says what to do.
 
-    These are errors of a full disk, of the end of Spark, and of the run's file system. A message states a
-    cause only with evidence. A broken connection does not prove that the process at its other end is gone.
+    The causes are a full disk, the end of Spark, and the run's file system. A message states a cause only if
+    there is evidence. A broken connection does not prove that the process at its other end is gone.
 
     Raises:
         DiskFullError: no space is left for the run or for Spark's scratch files.
@@ -207,7 +206,7 @@ def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
 
 
 def _probe_from_tasks(spark: SparkSession, path: str) -> bool:
-    """Return whether every task sees a file. There are enough tasks for each core to get one."""
+    """Return whether every task sees the file. There are enough tasks for each core to get one."""
 
     def probe_path(number_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in number_batches:
@@ -224,7 +223,7 @@ def _probe_from_tasks(spark: SparkSession, path: str) -> bool:
 
 @contextmanager
 def report_tasks(spark: SparkSession, progress: Progress) -> Iterator[None]:
-    """Report tasks to ``progress`` as they start and end. If it is `Silent`, Spark is not asked."""
+    """Report the numbers of tasks to ``progress`` while the block runs. If it is `Silent`, do nothing."""
     if isinstance(progress, Silent):
         yield
         return
@@ -259,7 +258,7 @@ def _report_progress(spark: SparkSession, progress: Progress, stop_event: thread
 
 @contextmanager
 def background_thread(session: SparkSession) -> Iterator[Executor]:
-    """Return an executor of one thread, for queries of the audit's own ``session``.
+    """Yield an executor with one thread, for queries of the audit's own ``session``.
 
     If the block fails or is interrupted, the running query is cancelled, without waiting for the thread.
     Queries of other sessions of the same context go on.
