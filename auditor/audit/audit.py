@@ -54,7 +54,7 @@ from auditor.sources.metadata.uri import SAVED_SCHEMES, MetadataUri, parse_metad
 from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
-from auditor.spark.tasks import background_thread, run_errors
+from auditor.spark.tasks import background_thread, translate_run_errors
 from auditor.spark.types import SparkSession
 from auditor.tables.run_tables import TABLES
 
@@ -251,7 +251,7 @@ class Audit:
     ) -> Iterator[TableCache]:
         run = RunDirectory(absolute_path(self.out))
         identity = run_identity(kind, self.metadata, self.bookies, self.options)
-        with run_errors(run.path), run_lock(uri, run.path):
+        with translate_run_errors(run.path), run_lock(uri, run.path):
             check_reachable(uri)
             with run.claim_directory(identity):
                 run_store = RunStore(run, resumption_of(run, uri, self.options))
@@ -262,7 +262,7 @@ class Audit:
                     driver_memory=self.options.driver_memory,
                     log=log,
                     keep_classes=True,
-                    small=partial(is_small, uri, self.options),
+                    is_small_audit=partial(is_small, uri, self.options),
                     user_session=spark,
                 )
                 with query_plans(session) as plans, background_thread(session) as second_thread:

@@ -56,7 +56,10 @@ def bookie_rows(
     return [
         _row(indexes, name, members.get(name), answer_gaps)
         | {"registered": modes.get(name), "has_cookie": name in cookies, "marked": name in marked}
-        | {"page_size": indexes.shapes.pages.get(name), "registered_twice": name in registered_twice}
+        | {
+            "page_size": indexes.shapes.page_size_by_bookie.get(name),
+            "registered_twice": name in registered_twice,
+        }
         | {"storage": storage.get(name)}
         for name in sorted({*members, *cookies, *modes, *indexes.bookies.attribution.bookies, *marked})
     ]

@@ -20,16 +20,16 @@ from auditor.audit.unread_parts import bookies_with_unread_logs, holders_of_unre
 from auditor.checks import GROUP_OF, Basis, check_order
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
-from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, healing_suspects
+from auditor.findings.confirm import EarlierFindings, confirm_by_two_runs, suspects_without_lasting_doubt
 from auditor.findings.suppress import (
-    Suppress,
+    SuppressionEntry,
     apply_suppressions,
     digests_by_fingerprint,
     find_refusals,
     read_suppressions,
     refusal_sentences,
 )
-from auditor.findings.table import FindingCount, order
+from auditor.findings.table import FindingCount, report_order
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.history import RunSummary
@@ -75,7 +75,7 @@ class RunChanges:
     counts: tuple[FindingCount, ...]
     previous: RunSummary | None
     notes: tuple[str, ...]
-    entries: tuple[Suppress, ...]
+    entries: tuple[SuppressionEntry, ...]
     finished: int  # ms; when the findings were complete
     changes: DataFrame
     refused: int = 0  # findings of data loss that the suppressions name and cannot accept
@@ -142,7 +142,7 @@ class RunChanges:
                 reason=entry.reason,
                 until=entry.until.isoformat(),
                 count=counts[position],
-                expired=entry.expired(_day(self.finished)),
+                expired=entry.is_expired(_day(self.finished)),
             )
             for position, entry in enumerate(self.entries, 1)
         ]
@@ -188,7 +188,7 @@ def compare_with_previous(
         if previous.run is not None:
             earlier_findings = cache.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
         rows = findings_with_changes(findings, earlier_findings, read_coverage, cluster.instance_id, finished)
-        return apply_suppressions(rows, entries, baselines, digests, day).orderBy(*order())
+        return apply_suppressions(rows, entries, baselines, digests, day).orderBy(*report_order())
 
     rows = cache.write_table("changes", table)
     first_ledger = F.min(F.when(F.col("ledger_id").isNotNull(), F.struct(*LEDGER))).alias("first")
@@ -215,9 +215,9 @@ def check_suppressions(options: AuditOptions) -> None:
             _open_baseline(path, options, None)
 
 
-def _baselines(entries: Sequence[Suppress], today: date) -> list[str]:
+def _baselines(entries: Sequence[SuppressionEntry], today: date) -> list[str]:
     """Return the paths of the baseline runs in unexpired suppressions."""
-    return [entry.baseline for entry in entries if entry.baseline is not None and not entry.expired(today)]
+    return [entry.baseline for entry in entries if entry.baseline is not None and not entry.is_expired(today)]
 
 
 def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) -> RunReader:
@@ -245,7 +245,7 @@ def _coverage_of(
         bool(tables.roster.unread),
         owners=owner_rows > 0 and not unreadable_owners,
         asked_tables={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
-        not_run=frozenset(not_run),
+        skipped_checks=frozenset(not_run),
         lost_carried=frozenset(lost_carried),
         unread_logs=bookies_with_unread_logs(tables),
         unread_records=holders_of_unread_records(tables) or frozenset(),
@@ -309,7 +309,7 @@ class RunsBefore:
             run is None
             or tables.moved is None
             or not _has(run, "findings")
-            or healing_suspects(findings).isEmpty()
+            or suspects_without_lasting_doubt(findings).isEmpty()
         ):
             return findings
         rows = cache.spark.read.parquet(f"{run.path}/findings")

@@ -12,14 +12,14 @@ from auditor import checks
 from auditor.audit.changes import RunsBefore
 from auditor.audit.table_cache import TableCache
 from auditor.checks import TableCheck, check_order
-from auditor.findings.causes import COPIES, PROVING, Claim, find_claims, uneven_directories
-from auditor.findings.confirm import confirm, doubt_unproved, with_owners
+from auditor.findings.causes import COPY_CHECKS, PROVING_CHECKS, Claim, find_claims, uneven_directories
+from auditor.findings.confirm import add_owners, confirm, doubt_unproved
 from auditor.findings.table import FOUND_SCHEMA, add_fingerprints, ask_roster_checks, ask_table_checks
 from auditor.model.finding import Confidence
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import CauseCount, CauseEvidence, FindingCause
 from auditor.spark import functions as F
-from auditor.spark.table_queries import asks_tables, collect_query, due_queries
+from auditor.spark.table_queries import asks_tables, collect_query, queries_with_input
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 
@@ -29,7 +29,7 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
 
     ``findings`` are all findings of the run, without the columns ``cause`` and ``fingerprint``.
     """
-    proving_rows = findings.where(F.col("id").isin(*PROVING)).select(
+    proving_rows = findings.where(F.col("id").isin(*PROVING_CHECKS)).select(
         "id", "bookie_id", "confidence", "evidence"
     )
     rows = [row.asDict() for row in proving_rows.collect()]
@@ -39,9 +39,11 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
 def _lacking(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
     """Count findings of missing copies by bookie, and by the position of the ledger's directory."""
 
-    @asks_tables(*(id.replace("-", "_") for id in COPIES))
+    @asks_tables(*(id.replace("-", "_") for id in COPY_CHECKS))
     def counts(tables: Tables) -> DataFrame:
-        of_copies = findings.where(F.col("id").isin(*COPIES) & (F.col("confidence") != Confidence.SUSPECT))
+        of_copies = findings.where(
+            F.col("id").isin(*COPY_CHECKS) & (F.col("confidence") != Confidence.SUSPECT)
+        )
         bookies_with_uneven_disks = uneven_directories(tables.roster)
         directory_counts = [
             F.lit(part) for name, places in bookies_with_uneven_disks.items() for part in (name, len(places))
@@ -110,7 +112,7 @@ def confirm_findings(
         confirmed_rows = before.confirm(cache, unconfirmed, tables, options.grace)
         # Without owners no finding names any, not even unknown ones.
         has_owners = "ownership" in cache.frames and cache.count("ownership") > 0
-        owned_findings = with_owners(confirmed_rows, tables.ownership) if has_owners else confirmed_rows
+        owned_findings = add_owners(confirmed_rows, tables.ownership) if has_owners else confirmed_rows
         return add_fingerprints(owned_findings, tables.cluster.instance_id, claims)
 
     return cache.write_table("findings", findings, below="")
@@ -119,7 +121,7 @@ def confirm_findings(
 def _rows_of_checks(cache: TableCache, tables: Tables, not_run: Collection[str]) -> DataFrame:
     """Write the rows of all checks without sorting them. A sort would read the rows twice."""
     groups: dict[str, list[TableCheck]] = {}
-    for check in due_queries(checks.TABLE_CHECKS, tables):
+    for check in queries_with_input(checks.TABLE_CHECKS, tables):
         if check.id not in not_run:
             groups.setdefault(checks.GROUP_OF[check.id], []).append(check)
     parts = cache.execution.write_groups(

@@ -42,7 +42,7 @@ from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.read_replies import READ_ERROR_TEXT
 from auditor.tables.registry import registered_modes, registrations
-from auditor.tables.rejudgement import candidates, rejudge, requests
+from auditor.tables.rejudgement import candidates, rejudge, select_reads
 from auditor.tables.replica_blocks import Account
 from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS
 from auditor.tables.unequal import AccountFiles, BookieTrust, find_unequal
@@ -210,7 +210,7 @@ def _judge_again(
         rows = cache.write_table(
             "witness",
             lambda: reads.witness(
-                requests(ledgers, by_indexes, askable_bookies, options.witness_reads),
+                select_reads(ledgers, by_indexes, askable_bookies, options.witness_reads),
                 where,
                 rpc_limits(options),
             ),
@@ -300,7 +300,7 @@ def compare_sides(
     words = BookieTrust(
         frozenset(indexes.bookies.foreign),
         frozenset(name for name in states if indexes.bookies.read_whole(name) and name not in indexes.old),
-        frozenset(name for name, state in states.items() if state.read != BookieRead.READ),
+        frozenset(name for name, state in states.items() if state.read_state != BookieRead.READ),
     )
     cache.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replicas)
     compare = partial(_compare, cache, indexes, words, answers is not None, has_gone)
@@ -315,7 +315,7 @@ def _with_stopped(states: Mapping[str, BookieState], first: FirstScan) -> dict[s
     running_bookies = registered_modes(registrations(first.nodes))
     if not running_bookies and not first.source.live:
         return dict(states)
-    return {name: replace(state, stopped=name not in running_bookies) for name, state in states.items()}
+    return {name: replace(state, is_stopped=name not in running_bookies) for name, state in states.items()}
 
 
 def _compare(
@@ -332,12 +332,16 @@ def _compare(
         AccountFiles(
             Account.EXPECTED,
             table("ledgers"),
-            partial(expected_replicas, all_members=tails.rows is not None),
+            partial(expected_replicas, include_all_members=tails.rows is not None),
         ),
         AccountFiles(
             Account.INDEX,
             table("availability"),
-            partial(index_replicas, page_size_by_bookie=indexes.shapes.edges, excluded_bookies=overlapping),
+            partial(
+                index_replicas,
+                page_size_by_bookie=indexes.shapes.page_size_of_cut_files,
+                excluded_bookies=overlapping,
+            ),
         ),
     ]
     if indexes.pieces is not None:

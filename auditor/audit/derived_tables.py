@@ -27,7 +27,7 @@ from auditor.model.bookie_alias import alias_edges, identities
 from auditor.model.check_settings import CheckSettings
 from auditor.model.columns import REPLICA
 from auditor.spark.batches import arrow_frame
-from auditor.spark.table_queries import aggregate_many, asks_tables, derived, names_without_rows
+from auditor.spark.table_queries import aggregate_many, asks_tables, derive_frame, names_without_rows
 from auditor.spark.types import DataFrame
 from auditor.tables import ClusterFacts, Roster, Tables
 from auditor.tables.cluster_state import UNDRAWN, find_undrawn
@@ -61,7 +61,7 @@ from auditor.tables.orphans import (
     vanished_ranges,
 )
 from auditor.tables.ownership import OWNERSHIP
-from auditor.tables.parts import empty_parts, part_questions
+from auditor.tables.parts import empty_parts, part_count_queries
 from auditor.tables.registry import BOOKIES, DIRECTORIES
 from auditor.tables.rows_of_ledgers import COLUMNS_OF_LEDGERS
 from auditor.tables.run_tables import OPTIONAL_TABLES, TABLES
@@ -121,7 +121,9 @@ def derive_tables(
     count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
     counts = arrow_frame(cache.spark, count_table)
     all_marks = metadata.second.marks
-    first_scan_marks = derived(marks_of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks)
+    first_scan_marks = derive_frame(
+        marks_of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks
+    )
     ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, COLUMNS_OF_LEDGERS)
     classes_of_marks = semi_join_scratch(cache, "marks", "verdicts", classes)
 
@@ -144,7 +146,7 @@ def derive_tables(
             partial(cache.write_query, "stale_marks", STALE_MARKS, stale_rows, cache),
         ]
     )
-    locked = derived(marks.where("kind = 'lock'"), all_marks)
+    locked = derive_frame(marks.where("kind = 'lock'"), all_marks)
     reachability = write_reachability(cache, roster)
     queues = QueueTables(ledgers, first_scan_marks, locked, reachability)
     roster = with_repair_state(cache, metadata, roster, queues, before.previous.run)
@@ -163,7 +165,7 @@ def derive_tables(
         "over_replicated": over_replicated,
         "unindexed": find_unindexed(comparison.judged, difference.moved),
         "stale_marks": stale_ones,
-        "empty_directories": derived(empty_directories(marks), all_marks),
+        "empty_directories": derive_frame(empty_directories(marks), all_marks),
         "ownership": arrow_frame(cache.spark, OWNERSHIP.empty_table()) if ownership is None else ownership,
     }
     tables = Tables(
@@ -198,7 +200,7 @@ def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
     ``copies_complete`` is whether no copy on an unread disk is needed. ``needs_disks`` is whether some
     metadata could not be read, leaves ledger ids in doubt, or lacks a ledger that a bookie has.
     """
-    questions = part_questions(tables.frames)
+    questions = part_count_queries(tables.frames)
     parts_without_rows = empty_parts(questions, aggregate_many(questions))
     cluster = tables.cluster
     is_layout_certain = cluster.layout_known and cluster.bookies_listed and cluster.tree_elsewhere is None
@@ -216,8 +218,8 @@ def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
 def with_declared(cache: TableCache, tables: Tables) -> Tables:
     """Return ``tables`` with each further table of `TABLES` whose declared inputs exist."""
     for table in TABLES.values():
-        if table.make is not None and tables.frames.keys() >= {*table.of}:
-            make_table = partial(table.make, *(tables.frames[name] for name in table.of))
+        if table.make_rows is not None and tables.frames.keys() >= {*table.sources}:
+            make_table = partial(table.make_rows, *(tables.frames[name] for name in table.sources))
             tables = tables.add(**{table.name: cache.write_table(table.name, make_table)})
     return tables
 

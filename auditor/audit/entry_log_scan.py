@@ -73,7 +73,7 @@ def whole_entries(
     whole_entry_reader = WholeEntryReader(
         indexes, ledger_directories, sample, credentials_file(options.credentials)
     )
-    return PartTable.of(spark, WHOLE_ENTRIES, whole_entry_reader, indexes).frame()
+    return PartTable.from_parts(spark, WHOLE_ENTRIES, whole_entry_reader, indexes).frame()
 
 
 def entries_whole(tables: Tables) -> dict[str, int]:
@@ -154,7 +154,7 @@ def read_entry_logs(
     directories = _Directories(bookies)
 
     def locations() -> DataFrame:
-        disk_locations = PartTable.of(
+        disk_locations = PartTable.from_parts(
             spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), indexes
         ).frame()
         owners = bookies.settled.owner_of_piece
@@ -165,7 +165,7 @@ def read_entry_logs(
 
     def entry_logs() -> DataFrame:
         parts = slice_parts(directories.log_parts(options.deep), part_count)
-        disk_locations = PartTable.of(spark, ENTRY_LOGS, read_logs_of, parts).frame()
+        disk_locations = PartTable.from_parts(spark, ENTRY_LOGS, read_logs_of, parts).frame()
         return directories.with_collected(disk_locations, "entry_logs", LOG_SCHEMA, ENTRY_LOGS)
 
     where = cache.write_table("locations", locations)
@@ -179,7 +179,7 @@ def read_entry_logs(
     parts = [part for part in indexes if part.bookie_id in lacking]
     second_reading = None
     if parts:
-        second_part_table = PartTable.of(
+        second_part_table = PartTable.from_parts(
             spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), parts
         )
         second_reading = cache.write_table("locations_again", second_part_table.frame, f"tables/{SCRATCH}")
@@ -249,7 +249,11 @@ class _Directories:
         rows = [row for row, _ in self._current if row.path not in self._bookies.collected.directories]
         owners = {row.path: row.owner for row in rows}
         bookie_of = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
-        sizes = PartTable.of(spark, SIZES, read_sizes, sorted(owners)).frame().join(bookie_of, "directory")
+        sizes = (
+            PartTable.from_parts(spark, SIZES, read_sizes, sorted(owners))
+            .frame()
+            .join(bookie_of, "directory")
+        )
         return self.with_collected(sizes.select(*DISK_ROWS.names), "disks", DISK_SCHEMA, DISK_ROWS)
 
     def with_collected(

@@ -89,7 +89,7 @@ class Indexes:
 
         False if index files are truncated, indexes overlap, or journals have entries after the marks.
         """
-        return not self.shapes.cut and not self.overlapping and self.tails.rows is None
+        return not self.shapes.bookies_with_cut_files and not self.overlapping and self.tails.rows is None
 
     @property
     def in_databases(self) -> list[str]:
@@ -309,7 +309,7 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
     for collection, manifest in bookies.collected.readable_collections:
         parts = shares([(collection, manifest)], owners, 1)
         try:
-            rows = PartTable.of(spark, SCHEMA, CopiedRows(owners).read, parts).frame()
+            rows = PartTable.from_parts(spark, SCHEMA, CopiedRows(owners).read, parts).frame()
             rows.write.format("noop").mode("overwrite").save()
         except (Py4JError, PySparkException) as error:
             reasons[collection.path] = UNSEEN if "FileNotFoundError" in str(error) else DAMAGED
@@ -319,7 +319,7 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
 def _read(cache: TableCache, bookies: ClusterBookies, part_count: int, plan: IndexPlan) -> PartTable:
     all_parts = [*plan.parts, *(reusable.part for reusable in plan.reusable)]
     cost = index_cost(all_parts, bookies.replicas)
-    table = PartTable.of(cache.spark, SCHEMA, read_part, plan.parts, cost)
+    table = PartTable.from_parts(cache.spark, SCHEMA, read_part, plan.parts, cost)
     table = table.with_parts(((read_reusable_part, part) for part in plan.reusable), ReadCost())
     whole, owners = bookies.collected.readable_collections, bookies.settled.owner_of_piece
     copied_rows = CopiedRows(owners)

@@ -116,7 +116,7 @@ def write_tails(
     spark = cache.spark
 
     def read() -> Rows:
-        table = PartTable.of(spark, SCHEMA, read_tail, parts, journal_cost(parts))
+        table = PartTable.from_parts(spark, SCHEMA, read_tail, parts, journal_cost(parts))
         whole_collections = [
             collection for collection in collected.readable_collections if TAILS_TABLE in collection[1].tables
         ]

@@ -30,7 +30,12 @@ from auditor.spark.batches import Rows
 from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.types import DataFrame
 from auditor.tables.registry import instance_id
-from auditor.tables.scans import IS_IN_ANOTHER_LAYOUT, WIDE_NUMBER_TYPE, lost_elsewhere, unseen_ranges
+from auditor.tables.scans import (
+    IS_IN_ANOTHER_LAYOUT,
+    WIDE_NUMBER_TYPE,
+    records_in_other_layouts,
+    unseen_ranges,
+)
 
 _PATHS_A_TASK = 2_000
 """Number of paths for each task that reads ledgers at given paths. For fewer paths a task does not pay off.
@@ -250,7 +255,12 @@ def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
         return None
     layouts = F.array_sort(F.collect_set(F.expr(_LAYOUT))).alias("layouts")
     listed_count = ledgers.where(F.col("status").isin(*LISTED)).agg(F.count("*").alias("own"))
-    [row] = lost_elsewhere(ledgers).agg(F.count("*").alias("lost"), layouts).crossJoin(listed_count).collect()
+    [row] = (
+        records_in_other_layouts(ledgers)
+        .agg(F.count("*").alias("lost"), layouts)
+        .crossJoin(listed_count)
+        .collect()
+    )
     if not row["lost"] or (row["lost"] < row["own"] and row["lost"] <= MAX_LEDGERS_ELSEWHERE):
         return None
     ledgers_text = plural(row["lost"], "ledger is", "ledgers are")

@@ -203,8 +203,8 @@ def _with_current_stores(previous_ownership: DataFrame | None, owners: Owners) -
         for row in previous_ownership.select("store").distinct().collect()
         if row["store"] is not None
     ]
-    stores = [store for store in owners.names if store not in owners.matches.same]
-    store_by_name = {name: current_store(name, stores, owners.matches.current) for name in names}
+    stores = [store for store in owners.names if store not in owners.matches.first_names]
+    store_by_name = {name: current_store(name, stores, owners.matches.current_names) for name in names}
     renamed_stores = {name: store for name, store in store_by_name.items() if name != store}
     if not renamed_stores:
         return previous_ownership
@@ -287,7 +287,7 @@ def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int
         unowned=sum(row["unowned"] for row in counts),
         lists=counts_by_store,
         facts={row["store"]: StoreFacts(row["gaps"], row["newest"]) for row in store_facts(rows).collect()},
-        same=owners.matches.same,
+        same=owners.matches.first_names,
         identities=owners.matches.identities,
     )
 

@@ -288,7 +288,7 @@ def with_placement(cache: TableCache, tables: Tables) -> Tables:
     names = sorted(row["bookie_id"] for row in roster.bookies)
     modes = {row["bookie_id"]: row["registered"] for row in roster.bookies if row["registered"]}
     writable = [name for name, mode in modes.items() if mode != "readonly"]
-    judge = PlacementJudge.of(settings, roster.locations, names, writable, modes)
+    judge = PlacementJudge.for_cluster(settings, roster.locations, names, writable, modes)
     rows = cache.write_table("placement", lambda: placement(cache.spark, cache.files("ledgers"), judge))
     return tables.add(placement=rows)
 

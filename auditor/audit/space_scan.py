@@ -34,16 +34,16 @@ from auditor.tables.digests import digests
 from auditor.tables.gc_foresight import GC_FORESIGHT, Collector, collected_since, gc_foresight
 from auditor.tables.gc_listing import (
     ServerListing,
+    doubtful_ledgers,
     find_listing_places,
     listed_ids,
-    outcome,
     ranges,
-    unsure_ledgers,
+    summarize_walk,
 )
 from auditor.tables.log_entries import log_entries
 from auditor.tables.log_foresight import log_foresight
 from auditor.tables.orphans import RecentIds
-from auditor.tables.space import each_file_once, misplaced_locations, space
+from auditor.tables.space import drop_repeated_files, misplaced_locations, space
 
 
 def with_space(
@@ -171,7 +171,7 @@ def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) 
     unread = entry_logs.where("bytes is null and ledger_id is null")
     return aggregate_many(
         {
-            "files": (each_file_once(entry_logs), ("count(*)", "sum(bytes)", *maps, *caches)),
+            "files": (drop_repeated_files(entry_logs), ("count(*)", "sum(bytes)", *maps, *caches)),
             "space": (space, ("sum(bytes)",)),
             "unread": (unread, ("count(distinct path)",)),
             "pairs": (locations.where("log_id is not null"), ("count(*)", "count(probe)")),
@@ -209,7 +209,7 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     def of_tables(asked_tables: Tables) -> DataFrame:
         return foresight(collector, asked_tables, before.table(cache, "gc_foresight", scan_time))
 
-    asked_names = None if collector.listing.seen is not None else ("orphans", "over_replicated")
+    asked_names = None if collector.listing.found_ids is not None else ("orphans", "over_replicated")
     rows = cache.write_query("gc_foresight", GC_FORESIGHT, TableQuery(asked_names, of_tables), tables)
     tables = replace(tables, collector=collector.settings).add(gc_foresight=rows)
     if "space" not in tables.frames:
@@ -314,10 +314,10 @@ def _listing(metadata: ClusterMetadata) -> ServerListing:
     """Return the ledgers that garbage collectors will list next, by the last scan."""
     source, second_ledgers = metadata.source, metadata.second.ledgers
     scan = metadata.first.ledgers if second_ledgers is None else second_ledgers
-    if unsure_ledgers(scan).isEmpty():
+    if doubtful_ledgers(scan).isEmpty():
         return ServerListing()
     listed_places = find_listing_places(scan, source.layout, source.store.root)
     range_rows = source.cache.write_table("gc_ranges", lambda: ranges(listed_places), "tables/checks")
-    end = outcome(range_rows).first()
+    end = summarize_walk(range_rows).first()
     assert end is not None
     return ServerListing(listed_ids(listed_places, range_rows), end["reach"], end["overflows"])

@@ -26,7 +26,7 @@ from auditor.checks.configuration import CheckConfiguration
 from auditor.checks.needs import Sight
 from auditor.codecs.pulsar.placement_config import KEY
 from auditor.findings.causes import Claim
-from auditor.findings.table import next_steps, order
+from auditor.findings.table import next_steps, report_order
 from auditor.model.action_facts import HoldFacts
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
@@ -349,8 +349,8 @@ def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
 
 def _samples(findings: DataFrame, samples: int) -> tuple[Finding, ...]:
     """Return the first ``samples`` findings of each check id."""
-    row_rank = F.row_number().over(F.Window.partitionBy("id").orderBy(*order()))
-    rows = findings.withColumn("place", row_rank).where(F.col("place") <= samples).orderBy(*order())
+    row_rank = F.row_number().over(F.Window.partitionBy("id").orderBy(*report_order()))
+    rows = findings.withColumn("place", row_rank).where(F.col("place") <= samples).orderBy(*report_order())
     return tuple(finding_of(row.asDict(recursive=True)) for row in rows.collect())
 
 

@@ -19,8 +19,8 @@ from auditor.runs.directory import RunDirectory
 from auditor.spark.batches import Rows
 from auditor.spark.execution import Execution
 from auditor.spark.table_files import TableFiles
-from auditor.spark.table_queries import TableQuery, TablesT, due_queries, names_without_rows
-from auditor.spark.tasks import own_errors, report_tasks
+from auditor.spark.table_queries import TableQuery, TablesT, names_without_rows, queries_with_input
+from auditor.spark.tasks import report_tasks, restore_own_errors
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.rows_of_ledgers import rows_of_ledgers
 
@@ -39,7 +39,7 @@ class _RunTable:
 
     def files(self) -> TableFiles:
         """Return the files of the table."""
-        return TableFiles.of(*self.place())
+        return TableFiles.from_directory(*self.place())
 
     def place(self) -> tuple[fs.FileSystem, str]:
         """Return the file system, and the table's path there."""
@@ -80,7 +80,7 @@ class TableCache:
 
     @property
     def known_empty(self) -> frozenset[str]:
-        """Return the names of tables that were written or found without a row (`due_queries`)."""
+        """Return the names of tables that were written or found without a row (`queries_with_input`)."""
         # A copy, because a second thread may write a table at the same time.
         return names_without_rows(dict(self.frames))
 
@@ -92,7 +92,7 @@ class TableCache:
                 rows = self.execution.open_table(table)
             else:
                 self.progress.table(name)
-                with report_tasks(self.spark, self.progress), own_errors():
+                with report_tasks(self.spark, self.progress), restore_own_errors():
                     rows = self.execution.write_table(table, make())
                 self.run.check_claim()
             if not self.frames and below == "tables":
@@ -121,7 +121,7 @@ class TableCache:
         tables: TablesT,
     ) -> DataFrame:
         """Write a table with the rows of a query of ``tables``."""
-        is_due = bool(due_queries((query,), tables))
+        is_due = bool(queries_with_input((query,), tables))
         return self.write_or_empty(is_due, name, schema, partial(query, tables))
 
     def count(self, name: str) -> int:

@@ -140,14 +140,14 @@ def other_entries_findings(tables: Tables, column: str, purpose_words: str) -> D
         purpose_words: the words after "entries of 5 ledgers" in the message.
     """
 
-    from auditor.tables.scans import doubtful
+    from auditor.tables.scans import drop_deleted_ledgers
 
     held_rows = (
         filter_part(column, tables.judged)
         .select(*LEDGER, "state", "length", "last_entry_id", F.explode(column).alias("held"))
         .select(*LEDGER, "state", "length", "last_entry_id", "held.*")
     )
-    rows = with_attribution(doubtful(held_rows, tables.moved), tables)
+    rows = with_attribution(drop_deleted_ledgers(held_rows, tables.moved), tables)
     # Estimate: every entry has the average length of the ledger's entries.
     entry = F.try_divide("length", F.col("last_entry_id") + 1)
     bytes = F.when((F.col("state") == LedgerState.CLOSED) & (F.col("length") > 0), F.col("count") * entry)

@@ -95,9 +95,9 @@ def marks_by_bookie(marks: DataFrame, moved_ledgers: DataFrame | None, *columns:
         scope_id, ledger_id, bookie_id, ``doubtful`` (the ledger changed between the scans), and ``columns``.
     """
 
-    from auditor.tables.scans import doubtful
+    from auditor.tables.scans import drop_deleted_ledgers
 
-    return doubtful(marks, moved_ledgers).select(
+    return drop_deleted_ledgers(marks, moved_ledgers).select(
         *LEDGER, F.explode("replicas").alias("bookie_id"), F.col("moved").alias("doubtful"), *columns
     )
 

@@ -49,7 +49,7 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
         complete_copies = (
             tables.offload_objects.where("has_data and has_index").select("uid", *LEDGER).distinct()
         )
-        rows = rows.withColumn("uid", F.small_digits("offload_uid")).join(
+        rows = rows.withColumn("uid", F.lowercase_digits("offload_uid")).join(
             complete_copies, ["uid", *LEDGER], "left_semi"
         )
     doubt = None if is_listed else "; the bucket was not listed, so this ledger may be the only copy"

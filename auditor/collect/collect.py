@@ -72,7 +72,7 @@ from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import run_files
 from auditor.spark.part_tables import PartTable
 from auditor.spark.session import require_classic
-from auditor.spark.tasks import file_system_errors, report_tasks, require_shared
+from auditor.spark.tasks import report_tasks, require_shared, translate_file_system_errors
 from auditor.spark.types import SparkSession
 from auditor.tables.registry import COOKIES, StoreCookie
 
@@ -162,9 +162,9 @@ def write_in_spark(
     spark: SparkSession, target: Collection, table: CollectedTable, progress: Progress
 ) -> tuple[CollectedFile, ...]:
     """Write a table with Spark, one task for each part."""
-    rows = PartTable.of(spark, table.columns, table.read, table.parts).frame()
+    rows = PartTable.from_parts(spark, table.columns, table.read, table.parts).frame()
     progress.table(table.name)
-    with report_tasks(spark, progress), file_system_errors(target.path):
+    with report_tasks(spark, progress), translate_file_system_errors(target.path):
         rows.write.option("compression", COMPRESSION).parquet(f"{target.path}/{table.name}")
     return target.manifest_files(table.name)
 

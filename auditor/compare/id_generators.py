@@ -16,7 +16,7 @@ from auditor.spark import functions as F
 from auditor.spark.types import Column
 from auditor.tables.claims import application_of
 from auditor.tables.cluster_state import IdRange, ids_drawn
-from auditor.tables.id_generators import DRAWING_APPLICATIONS
+from auditor.tables.id_generators import GENERATED_ID_APPLICATIONS
 
 _BUCKET_BITS = 56
 """Lowest bit of an id's top byte. etcd has one id generator for each value of this byte (EtcdIdGenerator)."""
@@ -50,7 +50,7 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
     next_ids = ids_drawn(nodes, copy.layout)
     if not next_ids:
         return GeneratorDifference(note="copy: id generator not compared; it does not show its next id")
-    is_drawing_application = application_of(F.col("custom_metadata")).isin(*DRAWING_APPLICATIONS)
+    is_drawing_application = application_of(F.col("custom_metadata")).isin(*GENERATED_ID_APPLICATIONS)
     is_drawn_id = F.coalesce(is_drawing_application, F.lit(False))
     if drawn_ids:
         is_drawn_id |= F.col("ledger_id") < _next_id(drawn_ids)

@@ -29,7 +29,7 @@ from auditor.sources.owners.spark_source import OWNER_VALUES, OwnerValueSource
 from auditor.spark import functions as F
 from auditor.spark.batches import select_columns, source_rows
 from auditor.spark.types import Column, DataFrame
-from auditor.tables.scans import doubtful_ids, with_doubts
+from auditor.tables.scans import add_doubt_column, doubtful_ids
 
 STORE_DIFFERENCES = schema_of(
     ("item", pa.string(), "ledger, owner, cookie, layout, instance-id or id-generator"),
@@ -87,7 +87,9 @@ def ledger_differences(
         (ledgers.source, source_cut_reason, "source_doubt"),
         (ledgers.copy, copy_cut_reason, "copy_doubt"),
     ):
-        rows = with_doubts(rows, doubtful_ids(side, None, cut_reason), 1).withColumnRenamed("doubt", name)
+        rows = add_doubt_column(rows, doubtful_ids(side, None, cut_reason), 1).withColumnRenamed(
+            "doubt", name
+        )
     column_names = [*_SCALAR_COLUMNS, "custom_metadata", "segments", "path"]
     for side, prefix in ((ledgers.source, "source"), (ledgers.copy, "copy")):
         side_rows = side.where(_LISTED_CONDITION).select(

@@ -42,7 +42,7 @@ from auditor.spark import functions as F
 from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session, scratch_directory
-from auditor.spark.tasks import own_errors, run_errors
+from auditor.spark.tasks import restore_own_errors, translate_run_errors
 from auditor.spark.types import DataFrame, SparkSession
 
 _GAPS_SHOWN = 20
@@ -82,7 +82,7 @@ def compare_stores(
         recognise(uri)
         check_reachable(uri)
     owner_roots = (parse_owners_uri(owners[0]), parse_owners_uri(owners[1])) if owners else None
-    with _open_directory(out) as run, run_errors(run.path), ExitStack() as exit_stack:
+    with _open_directory(out) as run, translate_run_errors(run.path), ExitStack() as exit_stack:
         session = build_session(
             options.master,
             driver_memory=options.driver_memory,
@@ -153,7 +153,7 @@ class _OpenPair:
         differences = result_tables[0]
         for rows in result_tables[1:]:
             differences = differences.unionByName(rows)
-        with own_errors():
+        with restore_own_errors():
             tallies = self._count_tallies(differences)
             gaps += self._unread_notes()
             notes += self._misplaced_notes()
@@ -337,7 +337,7 @@ def _log_path(run: RunDirectory) -> Path | None:
 def first_differences(differences: DataFrame, limit: int) -> list[StoreDifference]:
     """Return the first ``limit`` differences of each kind of change."""
     listed_differences: list[StoreDifference] = []
-    with own_errors():
+    with restore_own_errors():
         for change in CopyState:
             rows = differences.where(differences.change == str(change)).orderBy(*_ORDER_COLUMNS).limit(limit)
             listed_differences += map(_make_difference, rows.collect())
@@ -346,7 +346,7 @@ def first_differences(differences: DataFrame, limit: int) -> list[StoreDifferenc
 
 def all_differences(differences: DataFrame) -> Iterator[StoreDifference]:
     """Yield every difference in a fixed order. The driver holds one part of the table at a time."""
-    with own_errors():
+    with restore_own_errors():
         yield from map(_make_difference, differences.orderBy(*_ORDER_COLUMNS).toLocalIterator())
 
 

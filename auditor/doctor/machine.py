@@ -57,7 +57,7 @@ def _java() -> Line:
     except JavaMissingError as error:
         return HERE.fail("Java", str(error), None, UNREACHABLE)
     text = f"version {java.version} from {java.origin}: {java.executable}"
-    if java.wrapped:
+    if java.needs_wrapper:
         text += (
             "; a wrapper in the user's cache directory starts it, because Spark requires a "
             "module that this Java lacks"

@@ -52,7 +52,7 @@ def tables_page() -> str:
     """Return docs/tables.md: the tables that every run has, then the tables that only some runs have."""
     groups: dict[str, list[str]] = {}
     for name, table in TABLES.items():
-        groups.setdefault(table.only or "every run", []).append(f"- `{name}`: {table.row}\n")
+        groups.setdefault(table.run_kind or "every run", []).append(f"- `{name}`: {table.row}\n")
     return _TABLES_PREFACE + "".join(
         f"\n## {kind_title[0].upper()}{kind_title[1:]}\n\n{''.join(rows)}"
         for kind_title, rows in groups.items()

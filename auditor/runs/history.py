@@ -20,7 +20,7 @@ from auditor.checks import check_order
 from auditor.checks.needs import Sight
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.basis import pick_rows
-from auditor.findings.pairs import CONFIDENCES, KINDS, FindingPairs, pair_findings
+from auditor.findings.pairs import CHANGE_KINDS, CONFIDENCES, FindingPairs, pair_findings
 from auditor.model.amounts import first_names, format_time
 from auditor.model.finding import Severity, Urgency
 from auditor.model.history import (
@@ -173,7 +173,10 @@ class RunDifference:
         """Return the counts of changes, and warnings about them."""
         tallies, urgencies = Counter(self._finding_kinds()), self._urgencies_by_severity()
         severity_order = {
-            tally: (KINDS.index(tally[0]), check_order(urgencies.get(tally[1:], Urgency.REST), *tally[1:]))
+            tally: (
+                CHANGE_KINDS.index(tally[0]),
+                check_order(urgencies.get(tally[1:], Urgency.REST), *tally[1:]),
+            )
             for tally in tallies
         }
         sorted_tallies = sorted(tallies.items(), key=lambda tally: severity_order[tally[0]])
@@ -192,7 +195,7 @@ class RunDifference:
         for run, rows, kinds, old_positions in self._changed_findings():
             finding_batches = pick_rows(_batch_reader(run), rows, _COLUMNS)
             for position, row in enumerate(row for batch in finding_batches for row in batch.to_pylist()):
-                change = KINDS[kinds[position]]
+                change = CHANGE_KINDS[kinds[position]]
                 row |= {"suppressed": None} if change in GONE else {}
                 yield ChangedFinding(change=change, **self._old_row(int(old_positions[position])), **row)
 
@@ -203,13 +206,18 @@ class RunDifference:
         findings in the old run (-1: a new finding).
         """
         pairs = self._finding_pairs
-        changed_rows = np.flatnonzero(pairs.change != KINDS.index(Change.SAME))
-        yield self.new, pairs.new.row[changed_rows], pairs.change[changed_rows], pairs.pair[changed_rows]
-        yield self.old, pairs.old.row[pairs.gone_rows], pairs.gone_change, pairs.gone_rows
+        changed_rows = np.flatnonzero(pairs.new_changes != CHANGE_KINDS.index(Change.SAME))
+        yield (
+            self.new,
+            pairs.new_marks.row[changed_rows],
+            pairs.new_changes[changed_rows],
+            pairs.old_positions[changed_rows],
+        )
+        yield self.old, pairs.old_marks.row[pairs.gone_rows], pairs.gone_changes, pairs.gone_rows
 
     def _old_row(self, position: int) -> dict[str, Any]:
         """Return the old run's facts about the finding at ``position``; None for each if it is -1 (new)."""
-        old_findings, is_new = self._finding_pairs.old, position < 0
+        old_findings, is_new = self._finding_pairs.old_marks, position < 0
         return {
             "previous_severity": None if is_new else _SEVERITIES[old_findings.rank[position]],
             "previous_missing": None if is_new else int(old_findings.missing[position]),
@@ -225,7 +233,7 @@ class RunDifference:
                 zip(*(batch[name].to_pylist() for name in names), strict=True) for batch in finding_batches
             )
             for kind, (severity, id) in zip(kinds, severities_and_ids, strict=True):
-                yield KINDS[kind], severity, id
+                yield CHANGE_KINDS[kind], severity, id
 
     def _urgencies_by_severity(self) -> dict[tuple[str, str], str]:
         """Return the highest urgency that either run has, by severity and check id."""

@@ -341,7 +341,7 @@ def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> d
     segments = [(segment["first_entry_id"], segment["ensemble"]) for segment in row["segments"]]
     names = ("ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "mtime")
     ledger_facts = {name: row[name] for name in names}
-    ledger = LedgerFacts(row["ledger_id"], closed=False, segments=segments, **ledger_facts)
+    ledger = LedgerFacts(row["ledger_id"], is_closed=False, segments=segments, **ledger_facts)
     index_groups = [groups_of(index["groups"]) for index in indexes if index["bookie_id"] in judged_groups]
     highest_entry = max((last_entry(groups) for groups in index_groups), default=-1)
     return {member: entries_striped_to(ledger, member, highest_entry).tobytes() for member in judged_groups}

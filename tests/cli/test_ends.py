@@ -24,7 +24,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.run_facts import MANIFEST, WHOLE
 from auditor.runs.directory import RunDirectory
 from auditor.spark.session import _scratch_parent, check_master
-from auditor.spark.tasks import DISK_FULL_ERRNOS, HADOOP_AWS, run_errors
+from auditor.spark.tasks import DISK_FULL_ERRNOS, HADOOP_AWS, translate_run_errors
 
 LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
 
@@ -237,7 +237,7 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
     ],
 )
 def test_what_ends_a_run_names_the_way_out(error: Exception, kind: type[Exception], said: str) -> None:
-    with pytest.raises(kind, match=said), run_errors("/r"):
+    with pytest.raises(kind, match=said), translate_run_errors("/r"):
         raise error
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from auditor.checks import ALL, BY_ID, GROUP_OF, Basis, Need
 from auditor.checks.needs import Sight
-from auditor.findings.basis import of_marks
+from auditor.findings.basis import rests_on_marks
 from auditor.model.report import BookiesRead, Report
 from auditor.reports import cells, first_screen, history, junit, markdown, openmetrics, sarif
 from auditor.reports.blind_spots import blind_checks, blind_spots, checks_that_need, checks_without_input
@@ -56,7 +56,7 @@ def test_what_a_check_rests_on_it_needs() -> None:
 
 
 def test_checks_of_marks_and_of_storage_say_so() -> None:
-    assert {id for id in BY_ID if of_marks(id)} <= set(MARKS)
+    assert {id for id in BY_ID if rests_on_marks(id)} <= set(MARKS)
     of_logs = {*checks_that_need(Need.ENTRY_LOGS)}
     assert {each.id for each in BY_ID.values() if GROUP_OF[each.id] == "storage"} <= {*COPIES} | of_logs
 

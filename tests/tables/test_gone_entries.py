@@ -55,13 +55,13 @@ def test_what_two_readings_agree_on_is_missing_without_a_doubt() -> None:
 
 def test_what_was_read_once_is_missing_if_the_bookie_was_stopped_and_else_unknown() -> None:
     pairs = [pair("a", False)]
-    assert said(judge(LEDGER, pairs, states(stopped=True), 0)) == ({"a": set(GONE)}, {})
+    assert said(judge(LEDGER, pairs, states(is_stopped=True), 0)) == ({"a": set(GONE)}, {})
     unknown = said(judge(LEDGER, pairs, states(), 0))
     assert unknown == ({}, {"a": (set(GONE), UnknownCopy.ENTRY_LOG)})
 
 
 def test_entries_of_another_clusters_bookie_are_unknown_as_a_whole() -> None:
-    answer = judge(LEDGER, [pair("a", True)], states(foreign=True), 0)
+    answer = judge(LEDGER, [pair("a", True)], states(is_foreign=True), 0)
     assert members(answer.missing[0][1]) == set(EVERY)
 
 

@@ -180,7 +180,7 @@ def test_an_answer_of_an_open_end_is_whole_where_the_disks_were_read_in_part(spa
     answers = [index(number, "bk1", {0, 1}, answered=SCAN) for number in (1, 3)]
     indexes = [index(2, "bk1", {0, 1})]
     indexes += [index(number, "bk2", {0, 1, 2}) for number in (1, 2)] + [index(3, "bk2", {0, 1})]
-    pairs = pairs_of(spark, metadata, indexes, answers, BookieTrust(partly=frozenset({"bk1"})))
+    pairs = pairs_of(spark, metadata, indexes, answers, BookieTrust(part_read_bookies=frozenset({"bk1"})))
     same = pairs.where("expected <=> held").collect()
     assert [(row["ledger_id"], row["bookie_id"]) for row in same] == [(1, "bk1")]
     states = READ | {"bk1": BookieState("partial", index_time=SCAN)}

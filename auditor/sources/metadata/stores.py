@@ -29,7 +29,7 @@ from auditor.sources.metadata.uri import (
     MetadataUri,
     parse_metadata_uri,
 )
-from auditor.spark.concurrency import copies_of_task, most_slots, running_slots
+from auditor.spark.concurrency import max_slots, max_task_attempts, running_slots
 from auditor.spark.types import SparkSession
 
 if TYPE_CHECKING:
@@ -237,12 +237,12 @@ def source_options(
         pinned_nodes: result of `MetadataStore.cluster`, to read etcd at the same revision; None for the
             newest.
     """
-    max_slots = most_slots(spark)
+    max_slots = max_slots(spark)
     # The executors of a new session may not have started yet.
     default_slots = max(running_slots(spark), spark.sparkContext.defaultParallelism)
     store = store_options(options)
     settings = {
-        **asdict(replace(store, rate_limit=store.rate_limit / copies_of_task(spark))),
+        **asdict(replace(store, rate_limit=store.rate_limit / max_task_attempts(spark))),
         "parts": default_slots if max_slots is None else max_slots * options.parts_per_core,
         "at_once": max_slots,
         **named_options,
