@@ -155,7 +155,7 @@ def _mapping_place(uri: str) -> tuple[str, frozenset[str], str] | None:
 
 def _settings(properties: Mapping[str, str], origin: str, policy: Policy | None = None) -> PlacementSettings:
     try:
-        return PlacementSettings.of(properties, origin, policy)
+        return PlacementSettings.from_properties(properties, origin, policy)
     except ValueError as error:
         raise UsageError(f"{origin}: {error}") from None
 

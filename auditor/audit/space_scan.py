@@ -192,7 +192,7 @@ def collector_settings(path: str | None) -> CollectorSettings:
     if path is None:
         return CollectorSettings()
     try:
-        return CollectorSettings.of(read_properties("--bookie-conf", path), path)
+        return CollectorSettings.from_properties(read_properties("--bookie-conf", path), path)
     except ValueError as error:
         raise UsageError(f"--bookie-conf {path}: {error}") from None
 

@@ -39,7 +39,7 @@ def location_depths_mixed(roster: Roster) -> Findings:
     if settings is None or settings.policy is Policy.NONE:
         return
     writable = [row["bookie_id"] for row in roster.bookies if row["registered"] in TAKES_WRITES]
-    view = ServerView.of(roster.locations, settings.policy, writable, writable)
+    view = ServerView.from_locations(roster.locations, settings.policy, writable, writable)
     depths: dict[int, list[str]] = {}
     for name in sorted(writable):
         depths.setdefault(depth_of(view.paths[name]), []).append(name)

@@ -122,14 +122,15 @@ class PlacementSettings:
     origin: str = ""
 
     @classmethod
-    def of(
+    def from_properties(
         cls, properties: Mapping[str, str], origin: str, policy: Policy | None = None
     ) -> PlacementSettings:
         """Return the settings of a configuration; ``policy``, if given, overrides the configured policy.
 
         Keys are a server's (bk_server.conf) or a broker's (broker.conf); other keys are ignored.
 
-        >>> PlacementSettings.of({"minNumRacksPerWriteQuorum": "3"}, "bk.conf", Policy.RACK).min_racks
+        >>> properties = {"minNumRacksPerWriteQuorum": "3"}
+        >>> PlacementSettings.from_properties(properties, "bk.conf", Policy.RACK).min_racks
         3
 
         Args:
@@ -151,7 +152,7 @@ class PlacementSettings:
             raise ValueError("isolation groups are a setting of the policy rack")
         if policy is None and not _has_isolation(properties):
             settings = {name: value for name, value in settings.items() if name not in _GROUP_SETTINGS}
-        elif ISOLATION in properties:
+        elif ISOLATION_KEY in properties:
             settings = {"isolation_groups": ()} | settings
         return cls(policy or policy_of(properties), **settings, origin=origin)
 
@@ -206,7 +207,7 @@ _VALUE_TYPES = {
 }
 _GROUP_SETTINGS = ("isolation_groups", "secondary_groups")
 
-ISOLATION = "isolationBookieGroups"
+ISOLATION_KEY = "isolationBookieGroups"
 """Key of Pulsar's isolation groups, which may be empty. Without it ledgers are not restricted to groups."""
 
 KEYS = frozenset(key for keys in _KEYS_BY_SETTING.values() for key in keys)

@@ -55,7 +55,7 @@ class Fact(StrEnum):
     UNOWNED = "unowned"  # yes: its owner is gone; only a newer run says it
 
 
-OF_EACH_LEDGER = (Fact.VERSION, Fact.LISTED, Fact.NAMES, Fact.QUEUED, Fact.MARKED, Fact.LOCKED, Fact.UNOWNED)
+LEDGER_FACTS = (Fact.VERSION, Fact.LISTED, Fact.NAMES, Fact.QUEUED, Fact.MARKED, Fact.LOCKED, Fact.UNOWNED)
 """Facts that a condition asks for about each ledger of a step."""
 
 

@@ -130,10 +130,10 @@ class RepairFacts(TypedDict):
     remaining_ms: Annotated[int | None, about("estimated time to the end of the queue")]
 
 
-def waiting_words(state: RepairState) -> str:
+def waiting_text(state: RepairState) -> str:
     """Return a sentence on the number of waiting ledgers, without a full stop.
 
-    >>> waiting_words(RepairState(waiting=15, queued=4)), waiting_words(RepairState())
+    >>> waiting_text(RepairState(waiting=15, queued=4)), waiting_text(RepairState())
     ('15 ledgers wait for re-replication, 11 of them unmarked', 'no ledger waits for re-replication')
     """
     if not state.waiting:
@@ -142,12 +142,12 @@ def waiting_words(state: RepairState) -> str:
     return f"{plural(state.waiting, 'ledger waits', 'ledgers wait')} for re-replication{unmarked}"
 
 
-def single_copy_words(state: RepairState) -> str:
+def single_copy_text(state: RepairState) -> str:
     """Return a sentence on the ledgers with one reachable copy; the state must have such ledgers.
 
-    >>> single_copy_words(RepairState(single_copy=15, down=("bk-5:3181",)))
+    >>> single_copy_text(RepairState(single_copy=15, down=("bk-5:3181",)))
     '15 ledgers have one reachable copy: bk-5:3181 is down'
-    >>> single_copy_words(RepairState(single_copy=15, down=("bk-5:3181", "bk-6:3181")))
+    >>> single_copy_text(RepairState(single_copy=15, down=("bk-5:3181", "bk-6:3181")))
     '15 ledgers have one reachable copy: 2 bookies are down'
     """
     ledgers_text = plural(state.single_copy, "ledger has", "ledgers have")

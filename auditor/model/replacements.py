@@ -250,10 +250,10 @@ MAX_RACK_CHOICES = 20_000
 """Largest number of choices of racks that `rack_choices` tries; its result is uncertain if there are more."""
 
 
-def refuses_by_place(settings: PlacementSettings) -> bool:
+def refuses_by_location(settings: PlacementSettings) -> bool:
     """Return whether the policy may refuse a bookie because of its location, not only prefer others.
 
-    >>> refuses_by_place(PlacementSettings(Policy.REGION, enforce_min_racks=True))
+    >>> refuses_by_location(PlacementSettings(Policy.REGION, enforce_min_racks=True))
     True
     """
     match settings.policy:
@@ -266,7 +266,7 @@ def refuses_by_place(settings: PlacementSettings) -> bool:
     return False
 
 
-def makes_ensemble(
+def can_form_ensemble(
     shape: tuple[int, int, int],
     paths: Sequence[str | None],
     settings: PlacementSettings,
@@ -278,7 +278,7 @@ def makes_ensemble(
     also uncertain if `rack_choices` gave up.
 
     >>> enforced = PlacementSettings(Policy.RACK, enforce_min_racks=True)
-    >>> [makes_ensemble((2, 2, 2), ["/r1", *more], enforced) for more in (["/r1"], ["/r2"], [None])]
+    >>> [can_form_ensemble((2, 2, 2), ["/r1", *more], enforced) for more in (["/r1"], ["/r2"], [None])]
     [False, True, None]
 
     Args:
@@ -290,7 +290,7 @@ def makes_ensemble(
     ensemble, write_quorum, ack_quorum = shape
     if len(paths) < ensemble:
         return False
-    if not refuses_by_place(settings):
+    if not refuses_by_location(settings):
         return True
     known_paths = [path for path in paths if path is not None]
     answer: bool | None = None

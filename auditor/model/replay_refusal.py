@@ -38,10 +38,10 @@ class FailedReplay(NamedTuple):
     error: ReplayError
 
 
-def missing_journals(files: Sequence[tuple[str, str]], certain: bool) -> Refusal:
+def missing_journals_refusal(files: Sequence[tuple[str, str]], certain: bool) -> Refusal:
     """Return the refusal for missing journal files, given as (directory, name).
 
-    >>> print(missing_journals([("/j", "1a.txn")], True).reason)
+    >>> print(missing_journals_refusal([("/j", "1a.txn")], True).reason)
     /j lacks 1a.txn, from which the bookie would replay its journal
     """
     reason = "; ".join(f"{path} lacks {name}" for path, name in files)
@@ -51,11 +51,11 @@ def missing_journals(files: Sequence[tuple[str, str]], certain: bool) -> Refusal
     )
 
 
-def failed_replay(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
+def failed_replay_refusal(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
     """Return the refusal for journals whose replay ends with an exception; the first failure ends the start.
 
     >>> damaged = FailedReplay("/j/1a.txn", 512, "a record of -9 bytes", ReplayError.INVALID_RECORD)
-    >>> print(failed_replay([damaged], certain=True).reason)
+    >>> print(failed_replay_refusal([damaged], certain=True).reason)
     /j/1a.txn: a record of -9 bytes at byte 512, at which the replay of the journal ends
     """
     places_text = "; ".join(

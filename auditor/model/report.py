@@ -235,7 +235,7 @@ class Report:
             raise RunError(str(error) or type(error).__name__) from error
 
 
-_DIGITS = re.compile("-?[0-9]{1,20}")
+_DECIMAL_ID = re.compile("-?[0-9]{1,20}")
 
 _REPORT_TYPES: dict[str, Any] = {
     "run": RunFacts,
@@ -255,7 +255,7 @@ def _require_words(value: Mapping[str, Any]) -> None:
     for rows_key in ("steps", "actions"):
         for row in run[rows_key] or ():
             for name in ("scope_id", "ledger_id"):
-                if row[name] is not None and not _DIGITS.fullmatch(row[name]):
+                if row[name] is not None and not _DECIMAL_ID.fullmatch(row[name]):
                     raise ValueError(f"run.{rows_key}.{name} is not a number: {row[name]!r:.60}")
     for rows_key in ("actions", "forbidden"):
         for row in run[rows_key] or ():
@@ -312,11 +312,14 @@ NOT_COVERED = 3
 UNREACHABLE = 4
 DAMAGED = 5
 
-DAMAGE_SHARE = 0.10
-"""Largest share of undecodable ledger records without exit code 5; fewer than `DAMAGE_FLOOR` never give 5."""
+MAX_DAMAGED_SHARE = 0.10
+"""Largest share of undecodable ledger records without exit code 5.
+
+Fewer than `MIN_DAMAGED_LEDGERS` such records never give 5.
+"""
 
 
-DAMAGE_FLOOR = 100
+MIN_DAMAGED_LEDGERS = 100
 UNDECODABLE = "metadata-unreadable"
 
 
@@ -330,7 +333,7 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
         fail_on_suspect: count findings of any confidence as confirmed.
     """
     undecodable = report.counts.get(UNDECODABLE, 0)
-    if undecodable >= DAMAGE_FLOOR and undecodable > DAMAGE_SHARE * report.coverage.ledgers.total:
+    if undecodable >= MIN_DAMAGED_LEDGERS and undecodable > MAX_DAMAGED_SHARE * report.coverage.ledgers.total:
         return DAMAGED
     min_severity = Severity.ERROR if fail_on == NEW else Severity(fail_on)
     counts_only_new = fail_on == NEW and report.run.changes is not None

@@ -225,7 +225,7 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True)
-class Concerned:
+class ConcernedLedger:
     """A ledger that loses an entry in a failure, or that recovery cannot close after it."""
 
     scope_id: Annotated[str, about("decimal")]
@@ -290,7 +290,7 @@ class Simulation:
     copysets: Copysets | None = None
     balance: Balance | None = None
     writes: tuple[WriteAnswer, ...] = ()
-    ledgers: tuple[Concerned, ...] = ()
+    ledgers: tuple[ConcernedLedger, ...] = ()
     ledgers_concerned: int = 0
     namespaces: tuple[OwnerLoss, ...] | None = None
     topics: tuple[OwnerLoss, ...] | None = None

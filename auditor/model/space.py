@@ -131,7 +131,7 @@ class SpaceTotal:
         return sum(self.classes.values())
 
 
-FREES = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DELETE_LEDGER)
+FREEING_ACTIONS = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DELETE_LEDGER)
 """Kinds of action that free space."""
 
 
@@ -154,7 +154,7 @@ class SpaceStep:
     permission: InitVar[Allowed]
 
     def __post_init__(self, permission: Allowed) -> None:
-        if not isinstance(permission, Allowed) or permission.kind not in FREES:
+        if not isinstance(permission, Allowed) or permission.kind not in FREEING_ACTIONS:
             raise TypeError(f"{self.bookie_id}: the gate did not permit to free space")
         names = {object.key for object in permission.objects}
         if permission.kind is not ActionKind.DELETE_LEDGER and self.bookie_id not in names:

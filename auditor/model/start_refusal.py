@@ -173,11 +173,11 @@ def unreadable(cookie: Unreadable, path: str | None, stored_id: str | None) -> R
     The cookie is that of the directory ``path``, or the store's under ``stored_id`` if ``path`` is None.
     """
     fault = Fault.STORE_UNREADABLE if path is None else Fault.VERSION_UNREADABLE
-    reason = f"{_cookie_place(path, stored_id)} cannot be read: {cookie.reason}"
+    reason = f"{_cookie_location_text(path, stored_id)} cannot be read: {cookie.reason}"
     return Refusal(INVALID_COOKIE, fault, reason, _paths(path), stored_id)
 
 
-def different_fields_refusal(
+def unequal_cookie_refusal(
     expected: Cookie,
     cookie: Cookie,
     fields: Sequence[str],
@@ -193,7 +193,7 @@ def different_fields_refusal(
     unequal_fields = "; ".join(
         f"{field} {actual_values[field]}, expected {expected_values[field]}" for field in fields
     )
-    reason = f"{_cookie_place(path, stored_id)} says {unequal_fields}"
+    reason = f"{_cookie_location_text(path, stored_id)} says {unequal_fields}"
     return Refusal(INVALID_COOKIE, fault, reason, _paths(path), stored_id)
 
 
@@ -203,7 +203,7 @@ def lacking(fault: Fault, paths: Sequence[str], problem: str, stored_id: str | N
     return Refusal(INVALID_COOKIE, fault, f"{path_text} has {problem}", tuple(paths), stored_id)
 
 
-def _cookie_place(path: str | None, stored_id: str | None) -> str:
+def _cookie_location_text(path: str | None, stored_id: str | None) -> str:
     return f"the store's cookie of {stored_id}" if path is None else f"the VERSION of {path}"
 
 
@@ -324,10 +324,10 @@ def _cookie_refusal(
         return unreadable(cookie, path, stored_id)
     if fields := differences(expected, cookie, allow_expansion=allow_expansion):
         fault = Fault.STORE_DIFFERS if path is None else Fault.VERSION_DIFFERS
-        return different_fields_refusal(expected, cookie, fields, fault, path, stored_id)
+        return unequal_cookie_refusal(expected, cookie, fields, fault, path, stored_id)
     if expected.instance_id != cookie.instance_id:
         fault = Fault.STORE_INSTANCE if path is None else Fault.VERSION_INSTANCE
-        return different_fields_refusal(expected, cookie, ["instanceId"], fault, path, stored_id)
+        return unequal_cookie_refusal(expected, cookie, ["instanceId"], fault, path, stored_id)
     return None
 
 

@@ -15,7 +15,7 @@ from math import comb
 
 import numpy as np
 
-from auditor.model.adherence import first_of_each
+from auditor.model.adherence import flag_first_of_equal_codes
 from auditor.model.placement import Level, Locations
 from auditor.model.simulation import Amount, Bounds, DomainSet, Failure, LevelLoss, NearLoss, Outcome
 from auditor.runs.directory import RunDirectory
@@ -292,7 +292,7 @@ class NearLossSums:
 
 def _count_domains(domains: Longs) -> Longs:
     """Return the number of different known domains in each row."""
-    return count_true(first_of_each(np.sort(domains, axis=1)))
+    return count_true(flag_first_of_equal_codes(np.sort(domains, axis=1)))
 
 
 def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:

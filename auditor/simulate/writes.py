@@ -29,7 +29,7 @@ from auditor.model.placement import (
     PlacementSettings,
     Policy,
 )
-from auditor.model.replacements import SYSTEM_GROUP, makes_ensemble, outside_groups, refuses_by_place
+from auditor.model.replacements import SYSTEM_GROUP, can_form_ensemble, outside_groups, refuses_by_location
 from auditor.model.simulation import NO, UNSURE, YES, WriteAnswer
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Longs
@@ -164,7 +164,7 @@ def _write_answer(
     group_bookies = [name for name in writable if name not in excluded_bookies]
     settings = isolation.settings(settings)
     paths = [locations.path(name) for name in group_bookies]
-    can_write = makes_ensemble(shape, paths, settings, [locations.path(name) for name in excluded_bookies])
+    can_write = can_form_ensemble(shape, paths, settings, [locations.path(name) for name in excluded_bookies])
     bookies_text = plural(len(group_bookies), "writable bookie") + (
         " in its groups" if excluded_bookies else ""
     )
@@ -172,7 +172,7 @@ def _write_answer(
         return NO, f"{bookies_text} for an ensemble of {shape[0]}"
     if not isolation.is_known:
         return UNSURE, f"{bookies_text}; it is unknown which of them are in its isolation groups"
-    if not refuses_by_place(settings):
+    if not refuses_by_location(settings):
         return YES, bookies_text
     level = POLICY_LEVEL[settings.policy]
     domains = {locations.domain(name, level) for name in group_bookies}

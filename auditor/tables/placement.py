@@ -99,20 +99,20 @@ class PlacementJudge:
     ) -> PlacementJudge:
         """Return the judge of a cluster. ``names`` are all bookies that ensembles may name."""
         level = POLICY_LEVEL[settings.policy]
-        view = ServerView.of(locations, settings.policy, names, writable, registered)
+        view = ServerView.from_locations(locations, settings.policy, names, writable, registered)
         depths = sorted({depth_of(view.paths[name]) for name in view.known})
         has_mixed_depths = settings.policy is Policy.RACK and len(depths) > 1
         views = [
-            ServerView.of(locations, settings.policy, names, writable, registered, depth)
+            ServerView.from_locations(locations, settings.policy, names, writable, registered, depth)
             for depth in (depths if has_mixed_depths else [None])
         ]
         located_bookies = [name for name in names if locations.path(name)]
-        whole = ServerView.of(locations, settings.policy, names, located_bookies)
+        whole = ServerView.from_locations(locations, settings.policy, names, located_bookies)
         return cls(
             settings,
             names,
-            [CodedView.of(server_view, names) for server_view in views],
-            CodedView.of(whole, names),
+            [CodedView.from_server_view(server_view, names) for server_view in views],
+            CodedView.from_server_view(whole, names),
             [locations.path(name) for name in names],
             [locations.domain(name, level) for name in names],
             domain_codes(locations, level, names),
@@ -216,7 +216,8 @@ class _Verdicts:
         shape_numbers, example_rows = distinct_rows(all_ensembles)
         ensembles = all_ensembles[example_rows]
         judgements = [
-            judge_ensembles(ensembles, quorum, view, judge.settings, by_places=True) for view in judge.views
+            judge_ensembles(ensembles, quorum, view, judge.settings, judges_locations_only=True)
+            for view in judge.views
         ]
         broken = np.logical_and.reduce([judgement.adherence == Adherence.FAIL for judgement in judgements])
         codes = judge.codes[ensembles]
@@ -228,7 +229,7 @@ class _Verdicts:
             )
         is_marked = np.where(broken[:, None], judgements[0].broken, is_risky)
         start = is_marked.argmax(axis=1)
-        whole = judge_ensembles(ensembles, quorum, judge.whole, judge.settings, by_places=True)
+        whole = judge_ensembles(ensembles, quorum, judge.whole, judge.settings, judges_locations_only=True)
         self.broken[rows] = broken[shape_numbers]
         self.excused[rows] = (broken & (whole.adherence != Adherence.FAIL))[shape_numbers]
         self.at_risk[rows] = (is_risky.any(axis=1) & ~broken)[shape_numbers] & segments.holds[rows]

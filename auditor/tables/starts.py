@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from auditor.model.bookie_conf import ConfiguredBookie, readdressed_place
+from auditor.model.bookie_conf import ConfiguredBookie, readdressed_bookie
 from auditor.model.columns import schema_of
-from auditor.model.cookie import BookieConfiguration, Cookie, Source, configuration
-from auditor.model.index_refusal import FIRST_INDEX_LAYOUT, unequal_index_count, unnamed_index
+from auditor.model.cookie import BookieConfiguration, Cookie, Source, infer_configuration
+from auditor.model.index_refusal import FIRST_INDEX_LAYOUT, index_count_refusal, unnamed_index_refusal
 from auditor.model.start_refusal import (
     BookieDirectory,
     Fault,
@@ -104,14 +104,14 @@ def starts(
         known_lists = {
             name: directory_lists for name, directory_lists in inferred.items() if directory_lists is not None
         }
-        readdressed_directories = readdressed_place(
+        readdressed_directories = readdressed_bookie(
             conf, {*cookie_by_bookie, *directories_by_bookie}, known_lists
         )
     rows = []
     for name, lists in inferred.items():
         own_configuration = (
             conf
-            if conf is not None and (conf.is_of(name, lists) or name == readdressed_directories)
+            if conf is not None and (conf.belongs_to(name, lists) or name == readdressed_directories)
             else None
         )
         bookie = _Bookie(
@@ -125,7 +125,8 @@ def _infer_configuration(
     name: str, directories: Sequence[OwnedDirectory], cookie_by_bookie: Mapping[str, StoreCookie]
 ) -> BookieConfiguration | None:
     versions = [directory.cookie for directory in directories if directory.cookie is not None]
-    return configuration(name, versions, cookie_by_bookie[name].cookie if name in cookie_by_bookie else None)
+    stored_cookie = cookie_by_bookie[name].cookie if name in cookie_by_bookie else None
+    return infer_configuration(name, versions, stored_cookie)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +161,10 @@ class _Bookie:
             return self.inferred
         is_agreed = False
         if self.inferred is not None and self.starts_as == self.name:
-            is_agreed = self.inferred.agreed and self.inferred.lists == self.conf.lists
-        return BookieConfiguration(*self.conf.lists, Source.CONFIGURATION, is_agreed)
+            is_agreed = (
+                self.inferred.has_agreement and self.inferred.directory_lists == self.conf.directory_lists
+            )
+        return BookieConfiguration(*self.conf.directory_lists, Source.CONFIGURATION, is_agreed)
 
 
 def _start(
@@ -170,14 +173,14 @@ def _start(
     in_store, lists = cookie_by_bookie.get(bookie.starts_as), bookie.configuration
     if lists is None:
         return None if in_store else _without_cookies(bookie)
-    expected = lists.expected(bookie.starts_as, instance_id)
+    expected = lists.expected_cookie(bookie.starts_as, instance_id)
     matched_directories = match_directories(
         [path for _, path in configured_paths(expected)], bookie.directories
     ).found
     unnamed_refusal = _unnamed_index(bookie, in_store, matched_directories)
     if unnamed_refusal is not None and bookie.conf is not None:
         expected = replace(expected, index_dirs=None)  # cookies of that layout do not name it
-    later_refusal = unnamed_refusal or unequal_index_count(expected, bookie.in_rocksdb) or bookie.replay
+    later_refusal = unnamed_refusal or index_count_refusal(expected, bookie.in_rocksdb) or bookie.replay
     current_refusal, refusal_after_expansion = _refusals(
         bookie, expected, in_store, matched_directories, later_refusal
     )
@@ -188,7 +191,7 @@ def _start(
     return {
         "bookie_id": bookie.name,
         "source": lists.source.value,
-        "agreed": lists.agreed,
+        "agreed": lists.has_agreement,
         "journal_dirs": lists.journal_dirs,
         "ledger_dirs": list(lists.ledger_dirs),
         "index_dirs": list(lists.index_dirs) if lists.index_dirs else None,
@@ -243,7 +246,7 @@ def _store_differences(
     if not all(differences(version, store) for version in own_versions):
         return (), None
     assert bookie.inferred is not None
-    disk_cookie = bookie.inferred.expected(bookie.name, expected.instance_id)
+    disk_cookie = bookie.inferred.expected_cookie(bookie.name, expected.instance_id)
     pairs = ((disk_cookie, store), (store, disk_cookie))
     adds_directories = any(not differences(*pair, allow_expansion=True) for pair in pairs)
     return differences(disk_cookie, store), adds_directories
@@ -305,7 +308,7 @@ def _unnamed_index(
             cookie.layout < FIRST_INDEX_LAYOUT and cookie.index_dirs is None for cookie in cookies
         ):
             paths = {*bookie.conf.index_dirs}
-    return unnamed_index(sorted(paths), bookie.in_rocksdb) if paths else None
+    return unnamed_index_refusal(sorted(paths), bookie.in_rocksdb) if paths else None
 
 
 def _version(directory: OwnedDirectory) -> Cookie | Unreadable | NoVersion | None:
