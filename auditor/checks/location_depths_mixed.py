@@ -43,7 +43,7 @@ def location_depths_mixed(roster: Roster) -> Findings:
     depths: dict[int, list[str]] = {}
     for name in sorted(writable):
         depths.setdefault(depth_of(view.paths[name]), []).append(name)
-    if len(depths) < 2 or not roster.locations.known:
+    if len(depths) < 2 or not roster.locations.has_known_location:
         return
     groups = [
         f"{first_names([f'{name} in {view.paths[name]}' for name in names], SHOWN)}"

@@ -213,7 +213,9 @@ def rehearse_by_ledger(
         trial([bookie_id]) for bookie_id in leaving_bookies if len(leaving_bookies) > 1
     ]
     undecided_total = _run_trials(run, bookies, trials, isolation)
-    unplaced_count = sum(name not in locations.of or locations.of[name].path is None for name in registered)
+    unplaced_count = sum(
+        name not in locations.by_bookie or locations.by_bookie[name].path is None for name in registered
+    )
     unplaced_count = unplaced_count if refuses_by_location(settings) else 0
     doubts = [*auto_recovery.doubts, *_find_doubts(run, undecided_total, unplaced_count)]
     joint_trial, *single_trials = (

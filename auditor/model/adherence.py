@@ -95,7 +95,7 @@ class ServerView:
         all_registered, writable_names = {*writable, *registered}, {*writable}
         paths = {}
         for bookie in bookies:
-            location = locations.of.get(bookie)
+            location = locations.by_bookie.get(bookie)
             path = location.path if location and bookie in all_registered else None
             paths[bookie] = path or (DEFAULT_PATHS if bookie in all_registered else UNSEEN_PATHS)[policy]
         candidates = {

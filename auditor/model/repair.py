@@ -138,8 +138,8 @@ def waiting_text(state: RepairState) -> str:
     """
     if not state.waiting:
         return "no ledger waits for re-replication"
-    unmarked = f", {state.unmarked:,} of them unmarked" if state.unmarked else ""
-    return f"{plural(state.waiting, 'ledger waits', 'ledgers wait')} for re-replication{unmarked}"
+    unmarked_text = f", {state.unmarked:,} of them unmarked" if state.unmarked else ""
+    return f"{plural(state.waiting, 'ledger waits', 'ledgers wait')} for re-replication{unmarked_text}"
 
 
 def single_copy_text(state: RepairState) -> str:
@@ -162,23 +162,24 @@ def repair_facts(
 ) -> RepairFacts:
     """Return the repair state in the form of a report, with the rate of repair since the previous run.
 
-    The rate counts marks that went away: marks of the previous run, plus marks made since, minus marks of
-    now. A mark that was made and removed between the two runs is not seen, so the rate is a lower bound.
+    The rate counts removed marks: marks of the previous run, plus marks made since, minus present marks. A
+    mark that was made and removed between the two runs is not seen, so the rate is a lower bound.
 
     Args:
         state: the state of the current run.
         scan_time: the scan time of the current run, ms.
         previous_facts: the facts and the scan time (ms) of the previous run; None if there is none.
     """
-    values: dict[str, Any] = {field.name: getattr(state, field.name) for field in fields(state)}
-    values["down"] = list(state.down)
-    repairs_per_hour, remaining = None, None
+    fields_of_state: dict[str, Any] = {field.name: getattr(state, field.name) for field in fields(state)}
+    fields_of_state["down"] = list(state.down)
+    repairs_per_hour, remaining_ms = None, None
     if previous_facts is not None and state.sees_autorecovery and previous_facts[0]["sees_autorecovery"]:
         elapsed_ms = scan_time - previous_facts[1]
         repaired = previous_facts[0]["queued"] + state.queued_since - state.queued
         if elapsed_ms > 0 and repaired > 0:
             repairs_per_hour = round(repaired * 3_600_000 / elapsed_ms, 1)
-            remaining = round(state.queued * elapsed_ms / repaired) if state.queued else None
+            remaining_ms = round(state.queued * elapsed_ms / repaired) if state.queued else None
     # mypy does not see that the fields of RepairState are keys of RepairFacts.
-    facts: RepairFacts = {**values, "repaired_per_hour": repairs_per_hour, "remaining_ms": remaining}  # type: ignore[typeddict-item]
+    rates = {"repaired_per_hour": repairs_per_hour, "remaining_ms": remaining_ms}
+    facts: RepairFacts = {**fields_of_state, **rates}  # type: ignore[typeddict-item]
     return facts

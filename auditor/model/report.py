@@ -79,7 +79,7 @@ class DecidedCount:
 
 @dataclass(frozen=True, slots=True)
 class BookiesRead:
-    """Number of bookies in ensembles, and of those that were read; ``unread`` has all the others."""
+    """Number of bookies in ensembles, and of those that were read; ``unread`` has the ids of all others."""
 
     expected: Count
     read: Count
@@ -156,7 +156,7 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether everything was looked at and decided."""
+        """Whether the audit read all data, ran all checks and decided all ledgers and replicas."""
         return _is_complete(self.run, self.coverage)
 
     @property
@@ -223,12 +223,12 @@ class Report:
                 for tally in value["run"].get("tally", ()):
                     tally.setdefault("urgency", Urgency.REST)
             _require_shape(value["run"])
-            shaped_values = {
+            parsed_values = {
                 name: read_value(value[name], kind, name) for name, kind in _REPORT_TYPES.items()
             }
             _require_words(value)
-            shaped_values["findings"] = tuple(map(finding_from_json, shaped_values["findings"]))
-            return cls(**shaped_values)
+            parsed_values["findings"] = tuple(map(finding_from_json, parsed_values["findings"]))
+            return cls(**parsed_values)
         except KeyError as error:
             raise RunError(f"it has no {error}") from error
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -248,7 +248,7 @@ _REPORT_TYPES: dict[str, Any] = {
 
 
 def _require_words(value: Mapping[str, Any]) -> None:
-    """Raise ValueError for words and times that no report has; the message names them."""
+    """Raise ValueError for a word or a time that no report can have; the message names it."""
     for remark in value["run"]["remarks"]:
         RemarkKind(remark["kind"])
     run = value["run"]
@@ -301,7 +301,7 @@ def _is_complete(run: RunFacts, coverage: Coverage) -> bool:
 
 
 def is_unaccepted_loss(tally: Tally) -> bool:
-    """Return whether a finding among these is of `DATA_LOSS` and not accepted."""
+    """Return whether the findings of a tally have an urgency of `DATA_LOSS`, and one is not accepted."""
     return tally["urgency"] in DATA_LOSS and tally["count"] > tally["suppressed"]
 
 
@@ -328,12 +328,15 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
 
     Args:
         report: the report.
-        fail_on: lowest severity that fails. With "new" and no run before, all findings are new. Unaccepted
-            findings of `DATA_LOSS` fail with any value.
+        fail_on: lowest severity of the findings that give code 1, or "new". Without a run before, all
+            findings are new. Unaccepted findings of `DATA_LOSS` give code 1 with any value.
         fail_on_suspect: count findings of any confidence as confirmed.
     """
-    undecodable = report.counts.get(UNDECODABLE, 0)
-    if undecodable >= MIN_DAMAGED_LEDGERS and undecodable > MAX_DAMAGED_SHARE * report.coverage.ledgers.total:
+    undecodable_count = report.counts.get(UNDECODABLE, 0)
+    if (
+        undecodable_count >= MIN_DAMAGED_LEDGERS
+        and undecodable_count > MAX_DAMAGED_SHARE * report.coverage.ledgers.total
+    ):
         return DAMAGED
     min_severity = Severity.ERROR if fail_on == NEW else Severity(fail_on)
     counts_only_new = fail_on == NEW and report.run.changes is not None

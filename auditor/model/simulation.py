@@ -53,7 +53,7 @@ class Bounds:
     possible: Outcome
 
     @property
-    def known(self) -> bool:
+    def is_exact(self) -> bool:
         """Whether both bounds are equal, so that nothing is unknown."""
         return self.sure == self.possible
 
@@ -124,8 +124,8 @@ class LevelLoss:
     ``distance`` counts ledgers by the smallest number of domains whose failure loses an entry, with the
     copies that indexes show. Ledgers at 0 have already lost an entry. ``unplaced`` are bookies with an
     unknown domain. ``sets`` are the worst known sets of ``together`` domains; if ``proved`` is True, no worse
-    set exists. There are ``of`` such sets in all, and ``losing`` of them lose an entry; None if this was not
-    counted.
+    set exists. ``of`` is the number of all sets of this size. ``losing`` is the number of sets that lose an
+    entry; None if they were not counted.
     """
 
     level: str
@@ -256,9 +256,10 @@ class Doubts:
     """Facts that a simulation does not know.
 
     ``ledgers`` is the number of all ledgers, ``undecided`` the number of those with metadata that cannot be
-    judged. ``gaps`` counts places of the metadata that were not read. ``in_doubt`` are ids of ledgers that
-    may exist unseen. ``unread`` are bookies of which nothing was read, ``unplaced`` bookies without a
-    location.
+    judged. ``gaps`` counts parts of the metadata that were not read. ``in_doubt`` are ids of ledgers that may
+    exist, because of these gaps. ``unread`` are bookies of which nothing was read, ``unplaced`` bookies
+    without a location. ``not_closed`` counts ledgers that are not closed. ``registered`` is False if the
+    registrations of bookies are not known.
     """
 
     ledgers: int

@@ -107,7 +107,7 @@ ELSEWHERE = (IndexState.MISPLACED, IndexState.WRONG_DIRECTORY)
 """States of a replica whose index is in a place where the bookie does not look for it."""
 
 ON_DISK = (IndexState.OK, IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, *ELSEWHERE)
-"""States of a replica that the bookie's disks have and that counts as the bookie's own."""
+"""States of a replica that is on the bookie's disks and counts as the bookie's own."""
 
 OF_REPLICAS = (*ON_DISK, IndexState.NOT_INDEXED)
 """States of rows that describe one replica."""

@@ -196,7 +196,7 @@ def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = (
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    levels = (Level.BOOKIE, Level.RACK) if locations.known else (Level.BOOKIE,)
+    levels = (Level.BOOKIE, Level.RACK) if locations.has_known_location else (Level.BOOKIE,)
     domains: list[Domains] = []
 
     def find_near_candidates(segments: SegmentColumns) -> Bools:
@@ -301,7 +301,7 @@ def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
     Regions are a level only if there are several regions, and fewer regions than racks.
     """
     levels = [Level.BOOKIE]
-    if locations.known:
+    if locations.has_known_location:
         levels.append(Level.RACK)
         regions = {locations.domain(bookie, Level.REGION) for bookie in bookies} - {None}
         racks = {locations.domain(bookie, Level.RACK) for bookie in bookies} - {None}

@@ -220,7 +220,7 @@ def failure_matrix(run: RunReader) -> FailureMatrix:
     """
     _, locations = load_placement(run)
     windows = RunWindows(run.directory, merge=False)
-    level = Level.RACK if locations.known else Level.BOOKIE
+    level = Level.RACK if locations.has_known_location else Level.BOOKIE
     domains = Domains(level, locations, windows.numbers.names)
     sums = SetSums(2, max(len(domains.names), 1))
     for window_batch in windows:

@@ -22,9 +22,9 @@ from auditor.model.start_refusal import (
     Refusal,
     Unreadable,
     configured_paths,
-    differences,
-    lacking,
+    directories_refusal,
     legacy_refusal,
+    unequal_cookie_fields,
 )
 from auditor.sources.bookies.paths import OwnedDirectory, match_directories
 from auditor.tables.registry import StoreCookie
@@ -243,13 +243,13 @@ def _store_differences(
         return (), None
     own_versions = [version for version in bookie.versions if version.bookie_id == bookie.name]
     # Only where no VERSION agrees with the store: if one does, it is the other disks that are odd.
-    if not all(differences(version, store) for version in own_versions):
+    if not all(unequal_cookie_fields(version, store) for version in own_versions):
         return (), None
     assert bookie.inferred is not None
     disk_cookie = bookie.inferred.expected_cookie(bookie.name, expected.instance_id)
     pairs = ((disk_cookie, store), (store, disk_cookie))
-    adds_directories = any(not differences(*pair, allow_expansion=True) for pair in pairs)
-    return differences(disk_cookie, store), adds_directories
+    adds_directories = any(not unequal_cookie_fields(*pair, allow_expansion=True) for pair in pairs)
+    return unequal_cookie_fields(disk_cookie, store), adds_directories
 
 
 def _without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
@@ -263,7 +263,7 @@ def _without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
     ):
         return None
     fault_text = "no VERSION and is not empty, and the store has no cookie of the bookie"
-    refusal = lacking(Fault.NOT_EMPTY, filled_directories, fault_text, bookie.name)
+    refusal = directories_refusal(Fault.NOT_EMPTY, filled_directories, fault_text, bookie.name)
     return dict.fromkeys(STARTS.names) | {
         "bookie_id": bookie.name,
         "source": Source.NOTHING.value,

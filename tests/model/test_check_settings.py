@@ -30,7 +30,9 @@ def test_every_constant_is_used_by_a_check() -> None:
 
 def test_a_constant_that_holds_depend_on_says_which_side_is_careful() -> None:
     guarded = {name for check in ALL if check.holds for name in check.settings}
-    assert guarded == {name for name in constants() if constants()[name].careful is not StricterSide.ANY}
+    assert guarded == {
+        name for name in constants() if constants()[name].stricter_side is not StricterSide.ANY
+    }
 
 
 def test_settings_cannot_be_changed() -> None:
