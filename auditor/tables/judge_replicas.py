@@ -387,7 +387,7 @@ def groups_of(data: bytes | memoryview | None) -> Groups:
     """Return the groups in a table's binary column; None and b"" are the empty set.
 
     >>> from auditor.codecs.availability.groups import GroupBatch
-    >>> groups_of(GroupBatch.of([[(1, 4, 2, 3)]]).tobytes()).tolist(), groups_of(None).tolist()
+    >>> groups_of(GroupBatch.from_tuples([[(1, 4, 2, 3)]]).tobytes()).tolist(), groups_of(None).tolist()
     ([(1, 4, 2, 3)], [])
     """
     return np.frombuffer(data, GROUP) if data else NO_GROUPS

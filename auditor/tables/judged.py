@@ -65,7 +65,7 @@ def judge_many(
 def counts(group_sets: Sequence[bytes]) -> list[int]:
     """Count the entries of each set from its packed groups, in one pass over all sets.
 
-    >>> counts([GroupBatch.of([[(0, 9, 2, 3)]]).tobytes(), b""])
+    >>> counts([GroupBatch.from_tuples([[(0, 9, 2, 3)]]).tobytes(), b""])
     [8, 0]
     """
     lengths = np.array([len(value) for value in group_sets], np.int64)

@@ -144,7 +144,7 @@ def digest_matches(
         return None
     entry_view = memoryview(entry)
     # The digest stands between what it covers: over the header before it and the payload behind it.
-    head, digest, body = (
+    header, digest, body = (
         entry_view[:header_bytes],
         entry_view[header_bytes : header_bytes + length],
         entry_view[header_bytes + length :],
@@ -152,20 +152,20 @@ def digest_matches(
     if len(digest) != length:
         return False
     if key is not None and digest_type == "MAC":
-        mac = hmac.new(key, head, hashlib.sha1)
+        mac = hmac.new(key, header, hashlib.sha1)
         mac.update(body)
         return hmac.compare_digest(mac.digest(), digest)
-    crc = crc32c(head, body) if digest_type == "CRC32C" else zlib.crc32(body, zlib.crc32(head))
+    crc = crc32c(header, body) if digest_type == "CRC32C" else zlib.crc32(body, zlib.crc32(header))
     return int.from_bytes(digest, "big") == crc
 
 
-def crc32c(*parts: bytes | memoryview) -> int:
+def crc32c(*chunks: bytes | memoryview) -> int:
     """Return the CRC-32C of consecutive byte strings.
 
     >>> hex(crc32c(b"12345", b"6789"))
     '0xe3069283'
     """
     crc = 0
-    for part in parts:
-        crc = google_crc32c.extend(crc, bytes(part))
+    for chunk in chunks:
+        crc = google_crc32c.extend(crc, bytes(chunk))
     return crc

@@ -229,7 +229,7 @@ class _UnfinishedBatch:
         self.counts.append(end - start)
 
 
-_NO_GROUPS = GroupBatch.of([[]])
+_NO_GROUPS = GroupBatch.from_tuples([[]])
 _FIRST_OFFSET = np.zeros(1, np.int64)
 
 

@@ -44,7 +44,7 @@ class LedgerSets(NamedTuple):
     def part(self, start: int, stop: int) -> LedgerSets:
         """Return the ledgers ``start:stop``.
 
-        >>> sets = LedgerSets(np.array([5, 7]), GroupBatch.of([[], [(1, 1, 1, 0)]]), {})
+        >>> sets = LedgerSets(np.array([5, 7]), GroupBatch.from_tuples([[], [(1, 1, 1, 0)]]), {})
         >>> sets.part(1, 2).groups.first.tolist()
         [1]
         """
@@ -113,7 +113,7 @@ class _OpenLedger:
                 self._record_failure(error)
 
     def close_sets(self) -> LedgerSets:
-        groups = GroupBatch.of([[]])
+        groups = GroupBatch.from_tuples([[]])
         if not self._failed:
             try:
                 groups = self._gathered.result()
@@ -250,7 +250,9 @@ def _read_rows(rows: Rows, flags: StorageFlags, unexpected_rows: UnexpectedRows)
     ids, row_numbers = ids[ledgers], row_numbers[ledgers]
     states = np.full(len(ids), EXISTING, np.uint8)
     reasons = {}
-    is_plain = ledger_data.are_plain(values.data, values.offsets.astype(np.int64))[row_numbers]
+    is_plain = ledger_data.have_required_fields_only(values.data, values.offsets.astype(np.int64))[
+        row_numbers
+    ]
     for index in np.flatnonzero(~is_plain):
         try:
             data = ledger_data.decode(values.item(int(row_numbers[index])))
@@ -305,7 +307,7 @@ def join_ledgers(
         yield _join_sets(ready_sets, ready_rows)
 
 
-_NO_LEDGER_SETS = LedgerSets(np.zeros(0, np.int64), GroupBatch.of([]), {})
+_NO_LEDGER_SETS = LedgerSets(np.zeros(0, np.int64), GroupBatch.from_tuples([]), {})
 _NO_INDEXED_LEDGERS = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
 
 

@@ -109,7 +109,7 @@ class Listing:
             return None
         return DecodeError(
             "bookie's answer",
-            answer.at,
+            answer.availability_offset,
             f"for ledger {answer.ledger_id}; the request was for ledger {subject}",
         )
 
@@ -175,7 +175,7 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
         try:
             groups = availability.decode(answer.availability)
         except DecodeError as damage:
-            offset = answer.at + damage.offset
+            offset = answer.availability_offset + damage.offset
             return Reply(subject, None, f"{damage.what}: {damage.reason}", offset, answer_time)
         return Reply(subject, groups, answered=answer_time)
 
