@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.byte_column import TextColumn, begin_with, windows
+from auditor.codecs.byte_column import TextColumn, have_prefix, windows
 from auditor.keys.ledger_path import FIRST_LONG_ID
 from auditor.model.ledger_id import LayoutKind
 
@@ -48,13 +48,13 @@ def ledger_ids(layout_kind: LayoutKind, paths: Sequence[str], start: int) -> NDA
     >>> ledger_ids(LayoutKind.HIERARCHICAL, ["/bk/00/0000/L0042", "/bk/00/0000"], 4).tolist()
     [42, -1]
     """
-    column = TextColumn.of(paths).octets
+    column = TextColumn.from_values(paths).octets
     path_ids = np.full(len(column), -1, np.int64)
     lengths = column.ends - column.starts - start
     if layout_kind is LayoutKind.ETCD:
         rows = np.flatnonzero(lengths == len(_KEY) + _HEX_LENGTH)
         starts = column.starts[rows] + start
-        rows, starts = (array[begin_with(column.octets, starts, _KEY)] for array in (rows, starts))
+        rows, starts = (array[have_prefix(column.octets, starts, _KEY)] for array in (rows, starts))
         path_ids[rows] = _hexadecimal(windows(column.octets, starts + len(_KEY), _HEX_LENGTH))
         return path_ids
     for template, minimum_id, end in _TEMPLATES.get(layout_kind, ()):

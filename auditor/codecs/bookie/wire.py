@@ -176,7 +176,7 @@ def answer(message: bytes) -> BookieAnswer:
             raise DecodeError(_FORMAT_NAME, len(message), "status 0 (EOK) without a listing")
         return BookieAnswer(header.txnId, response.status)
     body = response.getListOfEntriesOfLedgerResponse
-    offset = proto_wire.begins(message, _LISTING_FIELD)
+    offset = proto_wire.value_start(message, _LISTING_FIELD)
     if body.status != response.status:
         raise DecodeError(_FORMAT_NAME, offset, f"status {response.status} outside and {body.status} inside")
     has_listing = body.HasField("availabilityOfEntriesOfLedger")
@@ -187,7 +187,11 @@ def answer(message: bytes) -> BookieAnswer:
         return BookieAnswer(header.txnId, response.status, body.ledgerId)
     value = body.availabilityOfEntriesOfLedger
     return BookieAnswer(
-        header.txnId, response.status, body.ledgerId, value, proto_wire.begins(message, _LISTING_FIELD, 3)
+        header.txnId,
+        response.status,
+        body.ledgerId,
+        value,
+        proto_wire.value_start(message, _LISTING_FIELD, 3),
     )
 
 
@@ -293,7 +297,7 @@ def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
 
 def _answer_3(head: bytes, length: int) -> ReadAnswer:
     # HEAD_BYTES may cut the entry off, and protobuf refuses what is cut: only what is before it is parsed.
-    read_field = proto_wire.first_bytes(head, _READ_FIELD, _FORMAT_NAME, 0, length)
+    read_field = proto_wire.find_bytes_field(head, _READ_FIELD, _FORMAT_NAME, 0, length)
     outer_end = length if read_field is None else read_field[0]
     response = proto_wire.parse(pb.EntryResponse, head, _FORMAT_NAME, 0, outer_end)
     header = _require_header(response.header, _READ_OPERATION)
@@ -302,7 +306,7 @@ def _answer_3(head: bytes, length: int) -> ReadAnswer:
             raise DecodeError(_FORMAT_NAME, length, "status 0 (EOK) without an entry")
         return ReadAnswer(response.status, None, None, header.txnId)
     field_tag, start, end = read_field
-    entry_field = proto_wire.first_bytes(head, _ENTRY_FIELD, _FORMAT_NAME, start, end)
+    entry_field = proto_wire.find_bytes_field(head, _ENTRY_FIELD, _FORMAT_NAME, start, end)
     inner_response = proto_wire.parse(
         pb.ReadResponse, head, _FORMAT_NAME, start, end if entry_field is None else entry_field[0]
     )

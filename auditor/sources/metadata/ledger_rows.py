@@ -209,7 +209,7 @@ def ledger_rows(
     """
     prefix = f"{root}/" if root != "/" else root
     start = len(prefix)
-    paths = TextColumn.of(batch.paths)
+    paths = TextColumn.from_values(batch.paths)
     ids = ledger_ids(layout, paths, len(prefix.encode()))
     places_by_row = {row: classify(layout, paths[row][start:]) for row in np.flatnonzero(ids < 0).tolist()}
     scopes = np.zeros(len(ids), np.int64)
@@ -236,7 +236,7 @@ def ledger_rows(
 def _decode_rows(
     batch: ZnodeBatch, paths: TextColumn, positions: Longs, ids: Longs, scopes: Longs, schema: pa.Schema
 ) -> dict[str, Any]:
-    columns = decode_batch(ByteColumn.of(batch.data).taken(positions))
+    columns = decode_batch(ByteColumn.from_values(batch.data).take_rows(positions))
     _refuse_endless(columns)
     status = np.full(len(positions), _STATUS_OK)
     status[list(columns.rules)] = _STATUS_RULE_BROKEN
@@ -245,7 +245,7 @@ def _decode_rows(
         "scope_id": scopes[positions],
         "ledger_id": ids[positions],
         # The path of a ledger is always ASCII.
-        "path": paths.octets.taken(positions).arrow().cast(pa.string()),
+        "path": paths.octets.take_rows(positions).arrow().cast(pa.string()),
         **_change_columns(batch, positions),
         "status": name_column(_STATUS, status),
         **damage_arrays(columns),
@@ -253,7 +253,7 @@ def _decode_rows(
     if "value" in schema.names:
         return arrays | {
             **metadata_arrays(columns),
-            "value": ByteColumn.of(batch.data).taken(positions).arrow(),
+            "value": ByteColumn.from_values(batch.data).take_rows(positions).arrow(),
         }
     if "replicas" not in schema.names:
         return arrays

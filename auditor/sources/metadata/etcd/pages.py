@@ -58,7 +58,7 @@ class Page:
 def batch_of(page: Page, time: int) -> ZnodeBatch:
     """Return a page as a `ZnodeBatch`. ``time`` is the time when the page's revision was pinned, in ms."""
     revisions = np.array(page.keys.changed, np.int64)
-    names = ByteColumn.of(page.keys.names)
+    names = ByteColumn.from_values(page.keys.names)
     is_ascii = names.octets.max(initial=0) < 0x80  # all keys are ASCII
     return ZnodeBatch(
         TextColumn(names) if is_ascii else [key_text(name) for name in page.keys.names],

@@ -336,7 +336,7 @@ def _completeness_problems(data: memoryview, meta: Meta) -> tuple[list[str], lis
         return [f"cut off: {len(data)} of {written_bytes} bytes are present"], []
     if len(data) % _SECTOR_BYTES != _HASH_BYTES:
         incompleteness_reasons = (
-            [] if meta.both_valid else ["one of its two meta pages is damaged, possibly the newer one"]
+            [] if meta.are_both_valid else ["one of its two meta pages is damaged, possibly the newer one"]
         )
         return incompleteness_reasons, [
             "a copy of etcd's own file: no hash, and changes that were only in the server's log are missing"
@@ -357,7 +357,7 @@ def _nodes(data: memoryview, index: EtcdSnapshotIndex) -> tuple[list[Znode], lis
         try:
             nodes.append(_znode(data, span, None))
         except DecodeError as damage:
-            gaps.append((etcd.key_text(key), f"byte {span.at}: {damage}"))
+            gaps.append((etcd.key_text(key), f"byte {span.start}: {damage}"))
     return nodes, gaps
 
 
@@ -366,7 +366,7 @@ def _znode(data: memoryview, span: PageSpan, key_revision: int | None) -> Znode:
 
     ``key_revision`` is the revision in the change's database key; None if unknown.
     """
-    key_value = decode_key_value(bytes(data[span.at : span.end]))
+    key_value = decode_key_value(bytes(data[span.start : span.end]))
     if key_revision is not None and key_value.mod_revision != key_revision:
         raise DecodeError(
             "etcd key", 0, f"its key has revision {key_revision}, its value {key_value.mod_revision}"

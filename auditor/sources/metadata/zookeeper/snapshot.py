@@ -239,13 +239,13 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
                     len(path := path_texts[row]) > name_start and tree_of(path[name_start:]) is tree
                 )
             if base_path_bytes:
-                is_of_tree &= ~paths.are_in(base_path_bytes)
+                is_of_tree &= ~paths.are_members(base_path_bytes)
             if not is_of_tree.any():
                 continue
             chunk = chunk[is_of_tree]
             stat_columns = tails(data, bounds.tail_at[chunk])
             yield ZnodeBatch(
-                TextColumn(paths.taken(np.flatnonzero(is_of_tree))),
+                TextColumn(paths.take_rows(np.flatnonzero(is_of_tree))),
                 ByteColumn(
                     octets, bounds.data_at[chunk] - start_offset, bounds.tail_at[chunk] - start_offset
                 ),

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.byte_column import ByteColumn, begin_with
+from auditor.codecs.byte_column import ByteColumn, have_prefix
 from auditor.codecs.zookeeper.snapshot import Boundaries, boundaries, check_seals, nodes_begin, owners, tails
 from auditor.codecs.zookeeper.txnlog import (
     CloseSession,
@@ -121,7 +121,7 @@ def below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
     """Return the positions of the records whose path is ``root``, or is below ``root``."""
     octets, prefix = np.frombuffer(data, np.uint8), root.encode()
     path_at, path_ends = bounds.path_at, bounds.path_end
-    rows = np.flatnonzero((path_ends - path_at >= len(prefix)) & begin_with(octets, path_at, prefix))
+    rows = np.flatnonzero((path_ends - path_at >= len(prefix)) & have_prefix(octets, path_at, prefix))
     suffix_at = path_at[rows] + len(prefix)
     # Check the next byte too: /ledgers2 is not below /ledgers. Every record has bytes after its path.
     rows_below: NDArray[np.int64] = rows[(suffix_at == path_ends[rows]) | (octets[suffix_at] == 0x2F)]
@@ -144,7 +144,7 @@ def find_certain_ledgers(
         (first_bytes == _L_BYTE) & (second_bytes >= _ZERO_BYTE) & (second_bytes <= _NINE_BYTE)
     )
     unmatched_rows = np.flatnonzero(~is_ledger & (name_ends - name_starts > len(_SCOPES_PREFIX)))
-    is_ledger[unmatched_rows] = begin_with(octets, name_starts[unmatched_rows], _SCOPES_PREFIX)
+    is_ledger[unmatched_rows] = have_prefix(octets, name_starts[unmatched_rows], _SCOPES_PREFIX)
     return is_ledger & (name_starts < name_ends)
 
 
@@ -182,7 +182,7 @@ def _add(
     is_in_base = owners(stat_columns) != 0
     if changed_paths:
         paths = ByteColumn(np.frombuffer(data, np.uint8), bounds.path_at[rows], bounds.path_end[rows])
-        is_in_base |= paths.are_in(changed_paths)
+        is_in_base |= paths.are_members(changed_paths)
     trees = {Tree.LEDGERS} if bool((ledgers & ~is_in_base).any()) else set()
     if not is_in_base.all():
         trees.add(Tree.WHOLE)
