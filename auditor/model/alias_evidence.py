@@ -193,7 +193,7 @@ class ContentComparison:
     whole: Set[str] = frozenset()
 
     def claims_by_ledgers(self) -> AliasClaims:
-        """Yield each pair of ids that belongs to one bookie by its ledgers."""
+        """Yield each pair of ids whose ledgers show that they belong to one bookie."""
         for (absent_id, live_id), pair in self.pairs.items():
             if pair.agree:
                 ledgers = (
@@ -229,7 +229,7 @@ def comparable_address(address: HostPort | None) -> HostPort | None:
 
 
 def claims_by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
-    """Yield each pair of ids that a rule on addresses joins; evidence against a pair does not count here."""
+    """Yield each pair of ids that a rule on addresses joins, even if other evidence contradicts the pair."""
     addresses = {id: address for id in ids if (address := comparable_address(_address_in_id(id))) is not None}
     yield from _pair_same_address(addresses)
     yield from _pair_by_endpoint(ids, addresses)

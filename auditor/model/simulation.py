@@ -107,7 +107,7 @@ class NearLoss:
     """Ledgers with an entry that the failure of one domain would lose, and the number of these entries.
 
     ``domains`` is the number of domains that would lose an entry. ``names`` are the first of them, ordered by
-    lost bytes. ``perhaps`` is the number of further ledgers if all unknown copies were missing.
+    lost bytes. ``perhaps`` counts further ledgers that could lose an entry, because copies are unknown.
     """
 
     level: str
@@ -146,8 +146,8 @@ class Copysets:
     """Copysets, which are sets of bookies that hold all copies of an entry by the metadata, counted by size.
 
     The scatter width is the number of bookies with which a bookie shares a copyset. ``chance`` has, by number
-    of bookies, the probability that so many random failures lose an entry. The mean time to data loss is for
-    ranking clusters only.
+    of bookies, the probability that so many random failures lose an entry. Use the mean time to data loss
+    (``mttdl_years``) only to compare clusters.
     """
 
     sizes: dict[int, int]

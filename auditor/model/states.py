@@ -113,7 +113,7 @@ OF_REPLICAS = (*ON_DISK, IndexState.NOT_INDEXED)
 """States of rows that describe one replica."""
 
 OF_PLACES = (IndexState.STRAY, IndexState.GAP, IndexState.DAMAGED)
-"""States of rows that describe a place in the index instead of a replica."""
+"""States of rows that describe a part of the index, and not one replica."""
 
 NOT_WHOLE = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState.NOT_INDEXED, *ELSEWHERE)
 """States of a replica whose index may lack entries that the bookie has."""

@@ -35,9 +35,9 @@ Groups = NDArray[np.void]
 class GroupBatch:
     """The groups of many sets of entries, one set after another.
 
-    Five native int64 arrays; set ``i`` owns groups ``offsets[i]:offsets[i + 1]``. Sizes may exceed int32
-    here: a set in closed form can be one very long run. `auditor.codecs.availability.fold.fold` cuts such
-    runs before they are written.
+    The fields are native int64 arrays; set ``i`` owns groups ``offsets[i]:offsets[i + 1]``. Sizes may exceed
+    int32 here, because a set can be one very long run. `auditor.codecs.availability.fold.fold` cuts such runs
+    before they are written.
 
     >>> batch = GroupBatch.from_tuples([[(1, 10, 2, 3)], []])
     >>> [len(value) for value in batch.values()]

@@ -76,7 +76,7 @@ def decode_header(data: bytes) -> EntryHeader:
     (1, LedgerId(id=7, scope=0), 1)
     """
     if not data:
-        raise DecodeError(FORMAT_NAME, 0, "no byte")
+        raise DecodeError(FORMAT_NAME, 0, "an entry without any byte")
     if data[0] < _V2_FLAG:
         ledger_id, entry_id, last_add_confirmed, length = _V1_HEADER.unpack(
             _require_bytes(data, _V1_HEADER.size)
@@ -89,9 +89,9 @@ def decode_header(data: bytes) -> EntryHeader:
     )
     version, digest = flags >> 4 & 0b111, flags & 0b1111
     if version not in (0, _VERSION_2):
-        raise DecodeError(FORMAT_NAME, 0, f"version {version} of the header")
+        raise DecodeError(FORMAT_NAME, 0, f"a header of the unknown version {version}")
     if digest not in DIGESTS:
-        raise DecodeError(FORMAT_NAME, 0, f"digest type {digest}")
+        raise DecodeError(FORMAT_NAME, 0, f"a header with the unknown digest type {digest}")
     ledger = LedgerId(ledger_id, scope=scope)
     return EntryHeader(
         _VERSION_2, ledger, entry_id, last_add_confirmed, length, DIGESTS[digest], _V2_HEADER.size

@@ -103,7 +103,7 @@ def check_header(header: EntryLogHeader) -> None:
     if offset != 0 and offset < HEADER_BYTES:
         raise DecodeError(_FORMAT_NAME, 8, f"a ledgers map at byte {offset}, inside the header")
     if ledgers < 0:
-        raise DecodeError(_FORMAT_NAME, 16, f"a ledgers map of {ledgers} ledgers")
+        raise DecodeError(_FORMAT_NAME, 16, f"a ledgers map with a negative number of ledgers: {ledgers}")
 
 
 def is_direct(data: bytes) -> bool:
@@ -166,8 +166,8 @@ def _map_record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
         fault_offset = start + offset + _RECORD_STRUCT.size + LEDGER.itemsize * int(negative_rows[0])
         ledger, size = ledgers[negative_rows[0]].tolist()
         if ledger < 0:
-            raise DecodeError(_FORMAT_NAME, fault_offset, f"a ledger {ledger} in the map")
-        raise DecodeError(_FORMAT_NAME, fault_offset + 8, f"{size} bytes of a ledger")
+            raise DecodeError(_FORMAT_NAME, fault_offset, f"a negative ledger id in the map: {ledger}")
+        raise DecodeError(_FORMAT_NAME, fault_offset + 8, f"a negative number of bytes of a ledger: {size}")
     return ledgers
 
 

@@ -203,7 +203,7 @@ class LedgerFields:
     """The fields of many ledgers, and of their segments and custom metadata; all blobs are in ``octets``.
 
     Segments and custom metadata are messages inside the ledgers' messages: blob i of `LedgerField.SEGMENT` is
-    message i of ``segments``. So only the owners of the ledgers' own blobs are used.
+    message i of ``segments``. The owner of this blob in ``ledgers`` is the ledger that has the segment.
     """
 
     format: int

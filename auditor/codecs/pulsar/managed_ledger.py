@@ -79,7 +79,7 @@ def unpack(data: bytes, format_name: str) -> UnpackedMessage:
     if compression is None:
         raise DecodeError(format_name, _HEAD_BYTES, f"compression {metadata.compressionType} is unknown")
     if not 0 <= size <= proto_wire.MAX_MESSAGE_BYTES:
-        raise DecodeError(format_name, _HEAD_BYTES, f"an uncompressed size of {size} bytes")
+        raise DecodeError(format_name, _HEAD_BYTES, f"an impossible uncompressed size of {size} bytes")
     return UnpackedMessage(
         _unpack(data[begins:], compression, size, format_name, begins), compression, begins
     )

@@ -128,7 +128,9 @@ def batches(data: bytes, format_name: str, log_number: int) -> RecordSpan | None
     first_sequence = end_sequence = None
     for offset, payload in records(data, format_name, log_number):
         if len(payload) < _BATCH_HEADER.size:
-            raise DecodeError(format_name, offset, f"a write batch of {len(payload)} bytes")
+            raise DecodeError(
+                format_name, offset, f"a write batch of {len(payload)} bytes, less than its header"
+            )
         sequence, count = _BATCH_HEADER.unpack_from(payload)
         if end_sequence is not None and sequence != end_sequence:
             raise DecodeError(

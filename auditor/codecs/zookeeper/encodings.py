@@ -149,7 +149,7 @@ def decompress(source: BinaryIO) -> Iterator[bytes]:
         if not has_header:
             raise DecodeError("snappy stream", offset, "it does not begin as snappy-java's streams do")
         if len(length_bytes) < 4 or length > MAX_BLOCK_BYTES:
-            raise DecodeError("snappy stream", offset, f"a block length of {length_bytes.hex()}")
+            raise DecodeError("snappy stream", offset, f"an invalid block length: {length_bytes.hex()}")
         compressed_bytes = source.read(length)
         if len(compressed_bytes) < length:
             raise DecodeError(

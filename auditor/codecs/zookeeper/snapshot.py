@@ -143,7 +143,9 @@ def _read_record(data: memoryview, offset: int) -> tuple[int, int | None]:
     if length < 0 or data_length < -1 or end > len(data):
         present_bytes = len(data) - offset
         raise DecodeError(
-            FORMAT_NAME, offset, f"a record of {length} and {data_length} bytes, {present_bytes} are present"
+            FORMAT_NAME,
+            offset,
+            f"a path of {length} bytes and data of {data_length} bytes, {present_bytes} bytes are present",
         )
     return length, end
 

@@ -116,7 +116,9 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
             return
         body_start, end = frame.offset, frame.offset + length
         if length < 0 or end >= len(data):
-            yield CutTail(offset, f"a record of {length} bytes, {len(data) - body_start} are present")
+            yield CutTail(
+                offset, f"a record of {length} bytes, but {len(data) - body_start} bytes are present"
+            )
             return
         if zlib.adler32(data[body_start:end]) != checksum or data[end] != _END_MARK:
             # A crash cuts the last record only; with others behind it the file is damaged.
@@ -129,7 +131,7 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
         yield _read_transaction(JuteReader(data, FORMAT_NAME, body_start, end))
         offset = end + 1
     if not _is_all_zero(data[offset:]):
-        yield CutTail(offset, "a record's first bytes")
+        yield CutTail(offset, "the log ends inside a record's header")
 
 
 def _is_all_zero(data: memoryview) -> bool:
