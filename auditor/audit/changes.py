@@ -332,7 +332,9 @@ def _first_choice(run_store: RunStore, key: str, run: RunSummary | None) -> RunS
     path = run_store.pin_fact(key, run.path if run else None)
     if path is None:
         return None
-    return run if run is not None and run.path == path else RunSummary.of(path, RunReader(path).report)
+    return (
+        run if run is not None and run.path == path else RunSummary.from_report(path, RunReader(path).report)
+    )
 
 
 def _has(run: RunSummary, name: str) -> bool:

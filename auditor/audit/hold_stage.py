@@ -56,7 +56,7 @@ from auditor.checks.check import MUST_HOLD
 from auditor.checks.configuration import kinds_without_holds
 from auditor.model.action_facts import HoldFacts
 from auditor.model.columns import LEDGER
-from auditor.model.holds import HOLDS_PART, HoldObject, bookie_source
+from auditor.model.holds import HOLDS_TABLE_PATH, HoldObject, bookie_source
 from auditor.model.run_facts import WHOLE
 from auditor.model.states import TAKES_WRITES, LedgerClass
 from auditor.runs.directory import RunDirectory
@@ -112,8 +112,8 @@ def write_holds(
     missing = _is_anything_missing(counts, tables, scope.unheld)
     run = before.previous.run
     earlier_holds = None
-    if run is not None and RunDirectory(run.path).exists(f"{HOLDS_PART}/{WHOLE}"):
-        earlier_holds = cache.spark.read.parquet(f"{run.path}/{HOLDS_PART}")
+    if run is not None and RunDirectory(run.path).exists(f"{HOLDS_TABLE_PATH}/{WHOLE}"):
+        earlier_holds = cache.spark.read.parquet(f"{run.path}/{HOLDS_TABLE_PATH}")
     # What an earlier run did not look for is not known to be absent: it counts as no run with holds.
     was_unheld = run is not None and bool(RunReader(run.path).report.run.unheld)
 

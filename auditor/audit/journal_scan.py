@@ -17,7 +17,7 @@ from auditor.audit.table_cache import TableCache
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.model.amounts import and_more, plural
 from auditor.model.columns import REPLICA
-from auditor.model.replay_refusal import FailedReplay, failed_replay, missing_journals
+from auditor.model.replay_refusal import FailedReplay, failed_replay_refusal, missing_journals_refusal
 from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.model.start_refusal import Refusal
 from auditor.model.states import IndexState, ReplayError, TailRead, TailState, TimeBasis
@@ -267,9 +267,9 @@ def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict
         if tail.lost:
             has_moved = name in running and any(journal.newer for journal in tail.lost)
             files = [(journal.path, LastMark(journal.file_id, 0).file_name) for journal in tail.lost]
-            refusals[name] = missing_journals(files, tail.files > 0 and not has_moved)
+            refusals[name] = missing_journals_refusal(files, tail.files > 0 and not has_moved)
         elif tail.failed:
-            refusals[name] = failed_replay(tail.failed, name not in running)
+            refusals[name] = failed_replay_refusal(tail.failed, name not in running)
     return refusals
 
 

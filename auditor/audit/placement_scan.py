@@ -25,7 +25,14 @@ from auditor.codecs.pulsar.placement_config import KEY
 from auditor.errors import DecodeError, StoreError, UsageError, path_error
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
-from auditor.model.placement import KEYS, POLICY_KEYS, Locations, PlacementFacts, PlacementSettings, Policy
+from auditor.model.placement import (
+    POLICY_KEYS,
+    SETTING_KEYS,
+    Locations,
+    PlacementFacts,
+    PlacementSettings,
+    Policy,
+)
 from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.sources.metadata.store import MetadataStore, neighbour_value
 from auditor.sources.metadata.uri import METADATA_STORE, MetadataUri, parse_metadata_uri, redact
@@ -63,7 +70,7 @@ def check_placement(options: AuditOptions) -> PlacementSettings:
         return chosen_settings(placement_option)
     if options.bookie_conf is not None:
         properties = read_properties("--bookie-conf", options.bookie_conf)
-        if {*properties} & {*KEYS, *POLICY_KEYS}:
+        if {*properties} & {*SETTING_KEYS, *POLICY_KEYS}:
             return _settings(properties, f"--bookie-conf {options.bookie_conf}")
     return PlacementSettings(Policy.RACK, origin=DEFAULT_POLICY)
 
@@ -93,10 +100,9 @@ def chosen_settings(text: str) -> PlacementSettings:
             properties[key] += f",{part}"  # a list, as isolationBookieGroups
             continue
         key = name.strip()
-        if key not in KEYS:
-            raise UsageError(
-                f"--placement {text}: {key!r} is no setting; it must be one of {', '.join(sorted(KEYS))}"
-            )
+        if key not in SETTING_KEYS:
+            known_keys = ", ".join(sorted(SETTING_KEYS))
+            raise UsageError(f"--placement {text}: {key!r} is no setting; it must be one of {known_keys}")
         properties[key] = value
     return _settings(properties, f"--placement {text}", Policy(policy_name))
 
@@ -162,7 +168,7 @@ def _mapping_place(uri: str) -> tuple[str, frozenset[str], str] | None:
 
 def _settings(properties: Mapping[str, str], origin: str, policy: Policy | None = None) -> PlacementSettings:
     try:
-        return PlacementSettings.of(properties, origin, policy)
+        return PlacementSettings.from_properties(properties, origin, policy)
     except ValueError as error:
         raise UsageError(f"{origin}: {error}") from None
 
@@ -283,7 +289,7 @@ def with_placement(cache: TableCache, tables: Tables) -> Tables:
     check bookie-without-location reports that once.
     """
     settings, roster = tables.cluster.placement, tables.roster
-    if settings is None or settings.policy is Policy.NONE or not roster.locations.known:
+    if settings is None or settings.policy is Policy.NONE or not roster.locations.has_known_location:
         return tables
     names = sorted(row["bookie_id"] for row in roster.bookies)
     modes = {row["bookie_id"]: row["registered"] for row in roster.bookies if row["registered"]}
@@ -308,7 +314,7 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
 def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Iterator[Remark]:
     """Return remarks about isolation groups in the configuration, and about ledgers with own groups."""
     if settings.groups is not None:
-        groups_text = f"{settings.groups.words}, from {settings.origin}"
+        groups_text = f"{settings.groups.text}, from {settings.origin}"
         yield remark(RemarkKind.PLACEMENT, "isolation groups are in force", groups_text)
     if facts["own_groups"]:
         own_text = plural(facts["own_groups"], "ledger")

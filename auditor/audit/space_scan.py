@@ -148,7 +148,7 @@ def disk_remarks(disks: DataFrame) -> list[Remark]:
     *sums, unread, row_count = aggregate_many({"disks": (disks, aggregates)})["disks"]
     if not row_count:
         return []
-    parts = [f"{bytes:,} bytes of {kind.words}" for kind, bytes in zip(DISK_BYTES, sums, strict=True)]
+    parts = [f"{bytes:,} bytes of {kind.label}" for kind, bytes in zip(DISK_BYTES, sums, strict=True)]
     remarks = [remark(RemarkKind.SPACE, "other files of the ledger disks (table disks)", *parts)]
     if unread:
         directories = plural(unread, "directory", "directories")
@@ -192,7 +192,7 @@ def collector_settings(path: str | None) -> CollectorSettings:
     if path is None:
         return CollectorSettings()
     try:
-        return CollectorSettings.of(read_properties("--bookie-conf", path), path)
+        return CollectorSettings.from_properties(read_properties("--bookie-conf", path), path)
     except ValueError as error:
         raise UsageError(f"--bookie-conf {path}: {error}") from None
 

@@ -32,7 +32,7 @@ from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.finding import Confidence, Finding, Severity
 from auditor.model.placement import Locations
-from auditor.model.repair import RepairFacts, RepairState, repair_facts, single_copy_words
+from auditor.model.repair import RepairFacts, RepairState, repair_facts, single_copy_text
 from auditor.model.report import BookiesRead, Coverage, DecidedCount, Replicas, Report
 from auditor.model.run_facts import (
     FindingCause,
@@ -192,7 +192,7 @@ def _near_loss(
     words = [*near_loss_sentences(levels), *(possible_loss_words(levels) if has_sources else [])]
     remarks = [remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *words)] if words else []
     if repair.single_copy:
-        remarks.append(remark(RemarkKind.ONE_REACHABLE, single_copy_words(repair)))
+        remarks.append(remark(RemarkKind.ONE_REACHABLE, single_copy_text(repair)))
     return remarks
 
 

@@ -2,7 +2,7 @@
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
-from auditor.model.repair import waiting_words
+from auditor.model.repair import waiting_text
 
 
 @roster_check(
@@ -39,6 +39,6 @@ def all_bookies_read_only(roster: Roster) -> Findings:
     yield bookie_finding(
         None,
         f"every registered bookie ({state.registered}) is read-only: no ledger can be created and nothing "
-        f"can be copied; {waiting_words(state)}",
+        f"can be copied; {waiting_text(state)}",
         {"registered": state.registered, "waiting": state.waiting},
     )

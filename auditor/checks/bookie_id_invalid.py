@@ -3,7 +3,7 @@
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows
 from auditor.checks.ledger_queries import ledgers_breaking
-from auditor.model.bookie_id import ACCEPTED, PORTABLE, RESERVED
+from auditor.model.bookie_id import ACCEPTED_PATTERN, PORTABLE_PATTERN, RESERVED_PATTERN
 
 
 @check(
@@ -35,7 +35,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         BP-41 allows letters, digits, ':', '-' and '.'. The check also accepts an underscore.
     """
     id = F.col("bookie_id")
-    is_accepted = id.rlike(rf"\A{ACCEPTED}\z") & ~id.rlike(rf"\A{RESERVED}\z")
+    is_accepted = id.rlike(rf"\A{ACCEPTED_PATTERN}\z") & ~id.rlike(rf"\A{RESERVED_PATTERN}\z")
     stored_ids = tables.bookies.where(F.col("has_cookie") | F.col("registered").isNotNull())
     refused_findings = finding_rows(
         stored_ids.where(~is_accepted),
@@ -47,7 +47,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         F.col("named") | F.col("has_cookie") | F.col("registered").isNotNull()
     )
     unportable_ids = finding_rows(
-        known_bookies.where(is_accepted & ~F.col("bookie_id").rlike(rf"\A{PORTABLE}\z")),
+        known_bookies.where(is_accepted & ~F.col("bookie_id").rlike(rf"\A{PORTABLE_PATTERN}\z")),
         bookie_id="bookie_id",
         severity=F.lit(Severity.NOTE.value),
         message="'{bookie_id}' is a bookie id that BookKeeper accepts, but BP-41 does not allow",

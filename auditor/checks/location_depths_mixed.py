@@ -39,11 +39,11 @@ def location_depths_mixed(roster: Roster) -> Findings:
     if settings is None or settings.policy is Policy.NONE:
         return
     writable = [row["bookie_id"] for row in roster.bookies if row["registered"] in TAKES_WRITES]
-    view = ServerView.of(roster.locations, settings.policy, writable, writable)
+    view = ServerView.from_locations(roster.locations, settings.policy, writable, writable)
     depths: dict[int, list[str]] = {}
     for name in sorted(writable):
         depths.setdefault(depth_of(view.paths[name]), []).append(name)
-    if len(depths) < 2 or not roster.locations.known:
+    if len(depths) < 2 or not roster.locations.has_known_location:
         return
     groups = [
         f"{first_names([f'{name} in {view.paths[name]}' for name in names], SHOWN)}"

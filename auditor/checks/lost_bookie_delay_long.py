@@ -3,7 +3,7 @@
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 from auditor.model.amounts import duration
-from auditor.model.repair import waiting_words
+from auditor.model.repair import waiting_text
 
 
 @roster_check(
@@ -43,7 +43,7 @@ def lost_bookie_delay_long(roster: Roster) -> Findings:
         return
     yield bookie_finding(
         None,
-        f"the cluster repairs a lost bookie only after {duration(state.delay_s)}; {waiting_words(state)}",
+        f"the cluster repairs a lost bookie only after {duration(state.delay_s)}; {waiting_text(state)}",
         {
             "delay_seconds": state.delay_s,
             "waiting": state.waiting,

@@ -49,7 +49,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
         message=words(
             "{bookie_id}: {total + doubted:closed ledger without entries has|closed ledgers without entries "
             "have} been marked for it for more than {stuck}, and no worker holds {which}{sample:,}{doubts}",
-            stuck=tables.cluster.settings.stuck_words,
+            stuck=tables.cluster.settings.stuck_duration_text,
             which=F.when(F.col("total") + F.col("doubted") == 1, "it: ").otherwise("them, such as "),
             doubts=doubts(),
         ),

@@ -2,7 +2,7 @@
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Confidence, Findings, Need, Roster, Severity, roster_check
-from auditor.model.repair import waiting_words
+from auditor.model.repair import waiting_text
 
 
 @roster_check(
@@ -46,11 +46,11 @@ def no_auditor(roster: Roster) -> Findings:
         "queued": state.queued,
     }
     if not state.votes:
-        message = f"no auditor is elected, and no worker runs; {waiting_words(state)}"
+        message = f"no auditor is elected, and no worker runs; {waiting_text(state)}"
         yield bookie_finding(None, message, evidence)
     elif state.auditor_down:
         message = (
             f"the auditor's vote is of {state.auditor}, which is not registered: the auditor may be gone, or "
-            f"still run on that bookie's host; {waiting_words(state)}"
+            f"still run on that bookie's host; {waiting_text(state)}"
         )
         yield bookie_finding(None, message, evidence, confidence=Confidence.SUSPECT)

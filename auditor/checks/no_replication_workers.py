@@ -53,7 +53,7 @@ def no_replication_workers(tables: Tables) -> DataFrame:
         message=words(
             "{marks:marked ledger waits|marked ledgers wait} for more than {stuck}, the oldest for {hours} "
             "hours, and no worker holds a lock; {votes}",
-            stuck=tables.cluster.settings.stuck_words,
+            stuck=tables.cluster.settings.stuck_duration_text,
             votes=plural(repair.votes, "process of AutoRecovery votes", "processes of AutoRecovery vote"),
         ),
         evidence={

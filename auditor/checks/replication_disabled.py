@@ -3,7 +3,7 @@
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 from auditor.model.amounts import format_time
-from auditor.model.repair import waiting_words
+from auditor.model.repair import waiting_text
 
 
 @roster_check(
@@ -46,7 +46,7 @@ def replication_disabled(roster: Roster) -> Findings:
     since_clause = "" if disabled_since is None else f" since {format_time(disabled_since)}"
     yield bookie_finding(
         None,
-        f"replication is switched off{since_clause}; {waiting_words(state)}",
+        f"replication is switched off{since_clause}; {waiting_text(state)}",
         {"since": disabled_since, "waiting": state.waiting, "queued": state.queued},
         severity=Severity.ERROR if is_lasting and state.waiting else None,
     )

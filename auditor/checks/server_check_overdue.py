@@ -3,7 +3,7 @@
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 from auditor.model.amounts import age
-from auditor.model.repair import waiting_words
+from auditor.model.repair import waiting_text
 
 
 @roster_check(
@@ -45,8 +45,8 @@ def server_check_overdue(roster: Roster) -> Findings:
     if state.last_check is not None:
         if cluster.scan_time - state.last_check > overdue_ms:
             age_text = age(state.last_check, cluster.scan_time)
-            message = f"the last server-side check ended {age_text}; {waiting_words(state)}"
+            message = f"the last server-side check ended {age_text}; {waiting_text(state)}"
             yield bookie_finding(None, message, evidence)
     elif state.votes and state.age_ms is not None and state.age_ms > overdue_ms:
-        message = f"no server-side check has ever ended; {waiting_words(state)}"
+        message = f"no server-side check has ever ended; {waiting_text(state)}"
         yield bookie_finding(None, message, evidence, severity=Severity.NOTE)

@@ -2,7 +2,7 @@
 
 from auditor.checks.bookie_findings import bookie_finding, count_text
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
-from auditor.model.repair import waiting_words
+from auditor.model.repair import waiting_text
 
 
 @roster_check(
@@ -45,7 +45,7 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
     yield bookie_finding(
         None,
         f"{count_text(state.writable, 'bookie is', 'bookies are')} writable, and ensembles of {size} are in "
-        f"use: no ledger of that ensemble size can be created; {waiting_words(state)}",
+        f"use: no ledger of that ensemble size can be created; {waiting_text(state)}",
         {
             "writable": state.writable,
             "registered": state.registered,

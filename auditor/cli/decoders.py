@@ -95,7 +95,7 @@ def decode_bookie_frame(data: bytes, entries: bool) -> Any:
     answer_offset = prefix_bytes
     try:
         answer = bookie_wire.answer(data[prefix_bytes:])
-        answer_offset += answer.at
+        answer_offset += answer.availability_offset
         held_groups = None if answer.availability is None else availability.decode(answer.availability)
     except DecodeError as damage:
         raise DecodeError(damage.what, answer_offset + damage.offset, damage.reason) from damage

@@ -95,7 +95,7 @@ def watch(
     """
     options = options_from_flags(conf, flags)
     if options.since is None:
-        options = options.overridden({"since": LAST})
+        options = options.with_overrides({"since": LAST})
     default_sources = sources(metadata, bookies, cluster, conf)
     inputs = Sources(default_sources.metadata, default_sources.bookies, runs or default_sources.runs)
     outputs(forms, child_of(inputs.runs, "run"))

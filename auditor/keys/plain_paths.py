@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.byte_column import TextColumn, begin_with, windows
+from auditor.codecs.byte_column import TextColumn, have_prefix, windows
 from auditor.keys.ledger_path import FIRST_LONG_ID
 from auditor.model.ledger_id import LayoutKind
 
@@ -54,14 +54,14 @@ def ledger_ids(layout_kind: LayoutKind, paths: Sequence[str], root_length: int) 
     >>> ledger_ids(LayoutKind.HIERARCHICAL, ["/bk/00/0000/L0042", "/bk/00/0000"], 4).tolist()
     [42, -1]
     """
-    path_octets = TextColumn.of(paths).octets
+    path_octets = TextColumn.from_values(paths).octets
     path_ids = np.full(len(path_octets), -1, np.int64)
     path_lengths = path_octets.ends - path_octets.starts - root_length
     if layout_kind is LayoutKind.ETCD:
         rows = np.flatnonzero(path_lengths == len(_KEY_PREFIX) + _UUID_ENDING_LENGTH)
         id_starts = path_octets.starts[rows] + root_length
         rows, id_starts = (
-            row_array[begin_with(path_octets.octets, id_starts, _KEY_PREFIX)]
+            row_array[have_prefix(path_octets.octets, id_starts, _KEY_PREFIX)]
             for row_array in (rows, id_starts)
         )
         path_ids[rows] = _numbers_of_hexadecimal(

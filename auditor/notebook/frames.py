@@ -278,7 +278,7 @@ class Frames:
         """
         from auditor.runs.siblings import sibling_runs
 
-        own_summary = RunSummary.of(self._run.path, self._run.report)
+        own_summary = RunSummary.from_report(self._run.path, self._run.report)
         runs = (sibling_runs(self._run.path, self._run.report.cluster) or (own_summary,))[-limit:]
         changes = ("new", "fixed", "worse", "better", "same", "unseen")
         columns = ["finished", "run", "verdict", "complete", *map(str, Severity), *changes]

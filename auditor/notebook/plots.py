@@ -110,7 +110,7 @@ class Plots:
             [number + 0.5 for number in tick_columns], [f"{frame.columns[number]}" for number in tick_columns]
         )
         axes.set_xlabel("entry")
-        name = LedgerId(ledger_id, scope_id).in_words.capitalize()
+        name = LedgerId(ledger_id, scope_id).display_name.capitalize()
         axes.set_title(f"{name}{title_suffix}", loc="left")
         cells = Counter(frame.to_numpy().ravel().tolist())
         describe(figure, f"{name}{title_suffix}, cells of {len(frame)} bookies", cells.items())

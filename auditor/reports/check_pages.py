@@ -12,7 +12,7 @@ from pathlib import Path
 
 from auditor.checks import ALL, GROUP_OF, GROUPS, Check
 from auditor.checks.manual import RISKS, SECTIONS, SHARED, Command
-from auditor.model.check_settings import CarefulSide, Constant, constants, default_value
+from auditor.model.check_settings import Constant, StricterSide, constants, default_value
 from auditor.reports.plain_text import wrap_words
 
 WIDTH = 80
@@ -107,11 +107,11 @@ def setting_sentences(check: Check) -> list[str]:
 
 def _setting_sentence(name: str, constant: Constant) -> str:
     careful_clause = ""
-    if constant.careful is not CarefulSide.ANY:
+    if constant.stricter_side is not StricterSide.ANY:
         careful_side = (
             "any other value"
-            if constant.careful is CarefulSide.DEFAULT
-            else f"a {_OPPOSITE_SIDES[constant.careful]} one"
+            if constant.stricter_side is StricterSide.DEFAULT
+            else f"a {_OPPOSITE_SIDES[constant.stricter_side]} one"
         )
         careful_clause = f" With {careful_side}, actions that this check could forbid are refused."
     return (
@@ -121,7 +121,7 @@ def _setting_sentence(name: str, constant: Constant) -> str:
     )
 
 
-_OPPOSITE_SIDES = {CarefulSide.LOWER: "higher", CarefulSide.HIGHER: "lower"}
+_OPPOSITE_SIDES = {StricterSide.LOWER: "higher", StricterSide.HIGHER: "lower"}
 """Values of a constant that find fewer dangers, relative to the default, by the constant's careful side."""
 
 

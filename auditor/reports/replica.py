@@ -24,7 +24,7 @@ def replica_text(ledger: LedgerView, bookie_id: str, listed: Groups | None, widt
         width: Columns of a line.
     """
     view = next((replica for replica in ledger.replicas if replica.bookie_id == bookie_id), None)
-    name = LedgerId(ledger.ledger_id, ledger.scope_id).in_words
+    name = LedgerId(ledger.ledger_id, ledger.scope_id).display_name
     member = view is not None and view.member
     lines = [("should hold", _entries_text(_unpack_groups(view.expected) if view else _unpack_groups(b"")))]
     if not member:

@@ -88,7 +88,7 @@ def _owner_figures(run: RunReader) -> OwnerFigures | None:
 
 def _neighbouring_runs(run: RunReader) -> tuple[list[RunSummary], list[str]]:
     """Return the cluster's runs in the same directory, the oldest first, and notes on unreadable runs."""
-    own_summary = RunSummary.of(run.path, run.report)
+    own_summary = RunSummary.from_report(run.path, run.report)
     runs, hidden_run_count = [], []
     try:
         for _, summary in siblings(run.path, run.report.cluster):

@@ -181,8 +181,8 @@ class RunDifference:
         }
         sorted_tallies = sorted(tallies.items(), key=lambda tally: severity_order[tally[0]])
         return Difference(
-            RunSummary.of(str(self.old.path), self.old.report),
-            RunSummary.of(str(self.new.path), self.new.report),
+            RunSummary.from_report(str(self.old.path), self.old.report),
+            RunSummary.from_report(str(self.new.path), self.new.report),
             self._finding_pairs.counts(),
             tuple(
                 ChangeTally(change, id, severity, count) for (change, severity, id), count in sorted_tallies

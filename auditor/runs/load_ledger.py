@@ -114,7 +114,7 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
     ledger_id, scope_id = _ledger_key(ledger_id, scope_id)
     [view] = ledger_views(run, [(ledger_id, scope_id)])
     if view is None:
-        name = LedgerId(ledger_id, scope_id).in_words
+        name = LedgerId(ledger_id, scope_id).display_name
         raise RunUsageError(f"{run.path}: neither the metadata nor a bookie knows {name}")
     return view
 

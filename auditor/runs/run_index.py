@@ -73,7 +73,7 @@ def run_summaries(
         if row is None or row[:2] != [file_info.size, file_info.mtime_ns]:
             read_count += 1
             try:
-                summary = RunSummary.of(path, RunReader(path).report)
+                summary = RunSummary.from_report(path, RunReader(path).report)
             except RunError as error:
                 yield path, error
                 continue

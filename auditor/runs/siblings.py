@@ -20,7 +20,7 @@ from pathlib import Path, PurePath
 from auditor.errors import RunError
 from auditor.findings.suppress import read_suppressions
 from auditor.model.arrow import fs
-from auditor.model.history import OfCluster, RunSummary, cluster_key
+from auditor.model.history import ClusterIdentity, RunSummary, cluster_key
 from auditor.model.options import LAST, AuditOptions
 from auditor.model.report import Report
 from auditor.model.run_facts import REPORT
@@ -28,13 +28,13 @@ from auditor.runs.run_index import run_summaries
 from auditor.sources.file_systems import child_of, parent_of, run_files
 
 
-def same_cluster(first_run: OfCluster, second_run: OfCluster) -> bool:
+def same_cluster(first_run: ClusterIdentity, second_run: ClusterIdentity) -> bool:
     """Return whether two runs have the same instance id or, if neither has one, the same metadata URI."""
     return cluster_key(first_run) == cluster_key(second_run)
 
 
 def siblings(
-    path: str, cluster: OfCluster, renew_index: bool = False
+    path: str, cluster: ClusterIdentity, renew_index: bool = False
 ) -> Iterator[tuple[str, RunSummary | RunError]]:
     """Yield the path and summary of each finished run of ``cluster`` in the directory of the run at ``path``.
 
@@ -56,7 +56,7 @@ def siblings(
             yield run, summary
 
 
-def sibling_runs(path: str, cluster: OfCluster) -> tuple[RunSummary, ...]:
+def sibling_runs(path: str, cluster: ClusterIdentity) -> tuple[RunSummary, ...]:
     """Return the summaries of the `siblings` with a readable report, the oldest run first.
 
     Raises:
@@ -89,7 +89,7 @@ def runs_before(path: str, report: Report) -> list[RunSummary]:
     Raises:
         RunError: the directory of the run cannot be listed.
     """
-    own_summary = RunSummary.of(path, report)
+    own_summary = RunSummary.from_report(path, report)
     summaries = sibling_runs(path, report.cluster)
     return [run for run in summaries if run.name != own_summary.name and run.finished <= own_summary.finished]
 

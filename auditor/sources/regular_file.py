@@ -159,7 +159,7 @@ def parse_toml(data: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(toml_text)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("the text is nested too deeply") from None
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:

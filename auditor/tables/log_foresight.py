@@ -150,8 +150,8 @@ def log_foresight(
         .join(entry_logs.where(is_unreliable_log).select("path").distinct(), "path", "left_anti")
         .withColumn("usage", needed_share)
     )
-    allows_minor = F.lit(settings.minor) & (F.col("usage") < settings.minor_threshold)
-    allows_major = F.lit(settings.major) & (F.col("usage") < settings.major_threshold)
+    allows_minor = F.lit(settings.runs_minor_compaction) & (F.col("usage") < settings.minor_threshold)
+    allows_major = F.lit(settings.runs_major_compaction) & (F.col("usage") < settings.major_threshold)
     has_remaining = F.col("remain") > 0
     action_once_closed = (
         F.when(F.col("scan_fails") & (has_remaining | (F.col("entries") == 0)), GcAction.KEEP)

@@ -26,7 +26,7 @@ def summary(days_ago: float, complete: bool = True, instance: str = "one") -> Ru
     of = replace(
         base, run=replace(base.run, finished=when), cluster=replace(base.cluster, instance_id=instance)
     )
-    return RunSummary.of(f"runs/{instance}-{days_ago}", of)
+    return RunSummary.from_report(f"runs/{instance}-{days_ago}", of)
 
 
 def kept(runs: list[RunSummary], keep: RetentionRules, named: tuple[str, ...] = ()) -> list[str]:

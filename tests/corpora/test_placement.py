@@ -72,7 +72,7 @@ def test_without_a_mapping_and_a_policy_placement_is_not_looked_at_and_that_is_s
     plain = runs.of("flat-v1")
     settings, locations = load_placement(RunReader(plain.out))
     assert (settings, plain.report.run.placement) == (PlacementSettings(), None)
-    assert not locations.known
+    assert not locations.has_known_location
     assert "placement-violated" in (plain.report.run.blind or [])
 
 

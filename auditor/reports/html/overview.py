@@ -332,7 +332,7 @@ def _space_parts(total: SpaceTotal, highest_count: int) -> list[tuple[str, int, 
     return parts
 
 
-DISK_WORDS = {kind.name: kind.words[0].upper() + kind.words[1:] for kind in DISK_BYTES}
+DISK_WORDS = {kind.name: kind.label[0].upper() + kind.label[1:] for kind in DISK_BYTES}
 """Label of each kind of bytes on a disk other than entry logs."""
 
 

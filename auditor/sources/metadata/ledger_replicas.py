@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs, offsets_of
-from auditor.codecs.availability.striping import Seats, fold_seats
+from auditor.codecs.availability.striping import EnsemblePositions, fold_positions
 from auditor.codecs.byte_column import binary_array
 from auditor.codecs.ledger_metadata.columns import STATE_NAMES, LedgerColumns
 from auditor.model.ledger_metadata import LedgerState
@@ -46,8 +46,8 @@ def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.Li
     ledger = ledger_of_segment[segment]
     last_judged_entry, has_open_end = _segment_ends(columns, is_undecidable, ledger_of_segment)
     ensemble_size = np.maximum(ensemble_sizes, 1)[segment]
-    replica_groups = fold_seats(
-        Seats(
+    replica_groups = fold_positions(
+        EnsemblePositions(
             ledger=ledger,
             member=member_of_seat[member_order],
             first=columns.segment_firsts[segment],

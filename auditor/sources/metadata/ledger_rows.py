@@ -213,7 +213,7 @@ def ledger_rows(
     """
     root_prefix = f"{root}/" if root != "/" else root
     root_length = len(root_prefix)
-    paths = TextColumn.of(batch.paths)
+    paths = TextColumn.from_values(batch.paths)
     ids = ledger_ids(layout, paths, len(root_prefix.encode()))
     paths_by_row = {
         row: classify(layout, paths[row][root_length:]) for row in np.flatnonzero(ids < 0).tolist()
@@ -242,7 +242,7 @@ def ledger_rows(
 def _decode_rows(
     batch: ZnodeBatch, paths: TextColumn, positions: Longs, ids: Longs, scopes: Longs, schema: pa.Schema
 ) -> dict[str, Any]:
-    columns = decode_batch(ByteColumn.of(batch.data).taken(positions))
+    columns = decode_batch(ByteColumn.from_values(batch.data).take_rows(positions))
     _refuse_endless(columns)
     row_status = np.full(len(positions), _STATUS_OK)
     row_status[list(columns.rules)] = _STATUS_RULE_BROKEN
@@ -251,7 +251,7 @@ def _decode_rows(
         "scope_id": scopes[positions],
         "ledger_id": ids[positions],
         # The path of a ledger is always ASCII.
-        "path": paths.octets.taken(positions).arrow().cast(pa.string()),
+        "path": paths.octets.take_rows(positions).arrow().cast(pa.string()),
         **_change_columns(batch, positions),
         "status": name_column(_STATUS, row_status),
         **damage_arrays(columns),
@@ -259,7 +259,7 @@ def _decode_rows(
     if "value" in schema.names:
         return arrays | {
             **metadata_arrays(columns),
-            "value": ByteColumn.of(batch.data).taken(positions).arrow(),
+            "value": ByteColumn.from_values(batch.data).take_rows(positions).arrow(),
         }
     if "replicas" not in schema.names:
         return arrays

@@ -60,7 +60,7 @@ class Page:
 def batch_of(page: Page, pinned_ms: int) -> ZnodeBatch:
     """Return a page as a `ZnodeBatch`. ``pinned_ms`` is the time when its revision was pinned, in ms."""
     revisions = np.array(page.keys.mod_revisions, np.int64)
-    names = ByteColumn.of(page.keys.names)
+    names = ByteColumn.from_values(page.keys.names)
     is_ascii = names.octets.max(initial=0) < 0x80  # all keys are ASCII
     return ZnodeBatch(
         TextColumn(names) if is_ascii else [key_text(name) for name in page.keys.names],

@@ -349,8 +349,7 @@ def _completeness_problems(data: memoryview, database_meta: Meta) -> tuple[list[
     if len(data) % _SECTOR_BYTES != _HASH_BYTES:
         incompleteness_reasons = (
             []
-            if database_meta.both_valid
-            else ["one of its two meta pages is damaged, possibly the newer one"]
+            if database_meta.are_both_valid else ["one of its two meta pages is damaged, possibly the newer one"]
         )
         return incompleteness_reasons, [
             "a copy of etcd's own file: no hash, and changes that were only in the server's log are missing"
@@ -371,7 +370,7 @@ def _nodes(data: memoryview, index: EtcdSnapshotIndex) -> tuple[list[Znode], lis
         try:
             nodes.append(_znode(data, value_span, None))
         except DecodeError as damage:
-            gaps.append((etcd.key_text(key), f"byte {value_span.at}: {damage}"))
+            gaps.append((etcd.key_text(key), f"byte {value_span.start}: {damage}"))
     return nodes, gaps
 
 
@@ -380,7 +379,7 @@ def _znode(data: memoryview, value_span: PageSpan, key_revision: int | None) -> 
 
     ``key_revision`` is the revision in the change's database key; None if unknown.
     """
-    key_value = decode_key_value(bytes(data[value_span.at : value_span.end]))
+    key_value = decode_key_value(bytes(data[value_span.start : value_span.end]))
     if key_revision is not None and key_value.mod_revision != key_revision:
         raise DecodeError(
             "etcd key", 0, f"its key has revision {key_revision}, its value {key_value.mod_revision}"

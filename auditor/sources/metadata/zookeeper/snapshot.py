@@ -243,13 +243,13 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
                     len(path := path_texts[row]) > name_start and tree_of(path[name_start:]) is tree
                 )
             if base_path_bytes:
-                is_in_tree &= ~paths.are_in(base_path_bytes)
+                is_in_tree &= ~paths.are_members(base_path_bytes)
             if not is_in_tree.any():
                 continue
             chunk_rows = chunk_rows[is_in_tree]
             stat_columns = tails(data, bounds.tail_at[chunk_rows])
             yield ZnodeBatch(
-                TextColumn(paths.taken(np.flatnonzero(is_in_tree))),
+                TextColumn(paths.take_rows(np.flatnonzero(is_in_tree))),
                 ByteColumn(
                     file_octets,
                     bounds.data_at[chunk_rows] - chunk_offset,

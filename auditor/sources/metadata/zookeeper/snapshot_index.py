@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.codecs.byte_column import ByteColumn, begin_with
+from auditor.codecs.byte_column import ByteColumn, have_prefix
 from auditor.codecs.zookeeper.snapshot import Boundaries, boundaries, check_seals, nodes_begin, owners, tails
 from auditor.codecs.zookeeper.txnlog import (
     CloseSession,
@@ -129,7 +129,7 @@ def rows_at_or_below(data: memoryview, bounds: Boundaries, root: str) -> NDArray
     octets, root_bytes = np.frombuffer(data, np.uint8), root.encode()
     path_offsets, path_ends = bounds.path_at, bounds.path_end
     rows = np.flatnonzero(
-        (path_ends - path_offsets >= len(root_bytes)) & begin_with(octets, path_offsets, root_bytes)
+        (path_ends - path_offsets >= len(root_bytes)) & have_prefix(octets, path_offsets, root_bytes)
     )
     suffix_offsets = path_offsets[rows] + len(root_bytes)
     # Check the next byte too: /ledgers2 is not below /ledgers. Every record has bytes after its path.
@@ -155,7 +155,7 @@ def find_certain_ledgers(
         (first_bytes == _L_BYTE) & (second_bytes >= _ZERO_BYTE) & (second_bytes <= _NINE_BYTE)
     )
     unmatched_rows = np.flatnonzero(~is_ledger & (name_ends - name_starts > len(_SCOPES_PREFIX)))
-    is_ledger[unmatched_rows] = begin_with(octets, name_starts[unmatched_rows], _SCOPES_PREFIX)
+    is_ledger[unmatched_rows] = have_prefix(octets, name_starts[unmatched_rows], _SCOPES_PREFIX)
     return is_ledger & (name_starts < name_ends)
 
 
@@ -195,7 +195,7 @@ def _add_slice(
     is_in_base = owners(stat_columns) != 0
     if changed_paths:
         paths = ByteColumn(np.frombuffer(data, np.uint8), bounds.path_at[rows], bounds.path_end[rows])
-        is_in_base |= paths.are_in(changed_paths)
+        is_in_base |= paths.are_members(changed_paths)
     trees = {Tree.LEDGERS} if bool((is_ledger & ~is_in_base).any()) else set()
     if not is_in_base.all():
         trees.add(Tree.WHOLE)
