@@ -16,9 +16,9 @@ from auditor.audit.earlier_run import (
     IndexPlan,
     check_since,
     find_earlier_run,
-    note_files,
-    note_indexes,
-    note_ledgers,
+    save_file_sizes,
+    save_index_facts,
+    save_ledger_facts,
 )
 from auditor.audit.run_store import RunStore
 from auditor.errors import RunError, UsageError
@@ -53,10 +53,10 @@ def run_store(path: Path) -> RunStore:
 def made(path: Path, made_report: Report = WHOLE) -> Path:
     """A finished run, with a file of rows for each of two bookies."""
     path.mkdir(parents=True)
-    note_indexes(run_store(path), BOOKIES)
+    save_index_facts(run_store(path), BOOKIES)
     for number, name in enumerate((A, B)):
         write(path / "tables/availability", [{"bookie_id": name, "state": "ok"}], SCHEMA, number)
-    note_files(run_store(path))
+    save_file_sizes(run_store(path))
     (path / "report.json").write_text(made_report.to_json())
     return path
 
@@ -72,7 +72,7 @@ def index_plan(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -
 
 def planned(of: EarlierRun, bookies: dict[str, AttributedBookie] = BOOKIES) -> dict[str, Earlier]:
     """The earlier rows of each bookie with reusable parts."""
-    return {each.part.bookie_id: each.earlier for each in index_plan(of, bookies).reusable}
+    return {each.part.bookie_id: each.earlier for each in index_plan(of, bookies).reusable_parts}
 
 
 def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) -> None:
@@ -244,10 +244,10 @@ THEN = History(7, 5_000, (200, 203))
 def read_from_etcd(path: Path) -> Path:
     """A finished run that read two ledgers of a running etcd."""
     run = made(path)
-    note_ledgers(run_store(run), "/bk", THEN, [])
+    save_ledger_facts(run_store(run), "/bk", THEN, [])
     rows = [{"path": f"/bk/ledgers/{number}", "status": "ok"} for number in range(2)]
     write(run / "tables/ledgers", rows, LEDGERS)
-    note_files(run_store(run), "ledgers")
+    save_file_sizes(run_store(run), "ledgers")
     return run
 
 

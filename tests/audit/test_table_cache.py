@@ -244,7 +244,7 @@ def test_no_name_of_a_table_has_a_dot_for_the_run(
 
     monkeypatch.setattr(RunDirectory, "write_table", write_table)
     cache = TableCache(Execution(spark), RunStore(RunDirectory(str(tmp_path / "run"))), Silent())
-    cache.write_rows("findings", [{"bookie_id": "a"}], SCHEMA, below="")
+    cache.write_rows("findings", [{"bookie_id": "a"}], SCHEMA, directory="")
     cache.write_table("members", lambda: pa.table({"bookie_id": ["a"]}))
     assert names == ["findings", "tables/members"]
 
