@@ -189,14 +189,14 @@ class Audit:
             self._table_cache(uri, spark, progress or Silent(), "audit") as cache,
             open_metadata(cache, uri, self.options) as source,
         ):
-            stage_values = self._conduct(source, start_time, configuration, last_stage)
+            stage_values = self._run_stages_until(source, start_time, configuration, last_stage)
             written_tables = [name for name in cache.run.names("tables") if name in TABLES]
         if last_stage is AuditStage.REPORT:
             report: Report = stage_values["report"]
             return report
         return StoppedRun(last_stage, tuple(written_tables))
 
-    def _conduct(
+    def _run_stages_until(
         self,
         source: MetadataSource,
         start_time: int,

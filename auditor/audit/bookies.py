@@ -83,9 +83,11 @@ class ClusterBookies:
 
     def without_damaged(self, damage_by_path: Mapping[str, str]) -> ClusterBookies:
         """Return a copy without the damaged collections. The keys of ``damage_by_path`` are their paths."""
-        undamaged = without_collections(self.collected, damage_by_path)
+        usable_collections = without_collections(self.collected, damage_by_path)
         return replace(
-            self, collected=undamaged, directory_owners=settle_places(self.all_attribution, undamaged)
+            self,
+            collected=usable_collections,
+            directory_owners=settle_places(self.all_attribution, usable_collections),
         )
 
 

@@ -78,7 +78,7 @@ class RunChanges:
     entries: tuple[Suppress, ...]
     finished: int  # ms; when the findings were complete
     changes: DataFrame
-    refused: int = 0  # findings of data loss that the suppressions name but cannot accept
+    refused_count: int = 0  # findings of data loss that the suppressions name but cannot accept
     refusals: tuple[str, ...] = ()  # why: a sentence for each entry of the suppressions
     lost_inputs: frozenset[str] = frozenset()  # checks and hold reasons with less input than the previous run
     lost_carried: frozenset[str] = frozenset()  # those with less input than the earlier runs had together
@@ -115,8 +115,8 @@ class RunChanges:
                 tally["new"] += count.findings
             elif self.previous is not None and count.change == Change.WORSE:
                 tally["worse"] += count.findings
-        ordered = sorted(tallies, key=lambda key: (check_order(*key[:3]), key[3]))
-        return [tallies[key] for key in ordered]
+        ordered_keys = sorted(tallies, key=lambda key: (check_order(*key[:3]), key[3]))
+        return [tallies[key] for key in ordered_keys]
 
     def counts_of_this_run(self) -> list[FindingCount]:
         """Return the counts of findings that this run has. Findings of the earlier run alone are left out."""
@@ -125,8 +125,8 @@ class RunChanges:
     def remarks(self) -> list[Remark]:
         """Return remarks about runs that were not compared and suppressions that were refused."""
         remarks = [remark_with_reason(RemarkKind.NOT_COMPARED, note) for note in self.notes]
-        if self.refused:
-            text = f"suppressions cannot accept {plural(self.refused, 'finding')} of data loss"
+        if self.refused_count:
+            text = f"suppressions cannot accept {plural(self.refused_count, 'finding')} of data loss"
             remarks.append(remark(RemarkKind.NOT_ACCEPTED, text, *self.refusals))
         return remarks
 
@@ -171,7 +171,7 @@ def compare_with_previous(
     """
     finished: int = cache.run_store.pin_fact("finished", finish_time)
     lost, carried = find_lost_inputs(cache.run, previous.run, run_inputs)
-    read_coverage = _run_coverage(tables, has_unread_metadata, {*checks_not_run, *lost}, carried)
+    run_coverage = _run_coverage(tables, has_unread_metadata, {*checks_not_run, *lost}, carried)
     day = _day(finished)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
     digest_frame = digests_by_fingerprint(findings, entries)
@@ -186,7 +186,7 @@ def compare_with_previous(
         earlier_findings = None
         if previous.run is not None:
             earlier_findings = cache.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
-        rows = findings_with_changes(findings, earlier_findings, read_coverage, cluster.instance_id, finished)
+        rows = findings_with_changes(findings, earlier_findings, run_coverage, cluster.instance_id, finished)
         return apply_suppressions(rows, entries, baselines, digests, day).orderBy(*order())
 
     rows = cache.write_table("changes", table)
@@ -204,7 +204,7 @@ def compare_with_previous(
         refusal_rows = find_refusals(rows, entries, baselines, digests, day)
         refused_counts = {row["place"]: row["count"] for row in refusal_rows.collect()}
     sentences = tuple(refusal_sentences(entries, refused_counts, digests, day))[:REFUSALS_SHOWN]
-    return replace(changes, refused=sum(refused_counts.values()), refusals=sentences)
+    return replace(changes, refused_count=sum(refused_counts.values()), refusals=sentences)
 
 
 def check_suppressions(options: AuditOptions) -> None:

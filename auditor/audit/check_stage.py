@@ -46,9 +46,9 @@ def _missing_by_directory(findings: DataFrame, tables: Tables) -> dict[str, dict
         )
         bookies_with_uneven_disks = uneven_directories(tables.roster)
         directory_counts = [
-            F.lit(part)
+            F.lit(map_part)
             for name, index_directories in bookies_with_uneven_disks.items()
-            for part in (name, len(index_directories))
+            for map_part in (name, len(index_directories))
         ]
         directory_count = (
             F.create_map(*directory_counts)[F.col("bookie_id")] if directory_counts else F.lit(None)
@@ -134,7 +134,7 @@ def _rows_of_checks(cache: TableCache, tables: Tables, checks_not_run: Collectio
     group_frames = cache.execution.write_groups(
         groups,
         lambda table_checks: confirm(ask_table_checks(table_checks, tables), tables.moved),
-        lambda group, make: cache.write_table(group, make, "tables/checks"),
+        lambda group, make_rows: cache.write_table(group, make_rows, "tables/checks"),
     )
     bookie_checks = [check for check in checks.ROSTER_CHECKS if check.id not in checks_not_run]
     rows = ask_roster_checks(bookie_checks, tables.roster)

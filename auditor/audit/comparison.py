@@ -143,7 +143,7 @@ class UnequalPairs(NamedTuple):
     ``ledgers`` and ``indexes`` have at least the rows for the ledgers of these replicas.
     """
 
-    unequal: DataFrame
+    unequal_replicas: DataFrame
     states: Mapping[str, BookieState]
     ledgers: DataFrame
     indexes: Indexes
@@ -155,8 +155,8 @@ class SideComparison(NamedTuple):
     ``ledgers`` and ``indexes`` have at least the rows for the ledgers of the unequal pairs.
     """
 
-    unequal: DataFrame
-    judged: DataFrame
+    unequal_replicas: DataFrame
+    judged_ledgers: DataFrame
     states: Mapping[str, BookieState]
     witness: Witness
     ledgers: DataFrame
@@ -174,10 +174,10 @@ def judge_by_index(
 
     def judge() -> DataFrame:
         grace_ms = round(options.grace * 1000)
-        return judge_ledgers(pairs.ledgers, pairs.unequal, pairs.states, grace_ms)
+        return judge_ledgers(pairs.ledgers, pairs.unequal_replicas, pairs.states, grace_ms)
 
-    is_final = not _find_askable_bookies(first, pairs.indexes.bookies, options)
-    if is_final or cache.run.exists(f"tables/judged/{WHOLE}"):
+    is_final_judgement = not _find_askable_bookies(first, pairs.indexes.bookies, options)
+    if is_final_judgement or cache.run.exists(f"tables/judged/{WHOLE}"):
         return cache.write_table("judged", judge)
     return cache.write_table("judged_by_index", judge)
 
@@ -195,7 +195,7 @@ def judge_with_witness(
     """
     judgement, witness = _judge_with_reads(cache, first, pairs, judged_by_index, options)
     judged = cache.broadcast("judged", judgement)
-    return SideComparison(pairs.unequal, judged, pairs.states, witness, pairs.ledgers, pairs.indexes)
+    return SideComparison(pairs.unequal_replicas, judged, pairs.states, witness, pairs.ledgers, pairs.indexes)
 
 
 def _judge_with_reads(
@@ -208,7 +208,7 @@ def _judge_with_reads(
     """Return the table ``judged`` after witness reads, and these reads."""
     if cache.run.exists(f"tables/judged/{WHOLE}"):
         has_witness_table = cache.run.exists(f"tables/witness/{WHOLE}")
-        rows = cache.spark.read.parquet(cache.where("tables/witness")) if has_witness_table else None
+        rows = cache.spark.read.parquet(cache.spark_path("tables/witness")) if has_witness_table else None
         return cache.write_table("judged", lambda: judged_by_index), Witness(rows, options.witness_reads)
     ledgers, states = first_scan.ledgers, pairs.states
     askable_bookies = _find_askable_bookies(first_scan, pairs.indexes.bookies, options)
@@ -235,7 +235,9 @@ def _judge_with_reads(
         lambda: (
             judged_by_index
             if rows is None
-            else rejudge(ledgers, pairs.unequal, judged_by_index, rows, states, readable_bookies, grace_ms)
+            else rejudge(
+                ledgers, pairs.unequal_replicas, judged_by_index, rows, states, readable_bookies, grace_ms
+            )
         ),
     )
     cache.run.remove("tables/judged_by_index")

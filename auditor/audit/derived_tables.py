@@ -79,8 +79,8 @@ def write_identities(cache: TableCache, bookies: DataFrame, ledgers: DataFrame, 
     rows = facts(*(cache.run.read(f"tables/{name}").to_pylist() for name in names))
     ids = facts_by_id(rows)
     # Most clusters have no bookie id that disappeared. Then no ledger is queried.
-    has_vanished = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
-    shared_rows = shared_contents(ledgers, unequal, bookies).collect() if has_vanished else []
+    has_vanished_ids = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
+    shared_rows = shared_contents(ledgers, unequal, bookies).collect() if has_vanished_ids else []
     edges = alias_edges(ids, compare_contents([row.asDict() for row in shared_rows], rows))
     cache.write_rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES)
     cache.write_rows("identity_edges", edge_rows(edges), EDGES)
@@ -117,7 +117,7 @@ def derive_tables(
     rows = bookie_rows(indexes, metadata, marks, answers.bookies if answers else {})
     bookies = cache.write_rows("bookies", rows, BOOKIES)
     write_locations(cache, placement, rows, metadata.registration_rows(), metadata.source.options)
-    verdict_rows = _write_verdicts(cache, comparison.judged)
+    verdict_rows = _write_verdicts(cache, comparison.judged_ledgers)
     count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
     counts = arrow_frame(cache.spark, count_table)
     all_marks = metadata.second.marks
@@ -132,7 +132,7 @@ def derive_tables(
     def write_facts_of_bookies() -> Roster:
         _write_contents(cache, ledgers, indexes, comparison, bookies, counts)
         cache.write_rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
-        write_identities(cache, bookies, ledgers, comparison.unequal)
+        write_identities(cache, bookies, ledgers, comparison.unequal_replicas)
         cluster = _cluster_facts(metadata, difference, indexes, earlier_runs, placement, settings)
         return Roster.read(lambda name: cache.run.read(f"tables/{name}").to_pylist(), cluster)
 
@@ -148,20 +148,22 @@ def derive_tables(
     reachability = write_reachability(cache, roster)
     queues = QueueTables(ledgers, first_scan_marks, lock_rows, reachability)
     roster = with_repair_state(cache, metadata, roster, queues, earlier_runs.previous.run)
-    over_replicated = find_over_replicated(comparison.judged, ledgers, first_scan_marks, lock_rows, bookies)
+    over_replicated = find_over_replicated(
+        comparison.judged_ledgers, ledgers, first_scan_marks, lock_rows, bookies
+    )
     frames = {
         "ledgers": ledgers,
         "marks": first_scan_marks,
         "locks": lock_rows,
         "bookies": bookies,
         "availability": indexes.rows_by_state,
-        "unequal": comparison.unequal,
-        "judged": comparison.judged,
+        "unequal": comparison.unequal_replicas,
+        "judged": comparison.judged_ledgers,
         "verdicts": verdict_rows,
         "reachability": reachability,
         **orphan_frames._asdict(),
         "over_replicated": over_replicated,
-        "unindexed": find_unindexed(comparison.judged, difference.moved),
+        "unindexed": find_unindexed(comparison.judged_ledgers, difference.moved),
         "stale_marks": stale_mark_rows,
         "empty_directories": derived(empty_directories(marks), all_marks),
         "ownership": arrow_frame(cache.spark, OWNERSHIP.empty_table()) if ownership is None else ownership,
@@ -253,7 +255,7 @@ def _write_orphans(
 ) -> OrphanTables:
     def find_orphans() -> DataFrame:
         return orphans(
-            comparison.unequal,
+            comparison.unequal_replicas,
             # Copies of a ledger that was deleted between the scans may be complete, and have no unequal row.
             (comparison.indexes if difference.moved is None else indexes).dated_replicas(),
             comparison.ledgers,
@@ -323,9 +325,9 @@ def _write_contents(
 
     def table() -> DataFrame:
         # A missing entry log does not show to which bookie an index belongs.
-        pairs = comparison.unequal.where("gone is null")
-        lost_replicas = comparison.unequal.where("gone is not null").select(*REPLICA)
-        incomplete_replicas = lacking_replicas(comparison.judged, bookies).join(
+        pairs = comparison.unequal_replicas.where("gone is null")
+        lost_replicas = comparison.unequal_replicas.where("gone is not null").select(*REPLICA)
+        incomplete_replicas = lacking_replicas(comparison.judged_ledgers, bookies).join(
             lost_replicas, [*REPLICA], "left_anti"
         )
         doubted_bookies = {row["bookie_id"] for row in bookies_in_doubt(pairs, incomplete_replicas).collect()}

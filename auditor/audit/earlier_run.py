@@ -3,9 +3,8 @@
 A row is reused if its source certainly has the same content now. All other data is read again. Two kinds of
 sources qualify:
 
-    - index files and databases with unchanged stamps (`auditor.sources.bookies.earlier_rows`), on bookies
-    with
-      unchanged directories
+    - index files and databases with unchanged stamps, on bookies with unchanged directories
+      (`auditor.sources.bookies.earlier_rows`)
     - unchanged ledgers in a running etcd (`auditor.sources.metadata.etcd.pinned_etcd`)
 
 If a run cannot reuse any row, it reports the reason.
@@ -148,11 +147,12 @@ class _File(NamedTuple):
     """
 
     name: str
-    lowest: str | None
-    highest: str | None
+    lowest_id: str | None
+    highest_id: str | None
 
     def may_contain(self, bookie_id: str) -> bool:
-        return self.lowest is None or self.highest is None or self.lowest <= bookie_id <= self.highest
+        lowest, highest = self.lowest_id, self.highest_id
+        return lowest is None or highest is None or lowest <= bookie_id <= highest
 
 
 class IndexPlan(NamedTuple):
@@ -227,7 +227,7 @@ class EarlierRun:
             return None
         return earlier_ledgers(f"{self.path}/tables/ledgers", self.facts.get("ledgers"), store_root, history)
 
-    def reused(self, indexes: ReuseCount, ledgers: ReuseCount, notes: Sequence[str]) -> Reuse | None:
+    def reuse_facts(self, indexes: ReuseCount, ledgers: ReuseCount, notes: Sequence[str]) -> Reuse | None:
         """Return the facts about reuse for the report. None without an earlier run."""
         if self.path is None:
             return None

@@ -187,19 +187,19 @@ def read_entry_logs(
         row["bookie_id"] for row in entries_not_in_log.select("bookie_id").distinct().collect()
     }
     parts = [part for part in indexes if part.bookie_id in bookies_with_missing_logs]
-    second_reading = None
+    second_locations = None
     if parts:
         second_part_table = PartTable.of(
             spark, LOCATION_ROWS, partial(read_locations, directories_by_bookie), parts
         )
-        second_reading = cache.write_table(
+        second_locations = cache.write_table(
             "locations_again", second_part_table.frame, f"tables/{SCRATCH_DIRECTORY}"
         )
     lost_entries = cache.write_or_empty(
         bool(bookies_with_missing_logs),
         "gone_entries",
         GONE_ENTRIES,
-        lambda: gone_entries(entries_not_in_log, second_reading),
+        lambda: gone_entries(entries_not_in_log, second_locations),
     )
     return EntryLogScan(log_rows, location_rows, disks, sampled_rows, collected_bookies, lost_entries)
 
@@ -282,10 +282,10 @@ class _CurrentDirectories:
 
         rows = disk_locations.select(*schema.names)
         if owners := list(self._owners()):
-            from_collections = rows_of_directories(
+            rows_from_collections = rows_of_directories(
                 disk_locations.sparkSession, table, collected_schema, self.collections, owners
             )
-            rows = rows.unionByName(from_collections.select(*schema.names))
+            rows = rows.unionByName(rows_from_collections.select(*schema.names))
         if uncollected_rows := list(self._uncollected_rows(table)):
             unread_rows = pa.Table.from_pylist(uncollected_rows, schema=schema)
             rows = rows.unionByName(

@@ -126,14 +126,14 @@ def write_holds(
         hold_frames += holds_of_findings(findings, changes.changes, tables, finding_counts)
         if (unreachable_holds := unreachable_ledgers(tables)) is not None:
             hold_frames.append(unreachable_holds)
-        unseen_parts: list[Any] = []
+        unseen_rows: list[Any] = []
         unread_records = None if earlier_holds is None else holders_of_unread_records(tables)
         doubted_bookies = doubted_by_cookies(tables.roster.every_cookie)
         if earlier_holds is not None:
             doubted_bookies |= doubted_by_answers(tables, earlier_holds) | doubted_by_foresight(
                 tables, unread_records or ()
             )
-            unseen_parts = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
+            unseen_rows = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
         weak_ledger_holders = [] if earlier_holds is None else collect_query(holders_of_weak_ledgers, tables)
         bookies_at_risk = frozenset(row["bookie_id"] for row in weak_ledger_holders)
         seen_data = Seen(
@@ -142,7 +142,7 @@ def write_holds(
             bookies_read=read_bookies(tables) - bookies_with_unread_index(tables),
             needed=needed_bookies(facts) | bookies_at_risk,
             anything_missing=is_anything_missing,
-            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen_parts) | doubted_bookies,
+            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen_rows) | doubted_bookies,
             found=frozenset(id for id, count in finding_counts.items() if count),
             lost_reasons=changes.lost_inputs,
             lost_carried=changes.lost_carried,
@@ -182,7 +182,7 @@ def _rows_of_facts(
 ) -> list[dict[str, Any]]:
     """Return the holds from facts on bookies, entry logs and sources. An object has at most a few holds."""
 
-    def rows_of(query: TableQuery[Tables]) -> list[Any]:
+    def collect_rows(query: TableQuery[Tables]) -> list[Any]:
         ordered_query = TableQuery[Tables](
             query.asks, lambda asked_tables: query(asked_tables).orderBy("bookie_id")
         )
@@ -199,10 +199,10 @@ def _rows_of_facts(
         *unread_log_rows(
             tables, unlocated_count, bookies_with_unread_logs(tables) if unlocated_count else ()
         ),
-        *damaged_database_rows(rows_of(damaged_databases)),
-        *foreign_copy_rows(rows_of(foreign_copies)),
-        *rows_past_end(rows_of(copies_past_end)),
-        *unindexed_byte_rows(rows_of(unindexed_bytes)),
+        *damaged_database_rows(collect_rows(damaged_databases)),
+        *foreign_copy_rows(collect_rows(foreign_copies)),
+        *rows_past_end(collect_rows(copies_past_end)),
+        *unindexed_byte_rows(collect_rows(unindexed_bytes)),
         *rows_of_old_sources(old_sources),
         *unread_owner_rows(owners_read),
     ]

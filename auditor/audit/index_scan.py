@@ -44,7 +44,7 @@ from auditor.tables.index_counts import (
 
 MAX_AUDIT_MS = 24 * 3_600_000
 """Longest duration that an audit is assumed to take, in ms."""
-NOTHING_REUSED = ReuseCount(reused=0, read=0)
+NO_REUSE = ReuseCount(reused=0, read=0)
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,10 @@ class Indexes:
     that journals have after their last marks.
 
     ``gap_by_bookie`` has the reason for each bookie with data that could not be listed. ``old_sources`` has
-    the reason for each bookie whose data is older than the metadata (`auditor.audit.source_age`). ``reused``
-    counts the indexes taken from an earlier run, and ``earlier_notes`` say why others were not taken.
-    ``index_option`` is the time of all indexes by ``--index-time``. ``read_end`` is the end of the reading.
+    the reason for each bookie whose data is older than the metadata (`auditor.audit.source_age`).
+    ``reuse_count`` counts the indexes taken from an earlier run, and ``earlier_notes`` say why others were
+    not taken. ``index_option`` is the time of all indexes by ``--index-time``. ``read_end`` is the end of the
+    reading.
     """
 
     bookies: ClusterBookies
@@ -75,7 +76,7 @@ class Indexes:
     combined_pieces: DataFrame | None
     journal_tails: Tails
     gap_by_bookie: Mapping[str, str]
-    reused: ReuseCount
+    reuse_count: ReuseCount
     earlier_notes: tuple[str, ...]
     live: bool
     scan_time: int
@@ -84,7 +85,7 @@ class Indexes:
     old_sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def whole(self) -> bool:
+    def has_complete_rows(self) -> bool:
         """Return whether a replica's row in the table availability always has all its known entries.
 
         False if index files are truncated, indexes overlap, or journals have entries after the marks.
@@ -154,8 +155,8 @@ class Indexes:
         """
         replicas = self.rows.where(F.col("state").isin(*OF_REPLICAS))
         if self.combined_pieces is not None:
-            not_overlapping = replicas.where(~F.col("bookie_id").isin(list(self.overlapping_bookies)))
-            replicas = not_overlapping.unionByName(self.combined_pieces)
+            other_replicas = replicas.where(~F.col("bookie_id").isin(list(self.overlapping_bookies)))
+            replicas = other_replicas.unionByName(self.combined_pieces)
         times = [self.newest_file_time(bookie_id) for bookie_id in self.bookies.attribution.bookies]
         if not self.live and any(time is None or time > self.scan_time for time in times):
             return replicas
@@ -211,24 +212,28 @@ def read_indexes(
     Indexes that have not changed since the run ``earlier_run`` are taken from that run.
     """
     bookies, rows, notes = _availability(cache, bookies, earlier_run, options)
-    tails = journal_scan.write_tails(
+    tails_of_journals = journal_scan.write_tails(
         cache, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.directory_owners
     )
     counts = index_counts(cache.execution, cache.files("availability"))
-    shapes, overlapping = _count_shapes(counts), _find_overlapping_bookies(bookies, counts)
-    pieces = combine_index_pieces(replicas_in_pieces(rows, shapes, overlapping)) if overlapping else None
+    shapes, overlapping_ids = _count_shapes(counts), _find_overlapping_bookies(bookies, counts)
+    piece_rows = (
+        combine_index_pieces(replicas_in_pieces(rows, shapes, overlapping_ids)) if overlapping_ids else None
+    )
     index_time = options.index_time
     return Indexes(
         bookies,
         rows,
         counts,
         shapes,
-        journal_scan.without_journal_ledgers(union_by_state(rows, shapes, pieces, overlapping), tails),
-        overlapping,
-        pieces,
-        tails,
+        journal_scan.without_journal_ledgers(
+            union_by_state(rows, shapes, piece_rows, overlapping_ids), tails_of_journals
+        ),
+        overlapping_ids,
+        piece_rows,
+        tails_of_journals,
         gap_reasons(rows) if shapes.states & {IndexState.GAP, IndexState.DAMAGED} else {},
-        _count_reuse(rows) if earlier_run.path is not None else NOTHING_REUSED,
+        _count_reuse(rows) if earlier_run.path is not None else NO_REUSE,
         notes,
         first_scan.source.live,
         first_scan.source.scan_time,
@@ -322,7 +327,7 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
 def _availability_table(
     cache: TableCache, bookies: ClusterBookies, part_count: int, plan: IndexPlan
 ) -> PartTable:
-    all_parts = [*plan.parts, *(reusable.part for reusable in plan.reusable_parts)]
+    all_parts = [*plan.parts, *(reusable_part.part for reusable_part in plan.reusable_parts)]
     cost = index_cost(all_parts, bookies.replicas)
     table = PartTable.of(cache.spark, SCHEMA, read_part, plan.parts, cost)
     table = table.with_parts(((read_reusable_part, part) for part in plan.reusable_parts), ReadCost())
@@ -383,12 +388,12 @@ def _count_shapes(counts: Sequence[IndexCount]) -> IndexShapes:
     return index_shapes((*shape, shape_count) for shape, shape_count in counts_by_shape.items())
 
 
-REUSED_AND_READ = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")
+REUSE_COUNT_SQL = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")
 """SQL aggregates: the number of rows taken from an earlier run, and the number of rows read."""
 
 
 def _count_reuse(availability: DataFrame) -> ReuseCount:
     """Return the number of indexes taken from an earlier run, and the number read."""
-    counts = aggregate_many({"indexes": (availability.where("path is not null"), REUSED_AND_READ)})
+    counts = aggregate_many({"indexes": (availability.where("path is not null"), REUSE_COUNT_SQL)})
     reused_count, read_count = counts["indexes"]
     return ReuseCount(reused=reused_count, read=read_count)

@@ -64,7 +64,7 @@ class Tail(NamedTuple):
     """
 
     reason: str | None
-    read_at: int
+    read_time: int
     last_write: int | None
     files: int = 0
     lost_journals: tuple[LostJournal, ...] = ()
@@ -117,7 +117,7 @@ def write_tails(
     """Read the journals of every bookie whose index was read. Call it after the indexes were read."""
     spark = cache.spark
 
-    def read() -> Rows:
+    def make_table() -> Rows:
         table = PartTable.of(spark, SCHEMA, read_tail, parts, journal_cost(parts))
         collections_with_tails = [
             collection for collection in collected.whole if TAILS_TABLE in collection[1].tables
@@ -134,7 +134,7 @@ def write_tails(
         for piece, owner in directory_owners.owner_of_piece.items()
         if piece_counts[owner.bookie_id] == 1 and not bookies[owner.bookie_id].index_directories
     }
-    table = cache.write_table(TAILS_TABLE, read)
+    table = cache.write_table(TAILS_TABLE, make_table)
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in table.where("ledger_id is null").drop("groups").collect():
         rows.setdefault(row["bookie_id"], []).append(row.asDict())
@@ -167,11 +167,11 @@ def _tail_pairs(cache: TableCache, table: DataFrame, mismatched_bookies: Sequenc
 def _disk_tail(rows: Sequence[dict[str, Any]]) -> Tail:
     """Return the tail of a bookie. ``rows`` has one row for each of its journal directories."""
     reasons = [_gap_reason(row) for row in rows if row["state"] != TailState.OK]
-    modified = [row["modified"] for row in rows if row["modified"] is not None]
+    last_writes = [row["modified"] for row in rows if row["modified"] is not None]
     return Tail(
         "; ".join(dict.fromkeys(reasons)) or None,
         min(row["read_at"] for row in rows),
-        max(modified, default=None),
+        max(last_writes, default=None),
         sum((row["files"] or 0) + (row["files_below"] or 0) for row in rows),
         tuple(
             LostJournal(row["path"], row["mark_file_id"], row["files_below"], row["files"])
@@ -243,9 +243,11 @@ def index_date(
     """
     read_state, _ = tail_state(bookie, tail, is_running)
     if read_state == TailRead.READ and tail is not None and is_running:
-        return bookie.journals.bound(DatedIndex(min(tail.read_at, latest_time), TimeBasis.JOURNAL_READ))
+        return bookie.journals.bound(DatedIndex(min(tail.read_time, latest_time), TimeBasis.JOURNAL_READ))
     if read_state == TailRead.READ and tail is not None:
-        write_times = [moment for moment in (bookie.journals.marked, tail.last_write) if moment is not None]
+        write_times = [
+            write_time for write_time in (bookie.journals.marked, tail.last_write) if write_time is not None
+        ]
         date_of_index = DatedIndex(max(write_times), TimeBasis.LAST_WRITE) if write_times else None
     elif read_state == TailRead.STOPPED and bookie.journals.stopped is not None:
         date_of_index = DatedIndex(bookie.journals.stopped, TimeBasis.CLEAN_STOP)

@@ -55,11 +55,11 @@ from auditor.tables.scans import DOUBTFUL_IDS, STATUSES_WITH_OPEN_IDS, doubtful_
 
 @dataclass(frozen=True)
 class SecondScan:
-    """M1: the cluster's nodes, the table ``ledgers_again``, and the table ``marks``, which is read last.
+    """M1: the cluster's nodes, the table ``ledgers_again``, and the table ``marks``, read in this order.
 
-    ``ledgers`` is the table ``ledgers_again``: id, version and status of every ledger. It is None if the
-    first scan counts as both. ``marks_listed`` is whether all under-replication marks were seen. ``restarts``
-    is the number of times that the scan began again. ``notes`` say why the scan read all ledgers again.
+    ``ledgers`` is the table ``ledgers_again``, or None if the first scan counts as both. ``marks_listed`` is
+    whether all under-replication marks were seen. ``restarts`` is the number of times that the scan began
+    again. ``notes`` say why the scan read all ledgers again.
     """
 
     nodes: ClusterNodes
@@ -144,8 +144,9 @@ def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
     Raises:
         RunError, StoreError: the first scan has no such facts. The message says why.
     """
-    table, facts = source.cache.where("tables/ledgers"), reusable_facts(source.cache.run_store, "ledgers")
-    return earlier_ledgers(table, facts, source.store.root, store.history()).to_json()
+    table_path = source.cache.spark_path("tables/ledgers")
+    facts = reusable_facts(source.cache.run_store, "ledgers")
+    return earlier_ledgers(table_path, facts, source.store.root, store.history()).to_json()
 
 
 def _moved_paths(first_scan: FirstScan, store: WatchableStore) -> tuple[str, ...]:
@@ -221,9 +222,9 @@ class ClusterMetadata:
         return {**first_modes, **second_modes}
 
     def registered_twice(self) -> set[str]:
-        """Return the bookies that are registered as writable and as read-only in each scan.
+        """Return the bookies that are registered both as writable and as read-only in each scan.
 
-        One scan is no proof, because a bookie that changes its mode has two registrations for a moment.
+        While a bookie changes its mode, it has both registrations for a moment.
         """
         first_modes, second_modes = self._modes()
         return {
@@ -272,8 +273,7 @@ class ClusterMetadata:
         """Return whether the layout is certain, because the store records it or no other layout is possible.
 
         ``tree_elsewhere`` is the field of `ScanDifference`. Pulsar's driver writes no LAYOUT and has a single
-        layout. If a store has a ledger tree of another layout, Pulsar's driver did not make it. Its layout is
-        then not certain.
+        layout. If the store has a ledger tree of another layout, its layout is therefore not certain.
         """
         if self.source.pulsar_layout:
             return tree_elsewhere is None
@@ -286,7 +286,7 @@ class ClusterMetadata:
         return not self.gaps() and not is_new
 
     def gaps(self) -> list[tuple[str, str]]:
-        """Return the znodes of the cluster itself that could not be read, each with its reason."""
+        """Return the paths of the cluster itself that could not be read, each with its reason."""
         first_nodes = self.first.nodes
         incomplete_lists = [(self.source.store.root, first_nodes.cut)] if first_nodes.cut else []
         return sorted({*first_nodes.gaps, *self.second.nodes.gaps, *incomplete_lists})
@@ -313,8 +313,8 @@ class ClusterMetadata:
         remarks += [remark_with_reason(RemarkKind.SECOND_SCAN_WHOLE, note) for note in self.second.notes]
         store_kind = RemarkKind.SCAN_RESTARTED if self.source.live else RemarkKind.SAVED_FILE
         for note in dict.fromkeys((*first_nodes.notes, *second_nodes.notes)):
-            is_limit = note in (NO_MARKS_NOTE, NO_TIMES_NOTE, OXIA_NOTE)
-            remarks.append(remark_with_reason(RemarkKind.STORE_LIMIT if is_limit else store_kind, note))
+            is_store_limit = note in (NO_MARKS_NOTE, NO_TIMES_NOTE, OXIA_NOTE)
+            remarks.append(remark_with_reason(RemarkKind.STORE_LIMIT if is_store_limit else store_kind, note))
         return remarks
 
     def cluster_rows(self) -> list[dict[str, Any]]:
@@ -369,7 +369,7 @@ def write_difference(metadata: ClusterMetadata) -> ScanDifference:
     """Compare both scans, and write the tables ``doubtful_ids`` and ``moved``."""
     first_scan, second_ledgers, cache = metadata.first, metadata.second.ledgers, metadata.source.cache
     names = ("ledgers",) if second_ledgers is None else ("ledgers", "ledgers_again")
-    statuses = [cache.values(name, "status") for name in names]
+    statuses = [cache.distinct_values(name, "status") for name in names]
     has_misplaced = LedgerStatus.MISPLACED in statuses[0]
     layout_note = metadata.source.layout_note
     tree_elsewhere = whole_tree_elsewhere(first_scan.ledgers, layout_note) if has_misplaced else None

@@ -127,7 +127,7 @@ def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
 
 def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri]) -> None:
     """Raise StoreError if a store that ``--owners`` names has no row in the table ``owners``."""
-    store_names = source.cache.values("owners", "store")
+    store_names = source.cache.distinct_values("owners", "store")
     for store in stores:
         if store.text not in store_names:
             first_tree = APPLICATIONS[store.application].trees[0]

@@ -204,9 +204,13 @@ class Placement:
 
 def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions) -> Placement:
     """Find the placement policy and the rack mapping. Call it after the first metadata scan (M0)."""
-    with_mapping = _find_mapping(uri, store, options)
-    reads_pulsar = with_mapping.origin is not None and options.racks is None and options.rack_script is None
-    return replace(with_mapping, differences=settings_differences(options, uses_pulsar_mapping=reads_pulsar))
+    found_placement = _find_mapping(uri, store, options)
+    reads_pulsar = (
+        found_placement.origin is not None and options.racks is None and options.rack_script is None
+    )
+    return replace(
+        found_placement, differences=settings_differences(options, uses_pulsar_mapping=reads_pulsar)
+    )
 
 
 def _hidden_mapping(mapping_source: str) -> Remark:

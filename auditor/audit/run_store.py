@@ -129,20 +129,20 @@ def unfinished_run(runs: str, identity: dict[str, Any], max_age_seconds: float) 
         RunError: ``runs`` exists and cannot be listed.
     """
     is_live_store = is_live(identity["metadata"])
-    unfinished: list[tuple[int, str]] = []
+    unfinished_runs: list[tuple[int, str]] = []
     for path in directories_with(MANIFEST, runs, may_be_missing=True):
         run = RunDirectory(path)
         try:
             if run.exists(REPORT):
                 continue
-            is_same = run.read_manifest().get("identity") == identity
+            has_same_identity = run.read_manifest().get("identity") == identity
             oldest_time = run.oldest_table()
             files, manifest = run.place(MANIFEST)
             start_time = files.get_file_info(manifest).mtime_ns
         except (OSError, ValueError, AttributeError, RunError):
             continue
-        if is_same and not (
+        if has_same_identity and not (
             is_live_store and oldest_time is not None and time.time() - oldest_time / 1000 > max_age_seconds
         ):
-            unfinished.append((start_time, path))
-    return max(unfinished)[1] if unfinished else None
+            unfinished_runs.append((start_time, path))
+    return max(unfinished_runs)[1] if unfinished_runs else None

@@ -132,10 +132,9 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
         )
     ]
     if cached_logs:
-        unreadable = f", {unreadable_caches:,} of them unreadable" if unreadable_caches else ""
-        text = (
-            f"entry logs: metadata caches of garbage collection have {plural(cached_logs, 'log')}{unreadable}"
-        )
+        unreadable_text = f", {unreadable_caches:,} of them unreadable" if unreadable_caches else ""
+        logs_text = f"{plural(cached_logs, 'log')}{unreadable_text}"
+        text = f"entry logs: metadata caches of garbage collection have {logs_text}"
         remarks.append(remark(RemarkKind.SPACE, text))
     if unread_count:
         paths = plural(unread_count, "file or directory", "files or directories")

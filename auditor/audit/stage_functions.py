@@ -223,11 +223,11 @@ def compare_runs(
 ) -> RunChanges:
     """Compare the findings with the previous run, and apply suppressions."""
     bookies_asked = source.live and options.witness == "yes"
-    sight = run_sight(metadata, indexes, tables, owners, bookies_asked, configuration.not_run)
-    not_seen = {*configuration.not_run, *checks_without_sight(sight)}
+    seen_inputs = run_sight(metadata, indexes, tables, owners, bookies_asked, configuration.not_run)
+    checks_without_input = {*configuration.not_run, *checks_without_sight(seen_inputs)}
     return compare_with_previous(
-        cache, findings, tables, source.cluster, before.previous, any(holes), options, now_ms(), not_seen,
-        run_inputs(sight, tables, has_gone),
+        cache, findings, tables, source.cluster, before.previous, any(holes), options, now_ms(),
+        checks_without_input, run_inputs(seen_inputs, tables, has_gone),
     )  # fmt: skip
 
 
@@ -257,12 +257,14 @@ def make_holds(
     options: AuditOptions,
 ) -> HoldsMade:
     """Derive holds and actions, and count the numbers of the report."""
-    as_of = oldest_as_of(sources) or source.scan_time
-    newest = newest_as_of(sources, source.scan_time)
-    scope = RunScope(not any(holes), owners.rows is not None, as_of, newest, configuration.unheld)
+    oldest_data_time = oldest_as_of(sources) or source.scan_time
+    newest_data_time = newest_as_of(sources, source.scan_time)
+    run_scope = RunScope(
+        not any(holes), owners.rows is not None, oldest_data_time, newest_data_time, configuration.unheld
+    )
     (holds, actions), numbers = cache.execution.run_concurrently(
         [
-            partial(write_holds, cache, findings, changes, tables, before, scope),
+            partial(write_holds, cache, findings, changes, tables, before, run_scope),
             partial(count_for_report, tables, metadata, indexes, answers, findings, claims, options.samples),
         ]
     )

@@ -35,7 +35,7 @@ class Stage:
     """
 
     name: AuditStage
-    does: str
+    description: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     function: Callable[..., Any]
@@ -83,7 +83,7 @@ def run_stages(
 def stage_table(stages: Sequence[Stage]) -> str:
     """Return the table in docs/architecture.md, with the values and modules of each stage."""
     rows = (
-        f"| {stage_number} | `{stage.name}` | {stage.does} | {_join_names(stage.outputs)} "
+        f"| {stage_number} | `{stage.name}` | {stage.description} | {_join_names(stage.outputs)} "
         f"| {_join_names(modules_of(stage))} |\n"
         for stage_number, stage in enumerate(stages, 1)
     )

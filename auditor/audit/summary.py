@@ -13,7 +13,7 @@ from auditor.audit.check_stage import count_causes
 from auditor.audit.comparison import BookieAnswers, Witness
 from auditor.audit.earlier_run import EarlierRun
 from auditor.audit.entry_log_scan import EntryLogScan, count_whole_entries
-from auditor.audit.index_scan import REUSED_AND_READ, Indexes
+from auditor.audit.index_scan import REUSE_COUNT_SQL, Indexes
 from auditor.audit.metadata import ClusterMetadata
 from auditor.audit.metadata_scan import FirstScan, count_ids_in_doubt
 from auditor.audit.offload_scan import offload_remarks
@@ -161,7 +161,7 @@ def summarise(audited: Audited) -> Report:
         changes=changes.change_counts(),
         suppressions=changes.suppressions(),
         accepted=find_accepted_gaps(changes, tables),
-        reused=earlier.reused(indexes.reused, ledger_reuse, scan_notes),
+        reused=earlier.reuse_facts(indexes.reuse_count, ledger_reuse, scan_notes),
         keeps_marks=source.store.keeps_marks,
         keeps_times=source.store.keeps_times,
         marks_listed=metadata.second.marks_listed,
@@ -246,21 +246,21 @@ def _count_large_tables(
     queries: dict[str, tuple[DataFrame, Sequence[str]]] = {
         "verdicts": (tables.verdicts, ("count(*)", decided_sql)),
         "judged": (tables.judged, ("sum(size(unknown))",)),
-        "ledgers": (tables.ledgers.where("status != 'gap'"), REUSED_AND_READ),
+        "ledgers": (tables.ledgers.where("status != 'gap'"), REUSE_COUNT_SQL),
         "open": (tables.ledgers, (f"count_if({IS_WITHOUT_ENTRIES})",)),
         "marks": (metadata.second.marks.where("kind in ('mark', 'lock')"), ("count(*)",)),
     }
-    if not indexes.whole:
+    if not indexes.has_complete_rows:
         queries["availability"] = (tables.availability, ("count_if(path is not null)",))
     if (second_ledgers := metadata.second.ledgers) is not None:
-        queries["ledgers_again"] = (second_ledgers.where("status != 'gap'"), REUSED_AND_READ)
+        queries["ledgers_again"] = (second_ledgers.where("status != 'gap'"), REUSE_COUNT_SQL)
     if tables.cluster.placement is not None:
         own_policy_sql = f"count_if(map_contains_key(custom_metadata, '{KEY}'))"
         queries[OWN_PLACEMENT_COUNT] = (tables.ledgers, (own_policy_sql,))
     if answers:
         queries["answers"] = (answers.rows.where(ASKABLE_ROWS), ("count(*)",))
     index_counts = {"availability": (sum(count.number for count in indexes.counts if count.placed),)}
-    return (index_counts if indexes.whole else {}) | aggregate_many(queries)
+    return (index_counts if indexes.has_complete_rows else {}) | aggregate_many(queries)
 
 
 def _count_coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage:
@@ -290,7 +290,7 @@ def _count_operations(
         "ledger records read by tasks": sum(read_count for _, read_count in scans),
         "ledgers unchanged, not read again": reused_count,
         "marks and locks read by tasks": sum(counts["marks"]),
-        "indexes read": sum(counts["availability"]) - indexes.reused["reused"],
+        "indexes read": sum(counts["availability"]) - indexes.reuse_count["reused"],
         "listings asked of bookies": sum(counts.get("answers", ())),
         "entries read from bookies": witness_reads,
     }
@@ -321,7 +321,7 @@ def _sample_gaps(metadata: ClusterMetadata) -> list[str]:
     for name, column, gap_state, table in gap_sources:
         if table is None:
             continue
-        if gap_state in metadata.source.cache.values(name, column):
+        if gap_state in metadata.source.cache.distinct_values(name, column):
             gaps = table.where(F.col(column) == gap_state).select("path", "damage")
             rows += gaps.limit(MAX_GAPS_SHOWN).collect()
     gaps_with_reasons = {*metadata.gaps(), *((row["path"], row["damage"]) for row in rows)}

@@ -84,8 +84,8 @@ class TableCache:
         # A copy, because a second thread may write a table at the same time.
         return names_without_rows(dict(self.frames))
 
-    def write_table(self, name: str, make: Callable[[], Rows], directory: str = "tables") -> DataFrame:
-        """Return a table. If its files are not complete, write it first with the result of ``make``."""
+    def write_table(self, name: str, make_rows: Callable[[], Rows], directory: str = "tables") -> DataFrame:
+        """Return a table. If its files are not complete, write it first with the result of ``make_rows``."""
         if name not in self.frames:
             table = _RunTable(self.run, _table_path(directory, name))
             if self.run.exists(f"{table.table_directory}/{WHOLE}"):
@@ -93,7 +93,7 @@ class TableCache:
             else:
                 self.progress.table(name)
                 with report_tasks(self.spark, self.progress), own_errors():
-                    rows = self.execution.write_table(table, make())
+                    rows = self.execution.write_table(table, make_rows())
                 self.run.check_claim()
             if not self.frames and directory == "tables":
                 # The size of the first table is an estimate of the size of the others.
@@ -108,10 +108,10 @@ class TableCache:
         return self.write_table(name, lambda: pa.Table.from_pylist(rows, schema=schema), directory)
 
     def write_or_empty(
-        self, may_have_rows: bool, name: str, schema: pa.Schema, make: Callable[[], Rows]
+        self, may_have_rows: bool, name: str, schema: pa.Schema, make_rows: Callable[[], Rows]
     ) -> DataFrame:
         """Write a table with `write_table` if it may have rows. Otherwise write it empty, without a query."""
-        return self.write_table(name, make) if may_have_rows else self.write_rows(name, [], schema)
+        return self.write_table(name, make_rows) if may_have_rows else self.write_rows(name, [], schema)
 
     def write_query(
         self,
@@ -134,7 +134,7 @@ class TableCache:
             raise KeyError(name)
         return self.run.count(f"tables/{name}")
 
-    def values(self, name: str, column: str) -> frozenset[str]:
+    def distinct_values(self, name: str, column: str) -> frozenset[str]:
         """Return the distinct values of a column of a written table.
 
         The column must have few distinct values.
@@ -145,7 +145,7 @@ class TableCache:
         )
         return frozenset(counts[column].to_pylist())
 
-    def where(self, directory: str) -> str:
+    def spark_path(self, directory: str) -> str:
         """Return the path of a table for Spark. ``directory`` is its path in the run directory."""
         return f"{self.run.path}/{directory}"
 

@@ -189,7 +189,7 @@ def test_a_run_that_is_not_whole_is_not_used_and_says_why(
     (note,) = (*found.notes, *notes)
     assert note.startswith(("nothing was reused from run 1: ", "no index was reused from run 1: "))
     assert why in note
-    reused = found.reused({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, notes)
+    reused = found.reuse_facts({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, notes)
     assert reused is not None
     assert reused["notes"] == [note]
 
@@ -233,7 +233,7 @@ def test_with_no_run_to_begin_with_all_is_read(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     found = find_earlier_run("last", run_store(tmp_path / "runs/new"), CLUSTER)
     assert found.notes == ("all data was read: the parent directory has no complete run of this cluster",)
-    assert found.reused({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, ()) is None
+    assert found.reuse_facts({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, ()) is None
     assert not planned(found)
     assert find_earlier_run(None, run_store(tmp_path / "runs/new"), CLUSTER).notes == ()
 
