@@ -262,7 +262,7 @@ def earlier_ledgers(table: str, facts: Any, store_root: str, history: History) -
         )
         raise RunError(reason) from error
     if not has_same_root or earlier_history.cluster != history.cluster:
-        raise RunError("that run read another etcd, or another scope of this etcd")
+        raise RunError("that run read another etcd, or another root in this etcd")
     if not history.continues(earlier_history):
         raise RunError(f"etcd was restored after that run read it at revision {earlier_history.revision}")
     _check_files(table, files)
@@ -355,7 +355,7 @@ def _why_not_reusable(earlier_facts: Mapping[str, Any] | None, bookie: Attribute
         return "that run did not read this bookie"
     facts = bookie_facts(bookie)
     if earlier_facts["directories"] != facts["directories"]:
-        return "its index directories or their VERSION changed"
+        return "its index directories or their VERSION files changed"
     earlier_time, current_time = earlier_facts["index_time"], facts["index_time"]
     if earlier_time is not None and (current_time is None or current_time < earlier_time):
         return "its index is older than in that run: a disk was restored"

@@ -288,7 +288,8 @@ def unread_remark(reasons: Sequence[tuple[str, str | None]]) -> list[Remark]:
     """
     if not reasons:
         return []
-    text = f"{plural(len(reasons), 'journal')} incomplete: losses after the last mark are suspect"
+    journals_text = plural(len(reasons), "journal")
+    text = f"{journals_text} incomplete: data losses after the last mark are suspected, not confirmed"
     return [
         remark(
             RemarkKind.JOURNAL_INCOMPLETE,

@@ -124,9 +124,8 @@ def _open_and_lock(path: Path, out: str) -> int:
             if not _try_lock(descriptor, fcntl.LOCK_EX):
                 raise LockedError(
                     f"--out {out}: another run of this cluster is already running "
-                    f"({_read_holder(descriptor) or path}). Wait for it, or end it. The lock ends with "
-                    "that run. The command of that run, started again, resumes from the tables of that "
-                    "run"
+                    f"({_read_holder(descriptor) or path}). Wait until it ends, or end it. If you "
+                    "end it, the same command resumes it later from its finished tables"
                 )
             if _is_still_at(descriptor, path):
                 return descriptor

@@ -122,14 +122,14 @@ def _differences(
         )
     )
     if broker_settings.policy is not bookie_settings.policy:
-        yield f"AutoRecovery has policy {bookie_settings.policy}, brokers {broker_settings.policy}"
+        yield f"AutoRecovery has policy {bookie_settings.policy}, and brokers have {broker_settings.policy}"
     values = broker_settings.to_json()
     for name, value in bookie_settings.to_json().items():
         if value != values[name]:
             bookie_text, broker_text = (
                 "not set" if setting is None else setting for setting in (value, values[name])
             )
-            yield f"{name} is {bookie_text} for AutoRecovery, {broker_text} for brokers"
+            yield f"{name} is {bookie_text} for AutoRecovery, and {broker_text} for brokers"
     resolver = bookie_properties.get(RESOLVER_KEY, "").strip()
     if uses_pulsar_mapping and not resolver.endswith(PULSAR_RESOLVER_SUFFIX):
         yield f"{RESOLVER_KEY} is {resolver or 'not set'}, which does not read Pulsar's mapping"
@@ -139,7 +139,7 @@ def _differences(
         store = f"zk:{store}"
     bookie_text, broker_text = _mapping_place(uri), _mapping_place(f"{METADATA_STORE}{store}")
     if bookie_text and broker_text and bookie_text != broker_text:
-        yield f"AutoRecovery reads the mapping in {redact(uri)}, brokers in {redact(store)}"
+        yield f"AutoRecovery reads the mapping in {redact(uri)}, and brokers read it in {redact(store)}"
     if uses_pulsar_mapping and uri and not uri.startswith(METADATA_STORE):
         yield f"metadataServiceUri is {redact(uri)}, but Pulsar's resolver reads {METADATA_STORE} URIs only"
 

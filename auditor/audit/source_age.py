@@ -52,7 +52,7 @@ def find_old_sources(first_scan: FirstScan, indexes: Indexes) -> dict[str, str]:
         reasons[name] = (
             f"its newest file is of {format_time(last_write)}, "
             f"{_describe_age(last_write, scan_time)}; its index lacks {plural(ledgers, 'ledger')} "
-            "of which the bookie received entries later"
+            "whose entries the bookie received later"
         )
     return reasons
 

@@ -142,7 +142,7 @@ def _lost_ledger_faults(metadata: ClusterMetadata, tables: Tables, earlier_runs:
     if row["leaves"] and not _do_owners_agree(tables):
         part_text = plural(row["leaves"], "part")
         yield (
-            f"{part_text} of the ledger tree lost more than 20 % of the ledgers since the run of "
+            f"{part_text} of the ledger tree lost more than 20 % of their ledgers since the run of "
             f"{format_time(earlier_run.finished)}, {row['lost']:,} in all; owners do not show that "
             "these ledgers were dropped"
         )

@@ -94,7 +94,7 @@ def _name_blind_spots(
         return
     if metadata is not None:
         yield (
-            "bookies that only ensembles mention: the audit finds them when it scans all "
+            "bookies without cookie and registration: the audit finds them in ensembles when it scans all "
             "metadata, and cannot read them if no source covers them"
         )
     if bookies.has_disks:
@@ -141,7 +141,7 @@ def _missing_bookies_line(has_metadata_uri: bool) -> Line:
     """Return the line for an audit without bookie sources, which cannot check copies of entries."""
     if not has_metadata_uri:
         return _missing_option_line("bookies", "coverage", "--bookies PATH")
-    line_text = "no --bookies PATH was given: such an audit checks only metadata"
+    line_text = "no --bookies PATH was given: without bookies, an audit checks metadata alone"
     return BOOKIES.not_asked(
         "coverage", line_text, "pass the directories of the indexes with --bookies", NOT_COVERED
     )

@@ -203,7 +203,7 @@ def check_run_directory(out: str, metadata: MetadataUri | None) -> Iterator[Line
     if "://" in run.path:
         text = "write access not tested: the test would write to the run directory"
         yield OUT.not_asked("rights", text)
-        text = "no lock keeps overlapping runs apart on this file system"
+        text = "this file system has no locks, so two runs of the cluster can overlap"
         yield OUT.warn(
             "lock",
             text,

@@ -92,8 +92,7 @@ def _store_lines(metadata: Metadata, credentials: Credentials, options: AuditOpt
         yield STORE.warn(
             "rights",
             f"{plural(len(nodes.gaps), 'path')} cannot be read, the first: {path}: {reason}",
-            "let this user read everything below the root: unread metadata is unknown, and no run is "
-            "complete",
+            "give this user read access to all paths below the root: until then no run is complete",
             NOT_COVERED,
         )
     if nodes.cut is not None:
@@ -104,7 +103,9 @@ def _store_lines(metadata: Metadata, credentials: Credentials, options: AuditOpt
     try:
         layout, reason = choose_layout(store, nodes)
     except UsageError as error:
-        yield STORE.fail("layout", str(error), "leave the suffix out: zk://...", USAGE)
+        yield STORE.fail(
+            "layout", str(error), "leave out the layout suffix of the URI, as in zk://...", USAGE
+        )
         return
     except StoreError as error:
         yield STORE.fail("layout", str(error), None, UNREACHABLE)
@@ -206,13 +207,13 @@ def _instance_line(nodes: ClusterNodes) -> Line:
 def _clock_line(store: MetadataStore, nodes: ClusterNodes) -> Line:
     current_ms = now_ms()
     if not store.live:
-        text = f"saved metadata; ages count from {age(nodes.scan_time, current_ms)}"
+        text = f"saved metadata; ages are relative to its scan time, {age(nodes.scan_time, current_ms)}"
         if nodes.scan_time - current_ms > MIN_REPORTED_SKEW_MS:
             remedy_text = "set this machine's clock by NTP, or give --scan-time"
             return STORE.warn("clock", text, remedy_text)
         return STORE.ok("clock", text)
     if not store.keeps_times:
-        return STORE.not_asked("clock", "etcd keeps no times; ages count from this machine's clock")
+        return STORE.not_asked("clock", "etcd keeps no times; ages are relative to this machine's clock")
     clock_lead_ms = (
         max((max(node.ctime, node.mtime) for node in nodes.nodes.values()), default=0) - current_ms
     )
@@ -220,7 +221,7 @@ def _clock_line(store: MetadataStore, nodes: ClusterNodes) -> Line:
         return STORE.warn(
             "clock",
             f"the store has a time that is {duration(clock_lead_ms / 1000)} ahead of this machine's clock",
-            "set this machine's clock by NTP: ages and --grace count from it",
+            "set this machine's clock by NTP: ages and --grace are relative to it",
         )
     return STORE.ok("clock", "no time in the store is ahead of this machine's clock")
 

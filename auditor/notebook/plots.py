@@ -171,7 +171,7 @@ class Plots:
             name_rows(axes, [bar.label for bar in histogram.bars])
             axes.set_title(f"{histogram.title}: {histogram.total:,}", loc="left", fontsize=10)
         set_description(
-            figure, "Histograms, and how many each has", ((chart.title, chart.total) for chart in histograms)
+            figure, "Histograms, each with its total", ((chart.title, chart.total) for chart in histograms)
         )
         return figure
 

@@ -44,13 +44,13 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
         "AND l.status IN ('ok', 'broken', 'unreadable')",
     ),
     "missing": (
-        "a ledger on a bookie that surely lacks entries of it",
+        "a ledger on a bookie that certainly lacks some of its entries",
         ("judged",),
         {
             "scope_id": ("j.scope_id", "BP-35 scope; 0 for every stock ledger"),
             "ledger_id": ("j.ledger_id", "the ledger"),
             "bookie_id": ("part.bookie_id", "a bookie that was read and lacks entries that it should hold"),
-            "entries": ("part.count", "how many"),
+            "entries": ("part.count", "number of entries that it lacks"),
             "copies": ("j.m", "largest number of missing copies of one entry of the ledger"),
             "write_quorum": ("j.write_quorum", "copies that a write is sent to"),
             "ack_quorum": ("j.ack_quorum", "copies needed for an acknowledgement to the writer"),

@@ -89,7 +89,7 @@ def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("now", "why"),
     [
-        (bookie(A, version=b"another"), "its index directories or their VERSION changed"),
+        (bookie(A, version=b"another"), "its index directories or their VERSION files changed"),
         (bookie(A, index_time=999), "its index is older than in that run: a disk was restored"),
         (bookie(A, index_time=None), "its index is older than in that run: a disk was restored"),
     ],
@@ -265,8 +265,8 @@ def test_ledgers_of_the_same_etcd_may_be_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scope", "now", "why"),
     [
-        ("/other", THEN, "that run read another etcd, or another scope of this etcd"),
-        ("/bk", History(8, 5_000, (200, 203)), "that run read another etcd, or another scope of this etcd"),
+        ("/other", THEN, "that run read another etcd, or another root in this etcd"),
+        ("/bk", History(8, 5_000, (200, 203)), "that run read another etcd, or another root in this etcd"),
         ("/bk", History(7, 4_999, (200, 203)), "etcd was restored after that run read it at revision 5000"),
         (
             "/bk",

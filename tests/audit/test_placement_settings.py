@@ -24,16 +24,16 @@ ALIKE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULS
             "metadataStoreUrl=zk:zk9:2181/pulsar\n",
             ALIKE,
             [
-                "AutoRecovery reads the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, brokers in "
-                "zk:zk9:2181/pulsar"
+                "AutoRecovery reads the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, "
+                "and brokers read it in zk:zk9:2181/pulsar"
             ],
         ),
         (
             "metadataStoreUrl=zk:zk1:2181,zk2:2181\n",
             ALIKE,
             [
-                "AutoRecovery reads the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, brokers in "
-                "zk:zk1:2181,zk2:2181"
+                "AutoRecovery reads the mapping in metadata-store:zk:zk1:2181,zk2:2181/pulsar, "
+                "and brokers read it in zk:zk1:2181,zk2:2181"
             ],
         ),
         ("", "", ["reppDnsResolverClass is not set, which does not read Pulsar's mapping"]),
@@ -49,8 +49,8 @@ ALIKE = "metadataServiceUri=metadata-store:zk:zk1:2181,zk2:2181/pulsar\n" + PULS
             "bookkeeperClientRegionawarePolicyEnabled=true\nbookkeeperClientMinNumRacksPerWriteQuorum=3\n",
             PULSAR,
             [
-                "AutoRecovery has policy rack, brokers region",
-                "min_racks is 2 for AutoRecovery, 3 for brokers",
+                "AutoRecovery has policy rack, and brokers have region",
+                "min_racks is 2 for AutoRecovery, and 3 for brokers",
             ],
         ),
         (

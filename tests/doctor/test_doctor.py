@@ -75,7 +75,7 @@ def test_without_bookies_an_audit_would_look_at_the_metadata_alone(corpus: Corpu
     told = diagnosed(f"dump://{corpus.dump}")
     found = line(told, "bookies", "coverage")
     assert (found.state, found.exit_code, told.exit_code) == (NOT_ASKED, 3, 3)
-    assert "checks only metadata" in found.said
+    assert "checks metadata alone" in found.said
     assert any(each.startswith("no --bookies was given; checks: ") for each in told.unseen)
     assert diagnosed("dump:///no/such/metadata.jsonl").exit_code == 4
 
