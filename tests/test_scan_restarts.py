@@ -82,7 +82,7 @@ def test_a_scan_that_never_gets_to_its_end_says_so(
         running(tmp_path / "server", saved=True) as server,
         source_of(server, spark, tmp_path / "run") as source,
     ):
-        read, tries = metadata_scan._ledgers, []
+        read, tries = metadata_scan._ledger_table, []
 
         def lost(source: MetadataSource, earlier: EarlierRun, at: ClusterNodes) -> PartTable:
             tries.append(at.revision)
@@ -90,7 +90,7 @@ def test_a_scan_that_never_gets_to_its_end_says_so(
             server.compact(server.revision())
             return read(source, earlier, at)
 
-        monkeypatch.setattr(metadata_scan, "_ledgers", lost)
+        monkeypatch.setattr(metadata_scan, "_ledger_table", lost)
         with pytest.raises(CompactedError):
             scan_first(source, EVERYTHING)
         assert len(tries) == MAX_RESTARTS + 1

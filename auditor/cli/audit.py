@@ -109,7 +109,7 @@ def _stopped_text(stopped: StoppedRun, out: str, metadata: str, options: AuditOp
     limit_text = f" within {duration(options.resume_within)}" if is_live(metadata) else ""
     tables = plural(len(stopped.tables), "table is", "tables are")
     return (
-        f"stopped after {stopped.place}: {tables} in {out}/tables, and there is no report. "
+        f"stopped after {stopped.stage_text}: {tables} in {out}/tables, and there is no report. "
         f"The same command without --stop-after continues the run{limit_text}"
     )
 

@@ -107,7 +107,7 @@ def test_a_run_that_ended_after_this_one_is_no_earlier_run(runs: Path, ahead: in
     notes = beside.notes_on_later_runs(now)
     assert [note.split(": ")[0] for note in notes] == [f"not compared with {name}" for name in names]
     before = RunsBefore(PreviousRun(None, ()), None, beside)
-    assert before.of_future(now) == bool(names)
+    assert before.has_later_run(now) == bool(names)
     earlier = beside.newest(now).run
     assert earlier is not None
     assert earlier.name == ("a" if ahead else "b")
