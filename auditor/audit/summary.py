@@ -49,7 +49,7 @@ from auditor.model.run_facts import (
 )
 from auditor.model.states import BookieRead, LedgerStatus, MarkRow
 from auditor.reports.blind_spots import checks_without_input
-from auditor.reports.simulation import near_loss_sentences, possible_loss_words
+from auditor.reports.simulation import near_loss_sentences, possible_loss_sentences
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.run_inputs import owner_identities
@@ -189,7 +189,7 @@ def _near_loss(
     ledger would be a possible loss. Possible losses are then left out.
     """
     levels = near_loss(run, locations, repair.down)
-    words = [*near_loss_sentences(levels), *(possible_loss_words(levels) if has_sources else [])]
+    words = [*near_loss_sentences(levels), *(possible_loss_sentences(levels) if has_sources else [])]
     remarks = [remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *words)] if words else []
     if repair.single_copy:
         remarks.append(remark(RemarkKind.ONE_REACHABLE, single_copy_words(repair)))

@@ -163,6 +163,6 @@ def check(name: str | None) -> None:
     chosen_check = BY_ID.get(name)
     if chosen_check is None:
         raise unknown_check(name)
-    from auditor.reports.check_pages import page
+    from auditor.reports.check_pages import page_text
 
-    show_text(page(chosen_check, text_width()))
+    show_text(page_text(chosen_check, text_width()))

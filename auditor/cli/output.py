@@ -91,10 +91,10 @@ def _text_parts(run: Any, choice: TextChoice, is_terminal: bool) -> Iterator[str
             findings = partial(sampled_findings, run)
         visibility = (choice.shows_suppressed, choice.shows_grouped)
         if is_terminal:
-            sections = text.for_terminal(run.report, findings, run.path, width, *visibility)
+            sections = text.terminal_sections(run.report, findings, run.path, width, *visibility)
             parts: Iterator[str] = (f"{section}\n" for section in sections)
         else:
-            parts = text.for_pipe(run.report, findings, *visibility)
+            parts = text.pipe_lines(run.report, findings, *visibility)
         if (first_part := next(parts, None)) is not None:
             yield first_part
             yield from parts
@@ -164,7 +164,7 @@ def outputs(forms: Sequence[str], run: str) -> tuple[Output, ...]:
         if separator:
             _require_writable(text, file, Path(run).absolute())
             chosen_outputs.append(Output(name, file))
-        elif form.binary or any(output.file is None for output in chosen_outputs):
+        elif form.is_binary or any(output.file is None for output in chosen_outputs):
             chosen_outputs.append(Output(name, f"{run.rstrip('/')}/report.{form.ending}"))
         else:
             chosen_outputs.append(Output(name))

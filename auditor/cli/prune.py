@@ -99,7 +99,7 @@ def _print_line(line: str) -> None:
     """Print a line, folded to the width of the terminal."""
     width = terminal_width()
     click.echo(
-        line if width is None else "\n".join(fold_text(line.replace("  ", "\0 "), width, later="    "))
+        line if width is None else "\n".join(fold_text(line.replace("  ", "\0 "), width, later_indent="    "))
     )
 
 

@@ -180,7 +180,7 @@ def _print_acceptance(run: str, fingerprint: str) -> None:
 
 def _require_complete(report_outputs: tuple[Output, ...]) -> None:
     """Raise UsageError if a form cannot list every finding, which --all requires."""
-    complete = [name for name, form in FORMS.items() if form.complete]
+    complete = [name for name, form in FORMS.items() if form.is_complete]
     for output in report_outputs:
         if output.form not in complete:
             forms = f"{', '.join(complete[:-1])} and {complete[-1]}"
