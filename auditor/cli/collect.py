@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from auditor.cli import completion
-from auditor.cli.defaults import BOOKIES, defaults
+from auditor.cli.defaults import BOOKIES_VARIABLE, defaults
 from auditor.cli.options import bookies_option, cluster_option, option_flags, options_from_flags
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
@@ -58,7 +58,7 @@ def collect(
         if flags[name] is not None and session is None and not in_spark:
             raise UsageError(f"--{name.replace('_', '-')}: only valid with --spark")
     if not bookies:
-        raise UsageError(f"--bookies: missing. Pass it or --cluster NAME, or set {BOOKIES}")
+        raise UsageError(f"--bookies: missing. Pass it or --cluster NAME, or set {BOOKIES_VARIABLE}")
     from auditor.collect.collect import check_target
     from auditor.collect.collect import collect as collect_directories
 
@@ -72,8 +72,8 @@ def collect(
         collection = collect_directories(bookies, out, options, spark, progress)
     for name in collection.manifest.tables:
         click.echo(f"{collection.manifest.rows(name):>12,}  {name}")
-    for line in collection.unread_lines:
-        click.echo(f"bkaudit: not read: {line}", err=True)
+    for unread_line in collection.unread_lines:
+        click.echo(f"bkaudit: not read: {unread_line}", err=True)
     if collection.unread > len(collection.unread_lines):
         click.echo(f"bkaudit: and {collection.unread - len(collection.unread_lines):,} more", err=True)
     say(f"the collection is in {collection.path}")

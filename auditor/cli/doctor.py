@@ -51,8 +51,8 @@ def doctor(
     from auditor.doctor import examine, parse_sources
     from auditor.reports.doctor import render
 
-    inputs = defaults(metadata, bookies, cluster, conf)
-    sources = parse_sources(inputs.metadata or None, inputs.bookies, options)
+    default_sources = defaults(metadata, bookies, cluster, conf)
+    sources = parse_sources(default_sources.metadata or None, default_sources.bookies, options)
     diagnosis = examine(sources, out, options, start_spark)
     click.echo(
         json.dumps(diagnosis.to_json(), indent=2) if form == "json" else render(diagnosis, text_width())

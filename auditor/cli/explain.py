@@ -46,7 +46,7 @@ def ledger(
     hold and those that it holds, by the run or by the BP-34 value of --availability.
     """
     if bookie is not None:
-        show_text(_replica(ledger_id, run, bookie, availability))
+        show_text(_replica_page(ledger_id, run, bookie, availability))
         return
     if availability is not None:
         raise UsageError("--availability: requires --bookie, the bookie that has these entries")
@@ -59,7 +59,7 @@ def ledger(
 
     run_view = open_run(run)
     findings = findings_for_ledger(run_view, ledger_id.id, ledger_id.scope)
-    storage_kinds = storages(run_view)
+    storages_by_bookie = storages(run_view)
     try:
         ledger_view = run_view.ledger(ledger_id.id, ledger_id.scope)
     except RunUsageError as error:
@@ -69,22 +69,24 @@ def ledger(
         drawing_text = str(error)
     else:
         drawing_text = drawing.render(ledger_view, not ascii and takes_unicode(), width=text_width())
-    lines = advice_lines(findings, text_width(), run_view.report.cluster.instance_id, storage_kinds, run_view)
-    holds = ledger_hold_lines(run_view, ledger_id.id, ledger_id.scope, text_width())
-    sections = [[drawing_text], holds, lines or ["no finding concerns this ledger"]]
-    show_text("\n\n".join("\n".join(section_lines) for section_lines in sections if section_lines))
+    lines = advice_lines(
+        findings, text_width(), run_view.report.cluster.instance_id, storages_by_bookie, run_view
+    )
+    hold_lines = ledger_hold_lines(run_view, ledger_id.id, ledger_id.scope, text_width())
+    page_sections = [[drawing_text], hold_lines, lines or ["no finding concerns this ledger"]]
+    show_text("\n\n".join("\n".join(section_lines) for section_lines in page_sections if section_lines))
 
 
-def _replica(ledger_id: LedgerId, run: str, bookie: str, file: BinaryIO | None) -> str:
+def _replica_page(ledger_id: LedgerId, run: str, bookie: str, availability_file: BinaryIO | None) -> str:
     """Return the page on the entries of a ledger that one bookie should hold and on those that it holds.
 
-    ``file`` has the BP-34 value that the bookie sent. None: use the entries that the run read.
+    ``availability_file`` has the BP-34 value that the bookie sent. None: use the entries that the run read.
     """
     from auditor.codecs.availability.wire import decode
     from auditor.notebook.run import open_run
     from auditor.reports.replica import replica_text
 
-    listed_entries = None if file is None else decode(file.read())
+    listed_entries = None if availability_file is None else decode(availability_file.read())
     return replica_text(
         open_run(run).ledger(ledger_id.id, ledger_id.scope), bookie, listed_entries, text_width()
     )
@@ -151,7 +153,7 @@ def check(name: str | None) -> None:
     from auditor.reports.plain_text import fold_text
 
     if name is None:
-        width = max(len(known_check.id) for known_check in ALL)
+        width = max(len(check_of_catalogue.id) for check_of_catalogue in ALL)
         for listed_check in ALL:
             line_start = f"{listed_check.id:<{width}}  {listed_check.severity:<8}  "
             # A line each for programs; folded below its beginning for eyes.

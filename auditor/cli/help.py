@@ -13,8 +13,8 @@ def _complete_commands(context: click.Context, _parameter: click.Parameter, word
         group, _ = _find_command(context.find_root(), tuple(context.params.get("words") or ()))
     except click.UsageError:
         return []
-    names = group.list_commands(context) if isinstance(group, click.Group) else []
-    return [name for name in names if name.startswith(word_start)]
+    subcommand_names = group.list_commands(context) if isinstance(group, click.Group) else []
+    return [name for name in subcommand_names if name.startswith(word_start)]
 
 
 @click.command()

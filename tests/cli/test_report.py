@@ -170,7 +170,7 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch, run: Path, *options: str) -> 
             return len(part)
 
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(output, "columns", lambda: 80)
+    monkeypatch.setattr(output, "terminal_columns", lambda: 80)
     monkeypatch.setattr(sys, "stdout", Terminal())
     command.main([str(run), *options], standalone_mode=False)
     monkeypatch.undo()
