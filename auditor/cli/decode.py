@@ -145,7 +145,7 @@ def to_json_value(value: Any) -> Any:
     Dataclasses become objects, tuples become lists, bytes become ``{"base64": ...}``, and ledger ids become
     text.
 
-    >>> jsonable({"a": (b"x", None), "ledger_id": 7})
+    >>> to_json_value({"a": (b"x", None), "ledger_id": 7})
     {'a': [{'base64': 'eA=='}, None], 'ledger_id': '7'}
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

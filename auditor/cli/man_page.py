@@ -126,7 +126,7 @@ def _roff_line(text: str) -> str:
 def _escape_roff(text: str) -> str:
     """Return a text in which roff's special characters and those outside ASCII are escaped by name.
 
-    >>> _escape("a-b \\\\ c: é")
+    >>> _escape_roff("a-b \\\\ c: é")
     'a\\\\-b \\\\e c: \\\\[u00E9]'
     """
     text = text.replace("\\", r"\e").replace("-", r"\-").replace("'", r"\(aq").replace("`", r"\(ga")

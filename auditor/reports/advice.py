@@ -56,10 +56,11 @@ def placeholders_of(finding: Finding, instance_id: str | None = None) -> dict[st
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1:3181", ((4, 10, 2, 3),), 6)
-    >>> blanks_of(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, missing=(lost,)))
+    >>> about = Severity.CRITICAL, Confidence.CONFIRMED
+    >>> placeholders_of(Finding("entry-lost", *about, 0, 42, missing=(lost,)))
     {'ID': '42', 'BOOKIE': 'bk1:3181', 'FIRST': '4', 'NEXT': '12'}
     >>> one = {"ledgers": 1, "sample": ["103"]}
-    >>> blanks_of(Finding("gc-would-delete-live", Severity.CRITICAL, Confidence.CONFIRMED, evidence=one))
+    >>> placeholders_of(Finding("gc-would-delete-live", *about, evidence=one))
     {'ID': '103'}
     """
     placeholders: dict[str, str] = {}
@@ -90,7 +91,8 @@ def entry_runs_of_class(finding: Finding, max_entry_runs: int) -> tuple[list[tup
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[0, 9, 2, 3], [20, 20, 1, 0]], "count": 9}}
-    >>> class_runs(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, evidence=seen), 2)
+    >>> lost = Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, evidence=seen)
+    >>> entry_runs_of_class(lost, 2)
     ([(0, 1), (3, 4)], 5)
     """
     groups = class_groups(finding)

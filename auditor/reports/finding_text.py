@@ -50,7 +50,7 @@ def subject_texts(finding: Finding) -> list[str]:
     """Return the objects that a finding is about, from the widest to the narrowest. Scope 0 is left out.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> subject(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 42, "bk1:3181"))
+    >>> subject_texts(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 42, "bk1:3181"))
     ['ledger 42', 'bookie bk1:3181']
     """
     return [part for part in _subject_parts(finding) if part is not None]
@@ -74,7 +74,7 @@ def tag_texts(finding: Finding, change_status: ChangeStatus | None) -> list[str]
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> status = ChangeStatus("worse", 1_795_237_669_000, "known")
-    >>> tags(Finding("x", Severity.NOTE, Confidence.SUSPECT), status)
+    >>> tag_texts(Finding("x", Severity.NOTE, Confidence.SUSPECT), status)
     ['suspect', 'worse', 'since 2026-11-21', 'suppressed: known']
     """
     uncertainty_tags = [str(finding.confidence)] if finding.confidence != Confidence.CONFIRMED else []
@@ -87,7 +87,7 @@ def sentence_parts(finding: Finding, change_status: ChangeStatus | None) -> tupl
     The text of the objects is empty if the message names them.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> sentence(Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="lies"), None)
+    >>> sentence_parts(Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="lies"), None)
     ('ledger 42', 'lies', ' (suspect)')
     """
     # A message that begins with no letter could begin a list or a heading of Markdown.
@@ -138,7 +138,8 @@ def class_entries_text(finding: Finding) -> str:
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[4, 4, 5, 0]], "count": 5}}
-    >>> class_text(Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, evidence=seen))
+    >>> lost = Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42, evidence=seen)
+    >>> class_entries_text(lost)
     'no copy left: 4-8 (5 entries)'
     """
     groups = class_groups(finding)
@@ -215,7 +216,8 @@ def explain_arguments_for(finding: Finding) -> str:
     """Return the arguments of ``bkaudit explain`` for a finding. Empty if it concerns the whole cluster.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> explain_words(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk 1:3181"))
+    >>> down = Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk 1:3181")
+    >>> explain_arguments_for(down)
     "bookie 'bk 1:3181'"
     """
     if finding.ledger_id is not None:
@@ -257,11 +259,11 @@ def _change_status_texts(change_status: ChangeStatus | None) -> list[str]:
 def entries_text(groups: Sequence[Group], count: int) -> str:
     """Return a set of entries as text. ``groups`` are its BP-34 groups, and ``count`` is its size.
 
-    >>> entries([(1, 1, 2, 0), (4, 4, 5, 0)], 7)
+    >>> entries_text([(1, 1, 2, 0), (4, 4, 5, 0)], 7)
     '1,2,4-8 (7 entries)'
-    >>> entries([(0, 2997, 2, 3)], 2000)
+    >>> entries_text([(0, 2997, 2, 3)], 2000)
     '0-2998 every 3, 2 long (2,000 entries)'
-    >>> entries([(5, 5, 1, 0)], 1)
+    >>> entries_text([(5, 5, 1, 0)], 1)
     '5 (1 entry)'
     """
     return f"{_ranges_text(groups)} ({plural(count, 'entry', 'entries')})"

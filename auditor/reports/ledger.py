@@ -343,7 +343,8 @@ def _log_lines(ledger: LedgerView, width: int) -> list[str]:
 def log_entries_text(log: LogEntriesView) -> str:
     """Return a text on the entries of a ledger in one entry log.
 
-    >>> log_words(LogEntriesView("bk1", 3, "/l/current/3.log", 400, reason="No such file or directory"))
+    >>> log = LogEntriesView("bk1", 3, "/l/current/3.log", 400, reason="No such file or directory")
+    >>> log_entries_text(log)
     'entry log 3 of bk1: 400 bytes of the ledger, entries not known: No such file or directory'
     """
     name = f"entry log {log.log_id} of {log.bookie_id}"

@@ -278,7 +278,8 @@ def owner_page_values(owners: OwnerFigures | None) -> dict[str, Any]:
 
     >>> from auditor.model.report_source import LeakTotals
     >>> one = OwnerFigures({"tenant": (OwnerTotal("shop"),)}, {"tenant": 7}, (), LeakTotals(), 0)
-    >>> [(level["name"], level["total"], level["rows"][0]["name"]) for level in owners_shown(one)["owners"]]
+    >>> levels = owner_page_values(one)["owners"]
+    >>> [(level["name"], level["total"], level["rows"][0]["name"]) for level in levels]
     [('tenant', 7, 'shop')]
     """
     if owners is None or not (any(owners.totals.values()) or owners.leaks):

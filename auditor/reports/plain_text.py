@@ -54,7 +54,7 @@ def columns_of(text: str) -> int:
 def pad_text(text: str, columns: int) -> str:
     """Return a text padded with blanks to a number of columns.
 
-    >>> pad("台帳", 6) + "|"
+    >>> pad_text("台帳", 6) + "|"
     '台帳  |'
     """
     return text + " " * (columns - columns_of(text))
@@ -116,9 +116,9 @@ def fold_text(
         max_lines: Largest number of lines. If text is left out, the last line ends with an ellipsis. None:
             any number.
 
-    >>> fold_text("bk-a:3181 lacks 4; 10-2999 every 3", 20, "  ", "    ", lines=2)
+    >>> fold_text("bk-a:3181 lacks 4; 10-2999 every 3", 20, "  ", "    ", max_lines=2)
     ['  bk-a:3181 lacks 4;', '    10-2999 every 3']
-    >>> fold_text("one two three four", 10, lines=1)
+    >>> fold_text("one two three four", 10, max_lines=1)
     ['one tw ...']
     """
     folded_lines: list[str] = []
@@ -152,7 +152,7 @@ def labelled_lines(label: str, text: str, width: int, indent: str = "", columns:
 
     The label with the blanks after it takes ``columns`` columns.
 
-    >>> labelled("metadata", "zk://a/ledgers, flat", 30)
+    >>> labelled_lines("metadata", "zk://a/ledgers, flat", 30)
     ['metadata   zk://a/ledgers,', '           flat']
     """
     return fold_text(text, width, f"{indent}{pad_text(label, columns)}", indent + " " * columns)

@@ -208,7 +208,7 @@ def _findings_text(findings: Sequence[PlanFinding]) -> str:
 def fingerprints_text(finding: PlanFinding) -> str:
     """Return the first fingerprints of a check's findings, and the number of further findings.
 
-    >>> example_text(PlanFinding("orphan-ledger", 7, ("a2b8aa759ab37bdf",)))
+    >>> fingerprints_text(PlanFinding("orphan-ledger", 7, ("a2b8aa759ab37bdf",)))
     'a2b8aa759ab37bdf and 6 more'
     """
     return first_names(finding.fingerprints, len(finding.fingerprints), finding.count)

@@ -71,7 +71,7 @@ def metrics_table() -> str:
 def with_metrics_table(page: str) -> str:
     """Return a page in which the table of metrics is up to date.
 
-    >>> with_metrics("<!-- metrics -->\\n\\n| old |\\n\\nEnd.\\n").count("bkaudit_gaps")
+    >>> with_metrics_table("<!-- metrics -->\\n\\n| old |\\n\\nEnd.\\n").count("bkaudit_gaps")
     1
     """
     return _METRICS_TABLE_PATTERN.sub(lambda _: metrics_table(), page)

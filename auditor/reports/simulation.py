@@ -110,7 +110,7 @@ def near_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
 def possible_loss_sentences(levels: Iterable[NearLoss]) -> list[str]:
     """Return, for each level such as rack, the ledgers with unknown copies that one failure might destroy.
 
-    >>> possible_loss_words([NearLoss("bookie", Amount(1, 40, 900), 1, ("bk1",), 15)])
+    >>> possible_loss_sentences([NearLoss("bookie", Amount(1, 40, 900), 1, ("bk1",), 15)])
     ['15 more ledgers may be one bookie from loss: copies are unknown']
     """
     return [

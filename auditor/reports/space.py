@@ -81,7 +81,7 @@ def _table_row(
 def forecast_text(forecast: FillForecast) -> str:
     """Return a sentence on when a bookie's disk will be full.
 
-    >>> forecast_words(FillForecast("bk1", 12.4, 3_400_000_000, 4))
+    >>> forecast_text(FillForecast("bk1", 12.4, 3_400_000_000, 4))
     '95 % of a disk is in use in 12 days at 3.4 GB a day, as 4 runs agree'
     """
     day_text = f"in {duration(forecast.days * 86_400)}" if forecast.days else "now"
@@ -104,7 +104,7 @@ def free_space_text(disk: DiskTotal) -> str:
     """Return the free space of the fullest file system of a bookie.
 
     >>> from auditor.model.space import FileSystem
-    >>> free_words(DiskTotal("bk1", 0, 0, 0, 0, (FileSystem(1, 50_000_000_000, 2_000_000_000, 0),)))
+    >>> free_space_text(DiskTotal("bk1", 0, 0, 0, 0, (FileSystem(1, 50_000_000_000, 2_000_000_000, 0),)))
     '2.0 GB of 50.0 GB (4.0 %)'
     """
     fullest_file_system = disk.fullest

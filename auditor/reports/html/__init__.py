@@ -215,7 +215,7 @@ def group_digits(number: int) -> str:
 def paragraphs_of(text: str) -> list[str]:
     """Return the paragraphs of a folded text, each in one line. Each bullet is a paragraph of its own.
 
-    >>> prose("One\\nline.\\n\\n- a\\n  b\\n- c")
+    >>> paragraphs_of("One\\nline.\\n\\n- a\\n  b\\n- c")
     ['One line.', '- a b', '- c']
     """
     paragraphs: list[str] = []

@@ -91,7 +91,8 @@ def finding_fields(finding: Finding, change_status: ChangeStatus | None) -> Find
     """Return the fields of a finding for the page.
 
     >>> from auditor.model.finding import Confidence, Severity
-    >>> shown = finding_shown(Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="a\\tlie"), None)
+    >>> finding = Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="a\\tlie")
+    >>> shown = finding_fields(finding, None)
     >>> shown.message, shown.ledger, shown.bookie, shown.explain
     ('a?lie', '42', '', 'ledger 42')
     """
@@ -186,7 +187,7 @@ def _compress_block(text: str) -> str:
     """Return a text as a block: compressed with zlib, in base64.
 
     >>> from base64 import b64decode
-    >>> zlib.decompress(b64decode(_pack_block("ledger 42"))).decode()
+    >>> zlib.decompress(b64decode(_compress_block("ledger 42"))).decode()
     'ledger 42'
     """
     return b64encode(zlib.compress(text.encode())).decode()

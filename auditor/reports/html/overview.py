@@ -305,7 +305,7 @@ def space_values(totals: Sequence[SpaceTotal]) -> dict[str, Any]:
 
     The longest bar has a width of 1,000.
 
-    >>> space_shown([SpaceTotal("bk1:3181", {"live": 30, "orphan": 10})])["space"][0]["parts"]
+    >>> space_values([SpaceTotal("bk1:3181", {"live": 30, "orphan": 10})])["space"][0]["parts"]
     [('live', 0, 750), ('orphan', 750, 250)]
     """
     fullest_bookies = sorted(totals, key=lambda part_total: (-part_total.bytes, part_total.name))
@@ -343,7 +343,7 @@ DISK_LABELS = {kind.name: kind.words[0].upper() + kind.words[1:] for kind in DIS
 def disk_values(space: Sequence[SpaceTotal], disks: Sequence[DiskTotal]) -> dict[str, Any]:
     """Return the disks of the bookies that have bars, in the order of the bars, with the free space as text.
 
-    >>> disks_shown([], [DiskTotal("bk1:3181", 10, 0, 0, 0, ())])["disks"][0][1]
+    >>> disk_values([], [DiskTotal("bk1:3181", 10, 0, 0, 0, ())])["disks"][0][1]
     'not seen'
     """
     bytes_by_bookie = {part_total.name: part_total.bytes for part_total in space}
