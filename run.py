@@ -42,7 +42,7 @@ PARALLEL_OPTIONS = (
 )
 """Options of pytest that run test files in parallel. All test processes share one Spark.
 
-tests/plugin.py orders the tests. The longest begin first, so that no process is left alone with one.
+tests/plugin.py orders the tests. The longest begin first, so that none of them runs on after all others.
 """
 QUICK_OPTION = "--quick"
 REST_OPTION = "--rest"
@@ -73,7 +73,7 @@ def main() -> int:
 
 
 def _run_demo(arguments: list[str]) -> int:
-    """Run the demonstration; print the PATH for the commands in its report if the shell lacks bkaudit."""
+    """Run the demonstration. If the shell does not find bkaudit, print the PATH with which it does."""
     exit_code = _run("bkaudit", "demo", *arguments)
     if shutil.which("bkaudit") is None:
         _print_message(f'so that the shell finds bkaudit: PATH="{_scripts_directory()}{os.pathsep}$PATH"')
@@ -84,10 +84,10 @@ def _run_tests(arguments: list[str]) -> int:
     """Run ruff, then the tests and mypy at the same time; return the first exit code that is not 0."""
     option = arguments[0] if arguments and arguments[0] in TEST_OPTIONS else ""
     if option or not arguments:
-        # Tests that start nothing wait for nothing: another process would only collect them once more.
+        # Quick tests start no servers, so that no core idles. One more process would only collect them again.
         processes = CORES if option == QUICK_OPTION else TEST_PROCESSES
         arguments = ["-n", str(processes), *PARALLEL_OPTIONS, *TEST_OPTIONS[option], *arguments[1:]]
-    # Before the rest, `run.py test` has run the linters. They would take as long as the quick tests.
+    # --rest follows `run.py test`, which runs the linters. They would take as long as the quick tests.
     if option in (REST_OPTION, QUICK_OPTION):
         return _run("pytest", *arguments)
     for linter_command in (["ruff", "check", "."], ["ruff", "format", "--check", "."]):

@@ -72,7 +72,7 @@ class AuditorError(Exception):
 
 
 _WORKER_VARIABLE_PREFIX = "PYTHON_WORKER_FACTORY_"
-"""Prefix of the variables that Spark sets for Python processes of tasks, and of planners of data sources."""
+"""Prefix of environment variables that Spark sets for its Python workers, but not for the driver."""
 
 _NOTE_PREFIX = "auditor error: "
 _TRACEBACK_START = "Traceback (most recent call last):"
@@ -159,9 +159,10 @@ WRITE_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))
 
 @contextmanager
 def named_target(path: str | Path) -> Iterator[None]:
-    """Add the path of the written file to errors of a full disk; Python adds it only to errors of opening.
+    """Name the file that the block writes in errors of writing, such as that of a full disk.
 
-    Other errors may come from files that the block reads, and do not change.
+    Python names a file only in errors of opening it. Errors that may come from files that the block reads
+    do not change.
 
     >>> with named_target("/runs/1"):
     ...     raise OSError(28, "No space left on device")
@@ -196,7 +197,7 @@ class RunError(AuditorError):
 
 
 class RunUnreadableError(RunError):
-    """A part of a run that the file system does not let this process read; it need not be damaged.
+    """A part of a run that the file system does not let this process read. The part may be undamaged.
 
     >>> RunUnreadableError.exit_code
     4
@@ -210,8 +211,8 @@ class UnknownWordError(RunError, ValueError):
 
 
 class RunUsageError(RunError, UsageError):
-    """A run that is invalid: it is not there, another configuration or version wrote it, or what is
-    asked for is not in it.
+    """A run that cannot be used: it does not exist, lacks the requested part, or another configuration or
+    version wrote it.
 
     >>> RunError.exit_code, RunUsageError.exit_code, issubclass(RunUsageError, UsageError)
     (5, 2, True)

@@ -123,7 +123,7 @@ class LazyGroup(click.Group):
         arguments = list(args)
         try:
             context = super().make_context(info_name, args, parent, **click_settings)
-        except KeyboardInterrupt:  # click would end with 1
+        except KeyboardInterrupt:  # without this, click ends with 1
             click.echo("bkaudit: interrupted", err=True)
             raise click.exceptions.Exit(INTERRUPTED_EXIT_CODE) from None
         context.meta[ARGUMENTS_KEY] = arguments
@@ -135,7 +135,7 @@ class LazyGroup(click.Group):
             with lasting_interrupts(), protected_streams():
                 try:
                     return super().main(*args, **click_settings)
-                except OutputError as error:  # of --help and --version, which no command prints
+                except OutputError as error:  # from --help and --version, which click prints itself
                     click.echo(f"bkaudit: {error}", err=True)
                     sys.exit(error.exit_code)
         except KeyboardInterrupt:  # before a command began, or after it ended

@@ -78,7 +78,7 @@ def audit(
     from auditor.notebook.run import open_run
     from auditor.sources.metadata.uri import parse_metadata_uri
 
-    parse_metadata_uri(audit_sources.metadata)  # said before a session is started
+    parse_metadata_uri(audit_sources.metadata)  # fail before a Spark session starts
 
     out = out or run_to_make("audit", audit_sources, options)
     report_outputs = outputs(forms, out)
@@ -135,7 +135,7 @@ def scan(
     from auditor.audit.audit import Audit
     from auditor.sources.metadata.uri import parse_metadata_uri
 
-    parse_metadata_uri(audit_sources.metadata)  # said before a session is started
+    parse_metadata_uri(audit_sources.metadata)  # fail before a Spark session starts
 
     out = out or run_to_make("scan", audit_sources, options)
     with resumable(out), shown_progress() as progress:

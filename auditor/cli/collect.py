@@ -46,8 +46,8 @@ def collect(
 
     It runs beside a bookie, without Spark and in little memory, and only reads the directories. Standard
     error and the tables list everything that could not be read. With --entry-logs the indexes are read twice,
-    the second time for the places that they point to. An audit can then attribute every byte of the disks to
-    a ledger.
+    the second time for the locations of entries in the entry logs. An audit can then attribute the bytes of
+    the logs to ledgers.
 
     Exit codes: 0 everything was read; 2 wrong usage, or --out exists already; 3 the collection was made, but
     not everything could be read.
@@ -62,7 +62,7 @@ def collect(
     from auditor.collect.collect import check_target
     from auditor.collect.collect import collect as collect_directories
 
-    check_target(bookies, out)  # wrong usage is said before a session is started
+    check_target(bookies, out)  # fail before a Spark session starts
     spark = session() if session else None
     if spark is None and in_spark:
         from auditor.spark.session import build_session

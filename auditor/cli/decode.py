@@ -77,7 +77,7 @@ FILE_KINDS = {
 }
 
 
-# Whole words: what a shell is to be given cannot be folded at a hyphen.
+# A kind is never folded at its hyphen, so that a user can copy it.
 _KINDS_TEXT = textwrap.fill(", ".join(FILE_KINDS), 74, break_on_hyphens=False)
 _HELP_TEXT = f"""Decode FILE of KIND to JSON; - reads standard input.
 
@@ -114,7 +114,7 @@ def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
         raise RuleError(f"{input_name(file)}: {error.what}", error.rule, error.reason, error.value) from None
     except DecodeError as error:
         raise DecodeError(f"{input_name(file)}: {error.what}", error.offset, error.reason) from None
-    except OSError as error:  # of a read, which knows no path
+    except OSError as error:  # an error of reading, which has no path
         raise FileSystemError(f"{input_name(file)}: {error.strerror or error}") from None
     value_with_key = value if decoder.key is None else {decoder.key: value}
     click.echo(json.dumps(to_json_value(value_with_key), indent=2, ensure_ascii=False))

@@ -184,7 +184,7 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
         )
         record_batches = list(journal.records())
     if journal.cut and journal.end == 0:
-        # Version 1 has no header, so that any bytes look like the begin of its first record.
+        # Version 1 has no header, so that any bytes look like the start of its first record.
         raise DecodeError("journal", 0, "neither the header of a journal nor a whole record")
     entry_ids = np.concatenate([np.empty(0, np.int64), *(records.entry_ids for records in record_batches)])
     id_by_kind = {"master_keys": MASTER_KEY, "fences": FENCE, "explicit_lacs": EXPLICIT_LAC}

@@ -12,7 +12,7 @@ from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 
 UNEXPECTED_FINDINGS_EXIT_CODE = 1
-CLOCK_NOTE = "its time is set 25 hours ahead, because the sample is new and some faults show after a day"
+CLOCK_NOTE = "the run's time is 25 hours ahead, because the sample is new and some faults show after a day"
 
 
 @click.command()

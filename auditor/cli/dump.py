@@ -42,8 +42,8 @@ def dump(
 
     URI is zk://HOST:2181;HOST:2181/ledgers, etcd://HOST:2379/SCOPE or
     metadata-store:oxia://HOST:6648/NAMESPACE; by default the store that --cluster or BKAUDIT_METADATA names.
-    FILE is compressed if its name ends with .gz or .zst; - is standard output. Metadata holds the passwords
-    of ledgers in clear text, so that only its owner may read FILE.
+    FILE is compressed if its name ends with .gz or .zst; - is standard output. Metadata has the passwords of
+    ledgers in clear text. Therefore only the owner of FILE may read it.
 
     Exit codes: 0 everything was read; 2 wrong usage, or FILE exists already; 3 the dump was made, and records
     what of the store could not be read; 4 the store cannot be read.

@@ -39,7 +39,7 @@ def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
 
     try:
         file_content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:  # of a read, which knows no path
+    except OSError as error:  # an error of reading, which has no path
         raise FileSystemError(f"{input_name(file)}: {error.strerror or error}") from None
     if len(file_content) > MAX_FILE_BYTES:
         raise UsageError(f"{input_name(file)}: entry ids: more than {MAX_FILE_BYTES} bytes")

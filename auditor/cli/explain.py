@@ -40,7 +40,7 @@ def explain() -> None:
 def ledger(
     ledger_id: LedgerId, run: str, ascii: bool, bookie: str | None, availability: BinaryIO | None
 ) -> None:
-    """Draw who should hold which entries of the ledger ID and who does; say what is wrong and what to do.
+    """Draw which bookies should hold which entries of the ledger ID, and which do; say what to do.
 
     ID is its id, or scope and id in 32 hexadecimal digits. With --bookie: the entries that this bookie should
     hold and those that it holds, by the run or by the BP-34 value of --availability.
@@ -65,7 +65,7 @@ def ledger(
     except RunUsageError as error:
         if not findings:
             raise
-        # A mark may be all that is left of a ledger.
+        # A ledger that is not in the metadata may still have a mark, and thus a finding.
         drawing_text = str(error)
     else:
         drawing_text = drawing.render(ledger_view, not ascii and takes_unicode(), width=text_width())
@@ -78,7 +78,7 @@ def ledger(
 
 
 def _replica_page(ledger_id: LedgerId, run: str, bookie: str, availability_file: BinaryIO | None) -> str:
-    """Return the page on the entries of a ledger that one bookie should hold and on those that it holds.
+    """Return the page on a ledger's entries on one bookie: those that it should hold, and those it holds.
 
     ``availability_file`` has the BP-34 value that the bookie sent. None: use the entries that the run read.
     """
@@ -156,7 +156,7 @@ def check(name: str | None) -> None:
         width = max(len(check_of_catalogue.id) for check_of_catalogue in ALL)
         for listed_check in ALL:
             line_start = f"{listed_check.id:<{width}}  {listed_check.severity:<8}  "
-            # A line each for programs; folded below its beginning for eyes.
+            # Programs get one line for each check. At a terminal, long lines are folded.
             text_columns = text_width() if sys.stdout.isatty() else len(line_start) + len(listed_check.title)
             click.echo(
                 "\n".join(fold_text(listed_check.title, text_columns, line_start, " " * len(line_start)))

@@ -47,7 +47,7 @@ def _find_command(root_context: click.Context, words: tuple[str, ...]) -> tuple[
         if not isinstance(command, click.Group):
             raise click.UsageError(f"{context.command_path} has no subcommand {command_word!r}.", context)
         _, subcommand, _ = command.resolve_command(context, [command_word])
-        if subcommand is None:  # a shell asks what completes the words
+        if subcommand is None:  # during shell completion, click does not raise an error
             raise click.NoSuchCommand(command_word, ctx=context)
         command, context = subcommand, click.Context(subcommand, context, info_name=command_word)
     return command, context

@@ -49,7 +49,7 @@ def lasting_interrupts() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = earlier_hook
-        # PySpark sets a handler of its own, which stays as long as the process.
+        # A handler of PySpark stays until the process ends.
         if signal.getsignal(signal.SIGINT) is _interrupt_unless_importing:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -65,7 +65,7 @@ clusters_option = click.option(
     "--conf",
     type=click.Path(path_type=Path),
     envvar=CONF_VARIABLE,
-    help="The file of options that has the cluster of --cluster.",
+    help="A file of options that has the cluster which --cluster names.",
 )
 
 out_option = click.option(
@@ -170,7 +170,7 @@ _COMPLETERS = {
 
 
 def option_flags(*option_names: str) -> Callable[[Command], Command]:
-    """Add flags for the options of conf/audit.toml that ``option_names`` has, and --conf."""
+    """Add flags for the options of conf/audit.toml that ``option_names`` lists, and --conf."""
 
     def decorate(command: Command) -> Command:
         for name in reversed(option_names):
@@ -179,7 +179,7 @@ def option_flags(*option_names: str) -> Callable[[Command], Command]:
             default_note = f" [default: {default}]" if default not in (None, ()) else ""
             flag = f"--{name.replace('_', '-')}"
             if value_type is bool:
-                # The second form overrides a file's true.
+                # --no-X overrides a true in the file.
                 add_flag = click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=option.help)
             else:
                 add_flag = click.option(
@@ -224,9 +224,10 @@ def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions
         }
     )
     if options.checks or options.skip_checks or options.check_settings is not None:
-        from auditor.checks.configuration import read_check_configuration  # which loads every check
+        # A slow import, which loads every check.
+        from auditor.checks.configuration import read_check_configuration
 
-        read_check_configuration(options)  # for its errors, before anything is read
+        read_check_configuration(options)  # only to raise its errors early
     return options
 
 

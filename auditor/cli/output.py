@@ -192,7 +192,7 @@ def _require_writable(form_option: str, file: str, run: Path) -> None:
     if path == run / REPORT:
         raise UsageError(f"--format {form_option}: the run's own report is there. Choose another file")
     if path.parent == run and not run.exists():
-        return  # the audit makes it
+        return  # the audit will make the directory
     if not path.parent.is_dir():
         raise UsageError(f"--format {form_option}: no such directory: {path.parent}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
@@ -219,7 +219,7 @@ def show(run: ReportSource, report_outputs: Iterable[Output], text_choice: TextC
     for output in report_outputs:
         if output.file is None:
             _print_form(run, output.form, text_choice)
-        elif output.file != f"{run.path.rstrip('/')}/{REPORT}":  # which the audit has written
+        elif output.file != f"{run.path.rstrip('/')}/{REPORT}":  # the audit has written this file
             try:
                 write_whole(output.file, partial(_write_form, run, output.form, text_choice))
             except OSError as error:

@@ -54,12 +54,12 @@ def prune(
     suppressions: tuple[str, ...],
     yes: bool,
 ) -> None:
-    """List the finished runs below RUNS (./runs) that would be removed; with --yes remove them and idle
+    """List the finished runs below RUNS (./runs) that would be removed; with --yes, remove them and idle
     locks.
 
-    Some runs stay whatever the numbers say: of each cluster the newest and the newest complete one, the
-    baselines of suppressions, and the run that since names in the file of options. Unfinished runs, damaged
-    ones and other files stay too.
+    Some runs are never removed: of each cluster the newest run and the newest complete run, the baselines of
+    suppressions, and the run that the option since of the file of options names. Unfinished runs, damaged
+    runs and other files stay too.
     """
     from auditor.runs.history import history
     from auditor.runs.newest import check_runs_directory

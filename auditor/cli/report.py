@@ -106,9 +106,10 @@ def report(
 ) -> None:
     """Show the report of the finished run RUN, by default the newest, in any form.
 
-    At a terminal text is one screen; --all or a selection of findings puts findings before it. In a pipe the
-    samples come first, one per line. jsonl, csv, html, sarif and parquet have every finding. An option given
-    more than once widens the selection, different options narrow it. --since-last needs plain or slack.
+    At a terminal, text is one screen; with --all or a selection, findings come before it. In a pipe, samples
+    of the findings come before it, one a line. jsonl, csv, html, sarif and parquet have every finding. If an
+    option is repeated, a finding needs to match one value only. It needs to match every other option too.
+    --since-last needs plain or slack.
     """
     forms = forms or (MESSAGE_FORMS[:1] if since_last else ())
     if since_last and not {form.partition("=")[0] for form in forms} <= {*MESSAGE_FORMS}:

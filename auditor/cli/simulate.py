@@ -170,12 +170,13 @@ def decommission(
 ) -> None:
     """Say whether bookies may be decommissioned: a rehearsal of decommissionbookie on a finished run.
 
-    It lists what prevents it with the way out, which copies are made where, and what names the bookies
-    afterwards. csv, jsonl and parquet list every ledger that may not move. Nothing is asked of the cluster.
+    It lists each obstacle with the way out, the copies that would be made, and what would still name the
+    bookies afterwards. csv, jsonl and parquet list every ledger that may not move. Nothing is asked of the
+    cluster.
     BOOKIE is an id, or a beginning of it that no other id has.
 
-    Exit codes: 0 they may go now; 1 not yet, or not as things are; 2 wrong usage; 3 nothing prevents it as
-    far as the run knows, but some inputs are missing.
+    Exit codes: 0 they may go now; 1 they may not go yet, or not at all; 2 wrong usage; 3 the run knows no
+    obstacle, but some of its inputs are missing.
     """
     from auditor.decommission.rehearse import rehearse_by_ledger
     from auditor.decommission.trial import blocked_table

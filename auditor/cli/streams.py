@@ -37,7 +37,7 @@ class StandardStream(io.FileIO):
         super().__init__(descriptor, "w", closefd=closefd)
         self._title = stream_title
         self._is_error_stream = is_error_stream
-        # A terminal that was closed answers EIO, a disk that fails does too.
+        # Writing to a closed terminal fails with EIO, as on a broken disk.
         self._closed_errnos = _CLOSED_ERRNOS | ({errno.EIO} if os.isatty(descriptor) else set())
         self._discards = False
 
@@ -50,11 +50,11 @@ class StandardStream(io.FileIO):
         unwritten_bytes = memoryview(data).cast("B")
         byte_count = unwritten_bytes.nbytes
         try:
-            # All of it: with python -u nobody above writes what a part of a pipe's room left over.
+            # With python -u, no layer above repeats a write that wrote only a part.
             while unwritten_bytes and not self._discards:
                 written_count = super().write(unwritten_bytes)
                 if written_count is None:
-                    # The pipe is full, and whoever made it lets nobody wait in write.
+                    # The pipe is full, and its creator made it non-blocking: wait here.
                     select.select((), (self.fileno(),), ())
                 unwritten_bytes = unwritten_bytes[written_count or 0 :]
         except OSError as error:
@@ -133,7 +133,7 @@ def written_output() -> Iterator[None]:
 def _text_stream(raw_stream: StandardStream, model_stream: TextIO) -> io.TextIOWrapper:
     """Return a text stream over ``raw_stream`` with the encoding and the buffering of ``model_stream``."""
     assert isinstance(model_stream, io.TextIOWrapper)
-    # As Python has it: with -u bytes are not buffered either.
+    # With python -u, Python does not buffer bytes either.
     buffer = raw_stream if model_stream.write_through else io.BufferedWriter(raw_stream)
     return io.TextIOWrapper(
         buffer,

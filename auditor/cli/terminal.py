@@ -41,7 +41,7 @@ def takes_unicode() -> bool:
     return True
 
 
-# Yellow is lost on white and blue on black; a note is not worth a colour.
+# Yellow is illegible on white, and blue on black. A note has no colour, because it is not urgent.
 _SEVERITY_COLOURS: dict[str, dict[str, Any]] = {
     "critical": {"fg": "red", "bold": True},
     "error": {"fg": "red"},
@@ -66,7 +66,7 @@ _VERDICT_COLOURS: dict[str, dict[str, Any]] = {
 }
 _WORD_COLOURS = {**_SEVERITY_COLOURS, **_COUNT_COLOURS, **_VERDICT_COLOURS}
 _WORD_PATTERNS = (
-    # A number follows what heads a line of the first screen.
+    # On the first screen, a number follows each of these labels.
     re.compile(rf"^({'|'.join(_COUNT_COLOURS)})(?= +[\d,]+)", re.MULTILINE),
     re.compile(r"^(critical|error|warning)(?= )|(?<=\()(critical|error|warning)(?=;)", re.MULTILINE),
     re.compile(rf"^({'|'.join(_VERDICT_COLOURS)})(?=:)", re.MULTILINE),
@@ -98,7 +98,7 @@ def show_text(text: str) -> None:
     the last screen stays visible.
     """
     if sys.stdout.isatty() and text.count("\n") + 2 > shutil.get_terminal_size((80, 24)).lines:
-        # As git has it: end at once where it fits, keep colours, and leave what was shown.
+        # As git does: F ends at once if the text fits, R keeps colours, X leaves the text on the screen.
         os.environ.setdefault("LESS", "FRX")
         click.echo_via_pager(f"{text}\n")
     else:

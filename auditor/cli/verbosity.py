@@ -59,7 +59,7 @@ def _verbosity_flag(
 def _set_log_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
     if level is not None:
         if level == "debug":
-            # Its debug lines have every function that tasks get, and with it what nobody else should.
+            # Its debug lines contain the functions sent to tasks, and with them secrets.
             logging.getLogger("py4j").setLevel(logging.INFO)
         logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 

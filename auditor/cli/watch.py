@@ -86,12 +86,12 @@ def watch(
     """Audit a cluster repeatedly into RUNS (./runs), in one process and one Spark session.
 
     Each round is a run of its own with a line on standard output. It reuses what has not changed since the
-    last complete one (--since last). --format writes reports after each round; without it none are written. A
-    round fails if a store is away. The next one then starts after 30 seconds, and later and later up to the
-    interval. SIGTERM and SIGINT end it before the next table of a round.
+    last complete run (--since last). --format writes reports after each round; without it none are written. A
+    round fails if a store is away. The next round then starts after 30 seconds. After each further failure
+    this pause grows, up to the interval. SIGTERM and SIGINT end the command before the next table of a round.
 
-    Exit codes: 0 it was asked to end; with --rounds the code of the last round, as for bkaudit audit; 2 wrong
-    usage; 4 Spark does not start, or has ended.
+    Exit codes: 0 a signal ended the command; with --rounds the code of the last round, as for bkaudit audit;
+    2 wrong usage; 4 Spark does not start, or has ended.
     """
     options = options_from_flags(conf, flags)
     if options.since is None:
@@ -117,7 +117,10 @@ def watch(
             ):
                 try:
                     round_step(finished_round)
-                except (AuditorError, OSError) as error:  # the audit was done: the next one is not in doubt
+                except (
+                    AuditorError,
+                    OSError,
+                ) as error:  # the audit succeeded, so that the next round can run
                     click.echo(f"bkaudit: {error}", err=True)
     raise click.exceptions.Exit(0 if stop_event.is_set() else last_code)
 
@@ -141,7 +144,7 @@ def _audit_rounds(
         log=None if "://" in inputs.runs else Path(inputs.runs, "spark.log"),
         keep_classes=True,
     )
-    reinstall_handlers()  # Spark has a handler of its own
+    reinstall_handlers()  # starting Spark replaced the handlers
     next_run = partial(run_to_make, "audit", inputs, options)
 
     def audit(out: str) -> Audit:
@@ -163,8 +166,7 @@ _LONG_PROCESS_SETTINGS = {
 """Settings of Spark for a process that runs for days.
 
 With these settings, Spark forgets finished queries, and Java regularly collects its whole heap and returns
-free memory. Without these settings, the memory of Spark
-and Java grows for days.
+free memory. Without these settings, the memory of both grows for days.
 """
 
 

@@ -28,7 +28,7 @@ from auditor.reports.plain_text import fold_text, labelled_lines
 StorageByBookie = Mapping[str, str]
 """Index storage by bookie id (`auditor.tables.registry.BOOKIES`). Bookies of unknown storage are missing."""
 
-# Doubts that a table keeps as a word.
+# Doubts for which a table has a single word.
 _DOUBT_TEXTS = {
     **DOUBT_WORDS,
     "attribution-suspect": "the cookie and the path of a directory belong to different bookies",
@@ -50,9 +50,9 @@ _LAST_PLACEHOLDER = re.compile(r"\bLAST\b")
 def placeholders_of(finding: Finding, instance_id: str | None = None) -> dict[str, str]:
     """Return the values for the placeholders in the commands of a finding's check.
 
-    ``ID`` is the only ledger of the finding. ``BOOKIE`` is its bookie, or the first one with missing or
-    unknown entries. ``FIRST`` is the first entry that this bookie lacks or may lack. ``NEXT`` is the last
-    such entry plus one. ``INSTANCE`` is ``instance_id``. A placeholder without a value has no key.
+    ``ID`` is the only ledger of the finding. ``BOOKIE`` is the bookie of the finding, or the first with
+    missing or unknown entries. ``FIRST`` is the first entry that this bookie lacks or may lack. ``NEXT`` is
+    the last such entry plus one. ``INSTANCE`` is ``instance_id``. A placeholder without a value has no key.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1:3181", ((4, 10, 2, 3),), 6)
@@ -207,7 +207,7 @@ def _command_lines(
         lines.append(indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), placeholders, allowed))
     if total > len(runs):
         lines += fold_text(
-            f"and the same for {total - len(runs):,} more runs of entries",
+            f"and the same for {total - len(runs):,} more ranges of entries",
             width,
             command_indent,
             command_indent,
@@ -369,7 +369,7 @@ def _check_sentences(check: Check) -> list[str]:
 
 
 def first_seen_text(change_status: ChangeStatus | None) -> str | None:
-    """Return since when a finding exists and the suppression that names it. None if neither is recorded."""
+    """Return a text on the first run with a finding and on its suppression. None if neither is recorded."""
     if change_status is None:
         return None
     if not change_status.change:

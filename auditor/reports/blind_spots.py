@@ -51,7 +51,7 @@ class BlindSpot:
 
 
 def skip_sentence(blind_spot: BlindSpot) -> str:
-    """Return a predicate, to follow the ids of a blind spot's checks.
+    """Return the end of a sentence that begins with the ids of a blind spot's checks.
 
     >>> skip_sentence(BlindSpot(("entry-lost",), "no bookie was read"))
     'skipped: no bookie was read'
@@ -64,7 +64,7 @@ def skip_sentence(blind_spot: BlindSpot) -> str:
 
 
 def blind_spots(run_inputs: Sight) -> list[BlindSpot]:
-    """Return the blind spots of a run, one for each reason, that of checks that did not run first.
+    """Return the blind spots of a run, one for each reason. The blind spot of excluded checks comes first.
 
     ``run_inputs`` says which inputs the run had.
     """

@@ -23,7 +23,7 @@ from auditor.reports.plain_text import fold_text
 
 _LABEL_COLUMNS = 12
 _TAIL_TEXTS: dict[str, str] = {
-    TailRead.READ: "complete: their entries count as held",
+    TailRead.READ: "complete: the entries in them count as held",
     TailRead.STOPPED: "not needed: the bookie shut down cleanly, and its index is complete",
     TailRead.UNREAD: "incomplete",
 }
@@ -93,7 +93,7 @@ def _alias_lines(alias: AliasView, width: int) -> list[str]:
 
 
 def _registration_lines(registration: RegistrationView, width: int) -> list[str]:
-    not_ephemeral_clause = ", not ephemeral: no live bookie"
+    not_ephemeral_clause = ", not ephemeral: it proves no live bookie"
     lines = _labelled_lines(
         "registered",
         registration.mode + (not_ephemeral_clause if registration.ephemeral is False else ""),
@@ -138,7 +138,9 @@ def _reading_lines(bookie: BookieView, width: int) -> list[str]:
 
 def _ledger_lines(bookie: BookieView, width: int) -> list[str]:
     lines = _labelled_lines(
-        "ledgers", f"{bookie.ledgers:,} name it; {bookie.depending:,} depend on it", width
+        "ledgers",
+        f"{bookie.ledgers:,} name it; {bookie.depending:,} depend on it",
+        width,
     )
     lines += _labelled_lines("", f"{bookie.replicas:,} checked on this bookie", width)
     if bookie.held is None:
@@ -173,7 +175,7 @@ def _directory_lines(bookie_id: str, directory: DirectoryView, width: int) -> li
             f"last mark not older than {_time_text(directory.index_time)}", "    ", width
         )
     if directory.place != bookie_id:
-        lines += _indented_lines(f"at the path of {directory.place or 'no bookie'}", "    ", width)
+        lines += _indented_lines(f"its path belongs to {directory.place or 'no bookie'}", "    ", width)
     if directory.owner != bookie_id:
         lines += _indented_lines(f"attributed to {directory.owner or 'no bookie'}", "    ", width)
     if directory.contents:

@@ -1,6 +1,6 @@
 """HTML fragments for notebook cells that show parts of a run, without script, style sheet or image file.
 
-Texts from the cluster are escaped and limited in length. Every ink has a sign or word beside it.
+Texts from the cluster are escaped and limited in length. Every colour comes with a sign or a word.
 """
 
 from collections.abc import Iterable, Sequence
@@ -94,7 +94,7 @@ def findings_cell(report: Report) -> str:
 
 
 def ledger_cell(ledger: LedgerView) -> str:
-    """Return a cell with the drawing of a ledger in ink, above the text of `auditor.reports.ledger`."""
+    """Return a cell with the drawing of a ledger in colour, above the text of `auditor.reports.ledger`."""
     stripes = stripes_of(ledger, replicas_of(ledger), MAX_DRAWING_COLUMNS, MAX_DRAWING_ROWS)
     if not stripes.bookies:
         return _html_block(_pre_html(ledger_text.render(ledger)))
@@ -257,7 +257,7 @@ def _escape_text(text: str) -> str:
 
 
 def _pre_html(text: str) -> str:
-    # A notebook's page may give preformatted text any face; a long text scrolls in its own frame.
+    # The page of a notebook may set another font for preformatted text. A long text scrolls in its frame.
     style = "font-family:monospace;line-height:1.3;max-height:36em;overflow:auto"
     return f'<pre style="{style}">{escape(terminal_text(text))}</pre>'
 

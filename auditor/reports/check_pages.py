@@ -3,8 +3,9 @@
     python -m auditor.reports.check_pages
 
 writes docs/checks.md, the list of all checks, and a page for each group below docs/checks. Commands that
-several checks share are explained in docs/checks/commands.md. A check's page repeats only the level of their
-risk. The preface of docs/checks.md states once what `_COMMON_SENTENCES` and `_COMMON_COMMAND_ITEMS` have.
+several checks share are explained in docs/checks/commands.md. The page of a check repeats only the level of
+such a command's risk. `_COMMON_SENTENCES` and `_COMMON_COMMAND_ITEMS` stand only in the preface of
+docs/checks.md.
 """
 
 import re
@@ -66,7 +67,7 @@ _COMMON_SENTENCES = (
     " Suspect if all of the ledgers changed between the two metadata scans.",
     " Suspect if the bookie also has `disk-id-mismatch`.",
 )
-"""Sentences of many checks; the documents omit them, because their preface says the same once."""
+"""Sentences of many checks. The pages of checks omit them, because the preface says the same once."""
 _COMMON_COMMAND_ITEMS = (
     "- `ledgermetadata -l ID`",
     "- `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` *load.*",
@@ -76,9 +77,9 @@ _COMMON_COMMAND_ITEMS = (
     "- `listunderreplicated -pmr -prw`",
     "- `queryautorecoverystatus`",
 )
-"""Commands of many checks, without a note of the check; the documents omit them likewise."""
+"""Commands of many checks, without a note of the check. The pages of checks omit them too."""
 _CONFIRMED_START = re.compile(r"Confirmed(?:[:,]| by) (?:[^.]|\.(?! |$))*\.(?: (?=Suspect)|$)")
-"""Start of a section How sure without a condition; documents only have the exceptions that follow."""
+"""Start of a section "How sure" that names no condition. Documents omit it and keep the exceptions."""
 _SECTION_LABELS = {"Why it matters": "Why", "How sure": "Sure", "What to do": "Do"}
 """Short labels of sections, as at a terminal."""
 _SHELL_PREFIX = "bookkeeper shell "
@@ -124,7 +125,7 @@ def _setting_sentence(name: str, constant: Constant) -> str:
 
 
 _LESS_CAREFUL_SIDES = {CarefulSide.LOWER: "higher", CarefulSide.HIGHER: "lower"}
-"""Values of a constant that find fewer dangers, relative to the default, by the constant's careful side."""
+"""Side of the default on which a constant finds fewer dangers, by its careful side, which finds more."""
 
 
 def command_lines(command: Command, width: int, indent: str) -> list[str]:
@@ -166,7 +167,7 @@ def write_documents(docs_directory: Path = Path("docs")) -> None:
 
 
 def _check_item(check: Check) -> str:
-    # What leads to a check in this page, as it stood there once, still does.
+    # Older links lead to an anchor in this page, where the check stood once.
     link = f"[{check.id}](checks/{GROUP_OF[check.id]}.md#{check.id})"
     return f'- <a id="{check.id}"></a>{link} ({check.severity}): {check.title}'
 
@@ -177,7 +178,7 @@ def _shared_command_item(command: Command) -> str:
 
 
 def _risk_text(risk_level: str, text: str) -> str:
-    """Return a risk for the end of a command's line; if the command has no risk, return only the advice."""
+    """Return the risk that ends a command's line. If its level is none, return only the advice, if any."""
     if risk_level == "none":
         text = text.partition(". ")[2]
     return f" *{text}*" if text else ""

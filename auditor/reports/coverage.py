@@ -109,7 +109,7 @@ def tally_order(tally: Tally) -> tuple[int, int, int, str]:
 
     A tally is the number of findings with the same check, urgency, severity and confidence.
     """
-    from auditor.checks import check_order  # which status does without
+    from auditor.checks import check_order  # a slow import, which `bkaudit status` does not need
 
     return check_order(tally["urgency"], tally["severity"], tally["id"])
 

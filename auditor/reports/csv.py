@@ -26,7 +26,7 @@ COLUMN_MEANINGS = {
     "confidence": "confirmed, suspect or unknown",
     "scope_id": "the ledger's scope; empty if the finding is not about a ledger",
     "ledger_id": "the ledger; empty if the finding is not about a ledger",
-    "ledger_qualified_name": "scope and ledger in 32 hexadecimal digits; empty if it is not about a ledger",
+    "ledger_qualified_name": "scope and ledger in 32 hexadecimal digits; empty if the finding has no ledger",
     "bookie_id": "the bookie; empty if the finding is not about one bookie",
     "message": "the fault, as a sentence",
     "entries": "entries that have no copy left or are below a quorum, as ranges; long lists are cut",
@@ -39,7 +39,7 @@ COLUMN_MEANINGS = {
     "suppressed": "reason in the suppression that accepts the finding; empty if it is not suppressed",
     "evidence": "JSON: facts that the finding depends on",
     "fingerprint": "fingerprint of the finding, equal in every run while the fault lasts",
-    "cause": "number of the cause in report.json that explains the finding; empty: no cause does",
+    "cause": "number of the cause in report.json that explains the finding; empty if no cause does",
 }
 """Meanings of the columns, in the order of the columns."""
 

@@ -75,7 +75,7 @@ CAUSE_TEXTS = {
         "give the ledger up",
     ),
     Cause.NO_SPARE: (
-        "fewer writable bookies outside the ensemble than members that leave it",
+        "more members leave an ensemble than writable bookies exist outside it",
         "add a bookie, or let a read-only one write again",
     ),
     Cause.NO_ADMISSIBLE: (
@@ -83,7 +83,7 @@ CAUSE_TEXTS = {
         "add a bookie in another rack, or to the ledgers' groups; or loosen the policy of AutoRecovery",
     ),
     Cause.NO_COVERAGE: (
-        "ledgers that are not closed, and too few bookies of their last ensembles would answer recovery",
+        "recovery cannot close these ledgers: too few bookies of their last ensembles would answer",
         "while the bookie runs, let the writer of each ledger close it, or read it to its end",
     ),
     Cause.ABSENT: (
@@ -103,7 +103,7 @@ CAUSE_TEXTS = {
         "find out why the workers stopped: `bkaudit explain check no-replication-workers`",
     ),
     Cause.NO_MARKS: (
-        "this store keeps no marks, so that no Auditor works with it",
+        "this store keeps no under-replication marks, so that no Auditor works with it",
         "copy its ledgers with `bookkeeper shell recover BOOKIE`",
     ),
 }  # fmt: skip
@@ -261,7 +261,7 @@ def _work_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     if joint_trial.along:
         absent_names = _name_list(rehearsal.absent)
         ledgers_text = (
-            f"{plural(joint_trial.along, 'ledger')} of {absent_names}, not registered, move with them"
+            f"{plural(joint_trial.along, 'ledger')} of {absent_names} (not registered) move with them"
         )
         yield from labelled_lines("along", ledgers_text, width)
     yield from labelled_lines("time", _time_text(rehearsal), width)

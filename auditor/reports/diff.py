@@ -116,7 +116,7 @@ def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
 
 
 def _run_lines(label: str, run: RunSummary, width: int) -> list[str]:
-    # A NUL is a blank that is not broken at.
+    # A NUL is a blank at which no line breaks.
     result_text = ", ".join(text_part.replace(" ", "\0") for text_part in _run_result_text(run).split(", "))
     run_text = f"{run.name}, finished {format_time(run.finished)}: {result_text}"
     return labelled_lines(label, run_text, width)

@@ -22,8 +22,8 @@ class State(StrEnum):
     """Kind of the answer to a question."""
 
     OK = "ok"
-    WARN = "warn"  # an audit can be done, and knows less or takes longer
-    FAIL = "fail"  # an audit would end here
+    WARN = "warn"  # an audit can run, but finds less or takes longer
+    FAIL = "fail"  # an audit would end with an error
     NOT_ASKED = "not asked"
 
 
@@ -44,7 +44,7 @@ class Line:
 
 
 class Topic(NamedTuple):
-    """Subject of questions. It makes a line for each kind of answer."""
+    """Subject of questions, with a method that makes a line for each kind of answer."""
 
     topic: str
 
@@ -128,7 +128,7 @@ def _line_text(line: Line, width: int) -> str:
 
 
 def _wrap_text(text: str, width: int, first_indent: str, later_indent: str) -> str:
-    # A path that is longer than a line is left whole: it is there to be copied.
+    # A path that is longer than a line is not broken, so that a user can copy it.
     return "\n".join(wrap_words(text, width, first_indent, later_indent))
 
 

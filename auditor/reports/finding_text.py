@@ -37,9 +37,13 @@ def finding_line(finding: Finding, change_status: ChangeStatus | None = None) ->
     scope, ledger, bookie = _subject_parts(finding)
     subject_text = " ".join(filter(None, (ledger, ledger and scope and f"of {scope}", bookie))) or "cluster"
     text = f"{subject_text}: {finding.message}"
-    if must_name_subject(finding) and ledger is not None and finding.message.startswith(ledger):
+    if is_sentence_on_subject(finding) and ledger is not None and finding.message.startswith(ledger):
         text = finding.message
-    elif must_name_subject(finding) and finding.bookie_id and finding.message.startswith(finding.bookie_id):
+    elif (
+        is_sentence_on_subject(finding)
+        and finding.bookie_id
+        and finding.message.startswith(finding.bookie_id)
+    ):
         text = f"bookie {finding.message}"
     message_text = "; ".join([text, *entry_parts(finding, MAX_BOOKIES_SHOWN)])
     tags = ", ".join([str(finding.confidence), *_change_status_texts(change_status)])
@@ -56,7 +60,7 @@ def subject_texts(finding: Finding) -> list[str]:
     return [part for part in _subject_parts(finding) if part is not None]
 
 
-def must_name_subject(finding: Finding) -> bool:
+def is_sentence_on_subject(finding: Finding) -> bool:
     """Return whether the message of a finding is a whole sentence that names all objects of the finding."""
     subject_patterns = (re.escape(part.removeprefix("bookie ")) for part in subject_texts(finding))
     starts_with_subject = finding.message[:1].isalpha() or finding.message.startswith(
@@ -91,7 +95,7 @@ def sentence_parts(finding: Finding, change_status: ChangeStatus | None) -> tupl
     ('ledger 42', 'lies', ' (suspect)')
     """
     # A message that begins with no letter could begin a list or a heading of Markdown.
-    subject_text = "" if must_name_subject(finding) else ", ".join(subject_texts(finding)) or "cluster"
+    subject_text = "" if is_sentence_on_subject(finding) else ", ".join(subject_texts(finding)) or "cluster"
     tags_text = ", ".join(tag_texts(finding, change_status))
     return subject_text, finding.message, f" ({tags_text})" if tags_text else ""
 
@@ -187,7 +191,7 @@ def entry_parts(finding: Finding, max_bookies: int) -> list[str]:
     ['no copy left: 4 (1 entry)', 'absent on bk1']
     """
     parts = [part for part in (class_entries_text(finding), positions_text(finding)) if part]
-    # Bookies that lack just the entries that the reader has been shown need no list each.
+    # Bookies that lack exactly the entries in `parts` share one text, without a list of entries.
     groups = class_groups(finding)
     bookies_lacking_groups = [part.bookie_id for part in finding.missing if part.groups == groups]
     parts_with_other_groups = [part for part in finding.missing if part.groups != groups]
@@ -221,7 +225,7 @@ def explain_arguments_for(finding: Finding) -> str:
     "bookie 'bk 1:3181'"
     """
     if finding.ledger_id is not None:
-        # A number below 0 would be taken for an option.
+        # The command line would take a number below 0 for an option.
         if finding.scope_id or finding.ledger_id < 0:
             qualified_name = LedgerId(finding.ledger_id, finding.scope_id or 0).qualified_name
             return f"ledger --ledger-qualified-name {qualified_name}"
@@ -282,7 +286,7 @@ def _ranges_text(
             if is_single_range
             else _periodic_text(group, entry_name, range_separator)
         )
-        # A periodic group has a comma of its own.
+        # The text of a periodic group contains a comma.
         separator = "," if is_previous_single_range and is_single_range else "; "
         text += (separator if text else "") + range_text
         is_previous_single_range = is_single_range

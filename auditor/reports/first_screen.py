@@ -116,15 +116,15 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     Args:
         report: The report of a run.
         run: Name of the run in commands.
-        width: Columns of a line. Above `MAX_WIDTH` the output is not a terminal: the screen has the content
-            of one with `WIDTH` columns, unfolded.
+        width: Columns of a line. If it is above `MAX_WIDTH`, the output is not a terminal. The screen then
+            has the content of a terminal with `WIDTH` columns, in unfolded lines.
     """
     columns = width if width <= MAX_WIDTH else WIDTH
     actions = first_action_lines(report, run, width)
     last_lines = [*fold_text(verdict(report), width), *actions, *_next_commands(report, run)]
     head = [*_coverage_parts(report, columns), *_notice_parts(report, columns)]
     body = [*_count_parts(report, columns), *_cause_parts(report, columns), *_history_parts(report, columns)]
-    # No command is folded here, but a terminal does it; and there are two blank lines.
+    # A terminal itself folds the long commands. Two lines are blank.
     lines_left = MAX_LINES - 2 - sum(max(1, ceil(columns_of(line) / columns)) for line in last_lines)
     forms = _choose_forms([*head, *body], lines_left, columns)
     part_lines = [
@@ -179,7 +179,7 @@ def _shorten_text(text: str, columns: int) -> str:
     width = columns - _LABEL_COLUMNS
     if columns_of(text) <= width:
         return text
-    # What stands in brackets has nothing that ends a clause but its beginning.
+    # A clause may end before a bracket, but not inside the brackets.
     masked_text = re.sub(r"\(.*?\)", lambda match: "(" + "x" * (len(match[0]) - 1), text)
     clause_ends = [end.start() for end in re.finditer(r"[:;,] | \(| and (?=has )|$", masked_text)]
     fitting_texts = [text[:end] for end in clause_ends if columns_of(text[:end]) <= width]
@@ -241,12 +241,12 @@ def _coverage_parts(report: Report, columns: int) -> Iterator[_Part]:
     if (accepted_text := accepted_gaps(report)) is not None:
         yield _Part("accepted", _row_forms(accepted_text, columns), _Turn.CONTEXT_FACTS)
     if run.resumed is not None:
-        since_text = f"with tables of an interrupted run, from {format_time(run.resumed)} on"
+        since_text = f"reuses tables of an interrupted run, the oldest of {format_time(run.resumed)}"
         yield _Part("resumed", [(since_text,)], _Turn.CONTEXT_FACTS)
     if run.reused:
         yield _Part("reused", _row_forms(reuse_sentence(run.reused), columns), _Turn.RUN_FACTS)
     if run.in_doubt:
-        # A reason that is cut may say the opposite of what it says in full.
+        # The beginning of a reason alone may say the opposite of the whole reason.
         doubt_forms = _row_forms(doubtful_ids_line(run.in_doubt), columns)
         yield _Part("unknown", doubt_forms, _Turn.UNREAD_DATA, _Turn.UNREAD_DATA)
     if run.gaps:

@@ -131,5 +131,5 @@ FORMS = {
 def write_parts(output_stream: BinaryIO, parts: Iterable[str]) -> None:
     """Write text as UTF-8, part by part."""
     for part in parts:
-        # A surrogate that stands alone, which evidence may have, is written as JSON has it.
+        # Evidence may have a lone surrogate, which UTF-8 cannot encode. It is written as an escape of JSON.
         output_stream.write(part.encode("utf-8", "backslashreplace"))

@@ -46,7 +46,9 @@ def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
         lines = _table_lines(runs, fits_one_row=False)
     cluster_keys = {cluster_key(run) for run in runs}
     if len(cluster_keys) > 1:
-        clusters_warning = f"these are runs of {len(cluster_keys)} clusters; only those of one are compared"
+        clusters_warning = (
+            f"these are runs of {len(cluster_keys)} clusters; only runs of the same cluster are compared"
+        )
         lines += [clusters_warning] if width is None else fold_text(clusters_warning, width)
     return "\n".join(lines)
 
@@ -142,7 +144,7 @@ def status_line(report: Report, run: str, now_ms: int, data_ms: int | None = Non
 
 
 def _data_age_texts(finished_ms: int, data_ms: int | None, now_ms: int) -> list[str]:
-    """Return a text on data that is over an hour older than the end of the run, or has a future time."""
+    """Return a text on data that is over an hour older than the run's end, or in the future; else nothing."""
     if data_ms is not None and data_ms - now_ms > MAX_CLOCK_AHEAD_MS:
         return [f"its data has a future time ({format_time(data_ms)}): a clock is wrong"]
     if data_ms is None or finished_ms - data_ms <= _DATA_AGE_SHOWN_MS:

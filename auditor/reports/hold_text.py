@@ -36,7 +36,7 @@ def refusal_text(refusal: Refused) -> str:
     'Do not: recover ledger 42: the data of this run is more than 24 hours old; audit again'
     """
     names = " and ".join(dict.fromkeys(map(_object_name, refusal.objects))) or "anything"
-    # Most messages begin with their object, which stands here already.
+    # Most sentences begin with the name of their object, which this text has already.
     return f"Do not: {_ACTION_TEXTS[refusal.kind]} {names}: {refusal.sentence.removeprefix(f'{names}: ')}"
 
 
@@ -67,7 +67,7 @@ def ledger_hold_lines(run: HeldRun, ledger_id: int, scope_id: int, width: int) -
 
 
 def _hold_lines(run: HeldRun, action_objects: Sequence[ActionObject], width: int) -> list[str]:
-    """Return a heading and the holds on any of these objects, the most important first, or nothing."""
+    """Return a heading and the holds on these objects, the most important first. Empty without holds."""
     lines = []
     for hold in by_importance(run.holds.of(action_objects)):
         forbidden_actions = ", ".join(action_kind.replace("-", " ") for action_kind in hold.forbids)

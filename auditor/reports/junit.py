@@ -26,7 +26,7 @@ MAX_FINDINGS_SHOWN = 20
 
 
 def render(report: Report, change_statuses: StatusLookup = no_change_status) -> str:
-    """Return the whole document, whose size the number of checks limits."""
+    """Return the whole document. Its size grows with the number of checks, not of findings."""
     run = report.run
     duration_text = f"{max(0, run.finished - run.started) / 1000:.3f}"
     blind_spots_by_check = blind_checks(report)

@@ -107,7 +107,7 @@ def name_table_lines(table: NameTable, width: int | None) -> list[str]:
 
 def _row_sentences(headings: Sequence[str], row: Sequence[str], width: int) -> list[str]:
     """Return the lines of a row: the name, then each other cell with its heading in front."""
-    # A NUL keeps a head and its cell together.
+    # A NUL keeps a heading and its cell in one line.
     cell_texts = [
         f"{heading} {cell}".strip().replace(" ", "\0")
         for heading, cell in zip(headings[1:], row[1:], strict=True)

@@ -31,10 +31,10 @@ from auditor.reports.plain_text import columns_of, cut_middle, fold_text, pad_te
 class Cell(StrEnum):
     """State of the entries of one column on one bookie."""
 
-    PRESENT = "held"  # all that it should hold
-    MISSING = "missing"  # none of what it should hold
+    PRESENT = "held"  # all entries that it should hold
+    MISSING = "missing"  # none of the entries that it should hold
     PART = "some missing"
-    UNKNOWN = "unknown"  # what is not seen may be there all the same
+    UNKNOWN = "unknown"  # unread entries, which the bookie may hold
     SURPLUS = "surplus"  # it should hold none, and holds some
     NOT_EXPECTED = "not expected"
 
@@ -102,7 +102,7 @@ def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, ro
     column_count = min(columns, last_entry + 1)
     if column_count <= 0 or not replicas:
         return Stripes((), (), (), len(replicas))
-    # Integers, because entry ids pass what a float can tell apart.
+    # Integers, because a float cannot represent large entry ids exactly.
     edges = tuple((last_entry + 1) * number // column_count for number in range(column_count + 1))
     shown_replicas = replicas[:rows]
     return Stripes(
@@ -140,7 +140,7 @@ def _stripe_cell(is_known: bool, expected_count: int, lacking_count: int, surplu
         return Cell.MISSING if lacking_count == expected_count else Cell.PART
     if expected_count:
         return Cell.PRESENT
-    # What a bookie in no ensemble, or one that was not read, may hold besides nobody can say.
+    # Whether an unread bookie holds entries that are not expected is unknown, and not drawn.
     return Cell.SURPLUS if surplus_count else Cell.NOT_EXPECTED
 
 
@@ -284,7 +284,7 @@ def _stripe_drawing(
     lines += and_more(len(rows) - MAX_ROWS, " bookies")
     if columns <= last_entry:
         lines.append(f"a column is about {column_width(last_entry, columns)} entries")
-    # A NUL keeps a sign beside its word, and two blanks between signs.
+    # A NUL keeps a sign and its word in one line. Two blanks separate the pairs.
     legend = "\0 ".join(f"{sign} {cell}".replace(" ", "\0") for cell, sign in signs.items())
     return [*lines, *fold_text(legend, width)]
 
@@ -369,7 +369,7 @@ _ANSWER_TEXTS = {
 
 def _answer_lines(ledger: LedgerView, width: int) -> list[str]:
     """Return the lines on bookies' answers to reads of single entries."""
-    lines = ["asked for entries by plain reads"] if ledger.answers else []
+    lines = ["answers of bookies to reads of entries"] if ledger.answers else []
     for answer in ledger.answers[:MAX_ROWS]:
         reason = f": {answer.reason}" if answer.reason else ""
         entry_text = _entries_text(np.frombuffer(answer.entries, GROUP))

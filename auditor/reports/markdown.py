@@ -35,7 +35,7 @@ MAX_SAMPLES_SHOWN = 5
 """Largest number of findings shown for a check. Counts also include the findings that are not shown."""
 
 _MAX_BOOKIES_SHOWN = 3
-_MAX_FIELD_CHARACTERS = 1_000  # characters of one text
+_MAX_FIELD_CHARACTERS = 1_000  # of one text from the cluster
 _MARKUP_CHARACTERS = re.compile(r"[\\`*_{}\[\]|~$!]")
 _HTML_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "#": "&#35;"})
 _LINK_START = re.compile(r"\b(?:(https?|ftp|mailto|xmpp)(:)|(www)(\.))", re.IGNORECASE)

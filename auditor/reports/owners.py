@@ -127,7 +127,7 @@ def _cursor_row(cursor: TopicCursor) -> tuple[str, ...]:
         return printable(cursor.name), "not known", _EMPTY_CELL, printable(cursor.unread)
     position_text = "nothing" if cursor.position is None else f"{cursor.position[0]}:{cursor.position[1]}"
     cursor_ledger_text = _EMPTY_CELL if cursor.ledger_id is None else str(cursor.ledger_id)
-    position_clause = "" if cursor.ledger_id is None else "or later, in its own ledger"
+    position_clause = "" if cursor.ledger_id is None else "or a later one, stored in its own ledger"
     cursor_note = "its own ledger is not in the store" if cursor.standing == "dangling" else position_clause
     return printable(cursor.name), position_text, cursor_ledger_text, cursor_note
 
@@ -157,8 +157,8 @@ MAX_TEXT_LEAKS = 200
 """Largest number of leaks in text and Markdown. CSV, JSON and jsonl have all leaks."""
 
 LEAK_ORDER_TEXT = (
-    "Check confirmed ledgers first, from the top: these are the largest. A run that is later by "
-    "--owner-grace confirms a suspect one. Before you delete a ledger, make sure that its last owner "
+    "Check confirmed ledgers first, from the top: these are the largest. A run at least --owner-grace "
+    "later confirms a suspect ledger. Before you delete a ledger, make sure that its last owner "
     "is gone for good."
 )
 _LEAK_TITLES = ("ledger", "confidence", "age", "bytes", "entries", "last known owner", "why")

@@ -4,7 +4,7 @@ The message always has fewer than 20 lines. Each kind of change has one line, as
 Counts include the changes without a line. Suppressed findings are left out.
 
 The Slack form suits an incoming webhook of Slack or a compatible program. The form is one ``text`` with a
-headline and a code block. In it, only ``&``, ``<`` and ``>`` are markup, and no name notifies users.
+headline and a code block. In this text only ``&``, ``<`` and ``>`` are markup, and no name notifies users.
 """
 
 import json

@@ -137,7 +137,7 @@ def fold_text(
             current_line = later_indent + current_line[len(line_head) :]
     folded_lines.append(current_line)
     if max_lines is not None and len(folded_lines) > max_lines:
-        # What is left fills the last line, in the middle of a word if need be.
+        # The remaining text fills the last line, and may end inside a word.
         cut_lines = [line_text.removeprefix(later_indent) for line_text in folded_lines[max_lines:]]
         folded_lines[max_lines - 1] = (
             cut_text(" ".join([folded_lines[max_lines - 1], *cut_lines]), width - len(ELLIPSIS)).rstrip()

@@ -155,15 +155,13 @@ def _step_lines(step: PlanStep, width: int) -> Iterator[str]:
     yield from _fold_lines(f"{step.number}. {step.kind}: {step.about}", width)
     for command in step.commands:
         if command.role is not CommandRole.UNDO:
-            # A command is one line, however long: what is folded cannot be typed.
+            # A command is never folded, so that a user can copy it.
             yield f"{_INDENT}{command.role:<9}{printable(command.text)}"
     if ledgers_text := _ledgers_text(step):
         yield from _labelled_lines("ID" if _has_command_per_ledger(step) else "ledgers", ledgers_text, width)
     for needed_check in step.needs:
         yield from _labelled_lines("check", needed_check, width)
-    yield from _labelled_lines(
-        "if", "; ".join(map(condition_text, step.requires)) or "nothing is asked", width
-    )
+    yield from _labelled_lines("if", "; ".join(map(condition_text, step.requires)) or "no condition", width)
     yield from _labelled_lines(
         "then", step.effect + (f" (at most {size(step.bytes)})" if step.bytes else ""), width
     )

@@ -164,7 +164,7 @@ def _unread_lines(run: RunView, width: int) -> list[str]:
     if doubtful_ids := run.report.run.in_doubt:
         lines += fold_text(f"unknown: {doubtful_ids_line(doubtful_ids)}", width, "  ", "    ", max_lines=2)
     for data_source in run.sources:
-        # Bookies that were not read stand above.
+        # `_unread_bookie_lines` has the bookies that were not read.
         if data_source.reason is not None and data_source.kind != SourceKind.BOOKIE:
             text = f"{data_source.source}: complete only for {data_source.scope_proved}: {data_source.reason}"
             lines += fold_text(text, width, "  ", "    ")

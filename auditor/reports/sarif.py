@@ -46,7 +46,7 @@ def render(
     document_head = json.dumps(
         {"$schema": SARIF_SCHEMA, "version": SARIF_VERSION, "runs": [_run_object(report)]}, ensure_ascii=False
     )
-    # The run's results are its last property, and come one by one.
+    # The results are the last property of the run, so that they can be added one by one.
     yield document_head.removesuffix("}]}") + ', "results": ['
     separator = "\n"
     for finding in findings:
@@ -72,7 +72,7 @@ def _run_object(report: Report) -> dict[str, Any]:
         "columnKind": "unicodeCodePoints",
         "invocations": [
             {
-                # Whether it came to its end. What it could not look at is a notification.
+                # True: the audit ended normally. Its notifications name the objects that were not read.
                 "executionSuccessful": True,
                 "startTimeUtc": _time_text(run.started),
                 "endTimeUtc": _time_text(run.finished),
@@ -81,7 +81,7 @@ def _run_object(report: Report) -> dict[str, Any]:
                         {"level": "warning", "message": _message_object(text)}
                         for text in _unchecked_texts(report)
                     ),
-                    # Of a check that did not see all it looks at, having no result means nothing.
+                    # If a check lacked input, the absence of results does not mean that all is well.
                     *(
                         {
                             "level": "note",

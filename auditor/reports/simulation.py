@@ -156,11 +156,11 @@ def _inputs_parts(simulation: Simulation) -> Iterator[PagePart]:
 
 def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
     near_loss_text = near_loss_sentences(level.near for level in levels)
-    yield LabelledText("one failure from loss", "; ".join(near_loss_text) or "no ledger that is known")
+    yield LabelledText("one failure from loss", "; ".join(near_loss_text) or "no ledger, as far as is known")
     for level in levels:
         if level.near.perhaps:
             ledgers = plural(level.near.perhaps, "more ledger")
-            yield LabelledText("", f"{ledgers} may be one {level.level} from loss: unknown copies decide")
+            yield LabelledText("", f"{ledgers} may be one {level.level} from loss: copies are unknown")
         yield from _distance_parts(level)
 
 
@@ -348,7 +348,9 @@ def _copyset_parts(copysets: Copysets) -> Iterator[PagePart]:
             f"a bookie fails every {copysets.mttf_days:g} days and is replaced in {copysets.mttr_hours:g} h"
         )
         years = f"{copysets.mttdl_years:,.3g} years"
-        yield LabelledText("time to data loss", f"{years} on average, if {assumption}: to rank clusters only")
+        yield LabelledText(
+            "time to data loss", f"{years} on average, if {assumption}: use it only to compare clusters"
+        )
 
 
 def _balance_parts(balance: Balance, command: str) -> Iterator[PagePart]:

@@ -18,7 +18,7 @@ _BookieStep = TypeVar("_BookieStep", SpaceStep, RefusedSpace)
 MAX_BOOKIES_SHOWN = 20
 """Largest number of bookies whose steps a text shows. Bookies with most bytes to free come first."""
 
-DISK_COLUMN_TITLES = ("beside the logs", "journals", "indexes", "RocksDB", "other", "free")
+DISK_COLUMN_TITLES = ("outside the logs", "journals", "indexes", "RocksDB", "other", "free")
 """Headings of the table of bytes on disks other than entry logs."""
 
 
@@ -53,7 +53,8 @@ def _totals_sentence(space_view: SpaceView) -> str:
     if space_view.bytes == space_view.file_bytes:
         return f"{files_text}: every byte is in one class"
     byte_difference = abs(space_view.file_bytes - space_view.bytes)
-    return f"{files_text}, and {space_view.bytes:,} bytes in classes: {byte_difference:,} bytes do NOT add up"
+    classes_text = f"{space_view.bytes:,} bytes in classes"
+    return f"{files_text}, and {classes_text}: the sums differ by {byte_difference:,} bytes"
 
 
 def _table_rows(space_view: SpaceView, classes: list[str]) -> Iterator[tuple[str, ...]]:
@@ -82,13 +83,11 @@ def forecast_text(forecast: FillForecast) -> str:
     """Return a sentence on when a bookie's disk will be full.
 
     >>> forecast_text(FillForecast("bk1", 12.4, 3_400_000_000, 4))
-    '95 % of a disk is in use in 12 days at 3.4 GB a day, as 4 runs agree'
+    'a disk reaches 95 % in 12 days if it grows by 3.4 GB a day (4 runs agree)'
     """
     day_text = f"in {duration(forecast.days * 86_400)}" if forecast.days else "now"
-    rate_text = size(round(forecast.rate))
-    return (
-        f"{FULL * 100:g} % of a disk is in use {day_text} at {rate_text} a day, as {forecast.runs} runs agree"
-    )
+    growth_text = f"it grows by {size(round(forecast.rate))} a day ({forecast.runs} runs agree)"
+    return f"a disk reaches {FULL * 100:g} % {day_text} if {growth_text}"
 
 
 def _disk_row(disk: DiskTotal) -> tuple[str, ...]:

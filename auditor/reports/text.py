@@ -23,8 +23,8 @@ from auditor.reports.finding_text import (
     entry_parts,
     explained_findings_text,
     finding_line,
+    is_sentence_on_subject,
     is_suppressed,
-    must_name_subject,
     subject_texts,
     tag_texts,
 )
@@ -128,7 +128,7 @@ def pipe_lines(
 
 
 def _hide_new_in_first_run(report: Report, findings: Iterable[FindingStatus]) -> Iterable[FindingStatus]:
-    """Return the findings, without the change "new" if this is the first run, where all findings are new."""
+    """Return the findings. In a first run, where every finding is new, leave out the change "new"."""
     if report.run.changes is not None:
         return findings
     return (
@@ -171,7 +171,7 @@ def _finding_lines(finding: Finding, width: int, change_status: ChangeStatus | N
     tags_text = f" [{printable(tags_text)}]" if tags_text else ""
     finding_head = (
         f"{finding.message}{tags_text}"
-        if must_name_subject(finding) or not bookie_names
+        if is_sentence_on_subject(finding) or not bookie_names
         else f"{', '.join(bookie_names)}{tags_text}: {finding.message}"
     )
     lines = fold_text(finding_head, width, "  ", "      ")

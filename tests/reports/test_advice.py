@@ -69,7 +69,7 @@ def test_each_run_of_entries_in_the_class_has_its_command_as_far_as_they_are_sho
     assert told[at + 1 : at + 4] == [
         "bookkeeper shell readledger -l 43 -fe 7 -le 8",
         "bookkeeper shell readledger -l 43 -fe 10 -le 11",
-        "and the same for 2 more runs of entries",
+        "and the same for 2 more ranges of entries",
     ]
     few = replace(found, evidence={"class_entries": {"groups": [[4, 4, 2, 0]], "count": 2}})
     assert not any("more runs" in line for line in advice_lines([FindingWithHistory(few)], 80))

@@ -15,8 +15,8 @@ from auditor.reports.finding_text import (
     entries_text,
     entry_parts,
     finding_line,
+    is_sentence_on_subject,
     missing_text,
-    must_name_subject,
     positions_text,
     subject_texts,
 )
@@ -41,10 +41,10 @@ def test_a_finding_is_about_what_it_names() -> None:
 
 
 def test_a_message_names_its_subject_whole_or_not_at_all() -> None:
-    assert must_name_subject(replace(BELOW, message="too few copies of ledger 7"))
-    assert not must_name_subject(replace(BELOW, message="too few copies of ledger 70"))
-    assert not must_name_subject(replace(BELOW, message="1. too few copies of ledger 7"))
-    assert not must_name_subject(replace(BELOW, message=""))
+    assert is_sentence_on_subject(replace(BELOW, message="too few copies of ledger 7"))
+    assert not is_sentence_on_subject(replace(BELOW, message="too few copies of ledger 70"))
+    assert not is_sentence_on_subject(replace(BELOW, message="1. too few copies of ledger 7"))
+    assert not is_sentence_on_subject(replace(BELOW, message=""))
 
 
 OWNER = {

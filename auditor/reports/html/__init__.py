@@ -65,7 +65,7 @@ MAX_LEDGERS_DRAWN = 200
 
 _MAX_ACTIONS_SHOWN, _MAX_CAUSES_SHOWN = 6, 8
 _MAX_BOOKIES_DRAWN = 1_000
-_MAX_DRAWING_CHARACTERS = 8_000_000  # characters, unpacked
+_MAX_DRAWING_CHARACTERS = 8_000_000  # before compression
 
 
 def render(
@@ -138,7 +138,7 @@ def render(
 
 def _finding_rows(report: Report, change_statuses: StatusLookup, run: str) -> list[Markup]:
     template = _environment().get_template("finding.html.j2")
-    # What is known and accepted stands apart: after all that is not.
+    # Suppressed findings come after all others.
     sorted_findings = sorted(
         report.findings, key=lambda finding: is_suppressed(change_statuses(finding.fingerprint))
     )
@@ -165,7 +165,7 @@ def _drawing_items(
     classes_by_bookie = {bookie_total.name: bookie_total.classes for bookie_total in figures.space}
     for bookie_figure in figures.bookies[:_MAX_BOOKIES_DRAWN]:
         name = bookie_figure.bookie_id
-        if shorten(name, MAX_ID_CHARACTERS) == name:  # else it could be another's
+        if shorten(name, MAX_ID_CHARACTERS) == name:  # a shortened name could belong to two bookies
             space_parts = [
                 (class_label, byte_count)
                 for space_class, class_label in SPACE_LABELS.items()

@@ -39,8 +39,8 @@ from auditor.reports.ledger import (
 )
 from auditor.reports.plain_text import printable, shorten
 
-MAX_BOOKIES_SHOWN = 3  # with missing entries, and unknown ones, in one finding
-MAX_ID_CHARACTERS = 80  # characters of a bookie's id, and of what else there is
+MAX_BOOKIES_SHOWN = 3  # of those that lack entries, and of unread ones, in one finding
+MAX_ID_CHARACTERS = 80  # of a bookie's id
 _MAX_MESSAGE_CHARACTERS, _MAX_ENTRIES_CHARACTERS, _MAX_EVIDENCE_CHARACTERS, _MAX_COMMAND_CHARACTERS = (
     300,
     120,
@@ -174,7 +174,7 @@ def finding_blocks(findings: Iterable[tuple[Finding, ChangeStatus | None]]) -> I
 
 
 def drawing_blocks(drawings: Iterable[tuple[str, str]], max_bytes: int) -> Iterator[str]:
-    """Yield blocks of the first drawings, as many as have ``max_bytes`` characters before compression.
+    """Yield blocks of the first drawings, up to ``max_bytes`` characters before compression.
 
     ``drawings`` are pairs of name and HTML.
     """
@@ -211,7 +211,7 @@ _MAX_SEGMENTS_MARKED = 20
 MAX_LOGS_SHOWN = 3
 """Largest number of entry logs with unindexed entries that a drawing names."""
 _COLUMN_GAP = 0.14
-# Kind, top and height, of a column ten high: told apart by shape as well as by colour.
+# Kind, top and height of the boxes of a cell that is ten high. Kinds differ in shape and in colour.
 _BOXES_BY_CELL: dict[Cell, tuple[tuple[str, float, float], ...]] = {
     Cell.PRESENT: (("held", 1, 8),),
     Cell.MISSING: (("missing", 1.5, 7),),

@@ -166,7 +166,7 @@ def trend_values(history: Sequence[RunSummary]) -> dict[str, Any]:
         column_top = _TREND_HEIGHT
         for severity in _DRAWN_SEVERITIES:
             count = run.severities.get(severity, 0)
-            # What was found at all is seen.
+            # Any count above 0 has a visible height.
             column_height = max(count * _TREND_HEIGHT // highest_count, 2) if count else 0
             column_top -= column_height
             column_values.append(
@@ -182,7 +182,7 @@ def trend_values(history: Sequence[RunSummary]) -> dict[str, Any]:
 
 
 MAX_BOOKIE_ROWS = 100
-MIN_MAP_BOOKIES = 20  # of fewer bookies the rows alone are a map
+MIN_MAP_BOOKIES = 20  # fewer bookies have only rows
 _SQUARES_A_ROW = 80  # squares in a row of the map
 _SQUARE_PITCH = 12
 
@@ -272,7 +272,7 @@ def _bookie_map(figures: Figures) -> dict[str, Any]:
     }
 
 
-# Each from the corner of its square, ten wide; told apart by shape as well as by colour.
+# Paths from the corner of a square that is ten wide. Kinds differ in shape and in colour.
 _SQUARE_SHAPES = {
     "missing": "m1 1h8v8h-8zm1 1l6 6m0-6l-6 6",
     "unknown": "m1 1h8v8h-8zm0 4l4-4m0 8l4-4",
@@ -329,7 +329,7 @@ def _space_parts(part_total: SpaceTotal, highest_count: int) -> list[tuple[str, 
     part_counts, left_edge = [], 0
     for space_class in SPACE_LABELS:
         if byte_count := part_total.classes.get(space_class, 0):
-            # What is there at all is seen.
+            # Any size above 0 has a visible width.
             width = max(byte_count * _SPACE_BAR_WIDTH // highest_count, 2)
             part_counts.append((str(space_class), left_edge, width))
             left_edge += width
