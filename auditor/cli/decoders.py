@@ -30,47 +30,47 @@ from auditor.sources.bookies.entry_logs.reader import contents_of
 _MAX_LEDGERS_SHOWN = 10
 
 
-def decode_layout(data: bytes) -> Any:
+def decode_layout(file_content: bytes) -> Any:
     """Return the content of a LAYOUT znode, with the name of the layout that the numbers stand for."""
-    layout_value = layout.decode(data)
+    layout_value = layout.decode(file_content)
     return {**to_json_value(layout_value), "kind": layout_value.kind}
 
 
-def decode_service_info(data: bytes, bookie_id: str | None) -> Any:
+def decode_service_info(file_content: bytes, bookie_id: str | None) -> Any:
     """Return the endpoints in a bookie's registration.
 
     If the registration has no data, the endpoint comes from ``bookie_id``. ``bookie_id`` is None if unknown.
     """
-    return service_info.decode(data, bookie_id or "")
+    return service_info.decode(file_content, bookie_id or "")
 
 
-def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
+def decode_availability(file_content: bytes, java: bool, entries: bool) -> Any:
     """Return the groups of entries in a bookie's list of its entries of a ledger (BP-34).
 
     Args:
-        data: The encoded list.
+        file_content: The encoded list.
         java: Whether to decode as the Java class of the server does, including the errors of that class.
         entries: Whether to list each entry too.
     """
     if java:
-        java_list = availability.decode(data, mode="java")
+        java_list = availability.decode(file_content, mode="java")
         described_groups = {"groups": java_list.groups, "total": java_list.total}
         return (
             {**described_groups, "entries": java_list.entries(availability.MAX_EXPANDED_RUNS)}
             if entries
             else described_groups
         )
-    return _describe_groups(availability.decode(data), entries)
+    return _describe_groups(availability.decode(file_content), entries)
 
 
-def decode_index(data: bytes, entries: bool) -> Any:
+def decode_index(file_content: bytes, entries: bool) -> Any:
     """Return the header of an index file, and the groups of entries that have a location in the file.
 
     ``entries``: whether to list each entry too.
     """
-    index_header = index_file.decode_header(data)
-    slot_count, remaining_bytes = divmod(len(data) - index_file.HEADER_BYTES, 8)
-    slots = np.frombuffer(data, ">i8", count=slot_count, offset=index_file.HEADER_BYTES)
+    index_header = index_file.decode_header(file_content)
+    slot_count, remaining_bytes = divmod(len(file_content) - index_file.HEADER_BYTES, 8)
+    slots = np.frombuffer(file_content, ">i8", count=slot_count, offset=index_file.HEADER_BYTES)
     groups = fold_slots(slots, np.array([0, slot_count]))
     return {
         "header": index_header,
@@ -80,27 +80,29 @@ def decode_index(data: bytes, entries: bool) -> Any:
     }
 
 
-def decode_bookie_frame(data: bytes, entries: bool) -> Any:
+def decode_bookie_frame(file_content: bytes, entries: bool) -> Any:
     """Return a bookie's answer to a request for the list of its entries of a ledger.
 
-    ``data`` is the frame with its length prefix. ``entries``: whether to list each entry too.
+    ``file_content`` is the frame with its length prefix. ``entries``: whether to list each entry too.
     """
     prefix_bytes = bookie_wire.LENGTH.size
-    body_bytes = bookie_wire.frame_length(data[:prefix_bytes])
-    if len(data) != prefix_bytes + body_bytes:
-        end_offset = min(len(data), prefix_bytes + body_bytes)
+    body_bytes = bookie_wire.frame_length(file_content[:prefix_bytes])
+    if len(file_content) != prefix_bytes + body_bytes:
+        end_offset = min(len(file_content), prefix_bytes + body_bytes)
         raise DecodeError(
             "bookie's answer",
             end_offset,
-            f"a frame of {body_bytes} bytes, {len(data) - prefix_bytes} present",
+            f"a frame of {body_bytes} bytes, {len(file_content) - prefix_bytes} present",
         )
     answer_offset = prefix_bytes
     try:
-        answer = bookie_wire.answer(data[prefix_bytes:])
+        answer = bookie_wire.answer(file_content[prefix_bytes:])
         answer_offset += answer.at
         held_groups = None if answer.availability is None else availability.decode(answer.availability)
-    except DecodeError as damage:
-        raise DecodeError(damage.what, answer_offset + damage.offset, damage.reason) from damage
+    except DecodeError as damage_error:
+        raise DecodeError(
+            damage_error.what, answer_offset + damage_error.offset, damage_error.reason
+        ) from damage_error
     return {
         "txn_id": answer.txn_id,
         "status": bookie_wire.status_text(answer.status),
@@ -109,9 +111,9 @@ def decode_bookie_frame(data: bytes, entries: bool) -> Any:
     }
 
 
-def decode_entry(data: bytes) -> Any:
+def decode_entry(file_content: bytes) -> Any:
     """Return the header of an entry, without its payload."""
-    entry_header = entry.decode_header(data)
+    entry_header = entry.decode_header(file_content)
     return {
         "version": entry_header.version,
         "scope_id": str(entry_header.ledger.scope),
@@ -138,11 +140,11 @@ def decode_entry_log(file: BinaryIO) -> Any:
             lambda offset, length: _read_part(seekable_file, offset, length), _file_size(seekable_file)
         )
         has_uninitialised_bytes = any(_read_part(seekable_file, 0, HEADER_BYTES)[HEADER_NUMBERS_BYTES:])
-    for damage in (contents.damage, contents.map_damage):
-        if damage is not None and not (
-            damage is contents.map_damage and contents.map_unreadable and has_uninitialised_bytes
+    for damage_error in (contents.damage, contents.map_damage):
+        if damage_error is not None and not (
+            damage_error is contents.map_damage and contents.map_unreadable and has_uninitialised_bytes
         ):
-            raise damage
+            raise damage_error
     ledger_sizes = [
         *zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), contents.scope_ids.tolist(), strict=True)
     ]
@@ -244,17 +246,17 @@ def _describe_groups(groups: Any, entries: bool) -> dict[str, Any]:
     )
 
 
-def decode_cursor(data: bytes) -> Any:
+def decode_cursor(file_content: bytes) -> Any:
     """Return the content of a cursor's znode. ``compacted_ledger`` is None if there is none."""
-    content = managed_cursor.decode(data)
+    content = managed_cursor.decode(file_content)
     buckets = {name: str(ledger) for name, ledger in content.buckets.items()}
     return {**to_json_value(content), "buckets": buckets, "compacted_ledger": content.compacted_ledger}
 
 
-def decode_cursor_position(data: bytes) -> Any:
+def decode_cursor_position(file_content: bytes) -> Any:
     """Return the cursor position in an entry of a cursor's ledger.
 
     ``compacted_ledger`` is None if there is none.
     """
-    position = managed_cursor.decode_position(data)
+    position = managed_cursor.decode_position(file_content)
     return {**to_json_value(position), "compacted_ledger": position.compacted_ledger}

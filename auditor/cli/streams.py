@@ -41,13 +41,13 @@ class StandardStream(io.FileIO):
         self._closed_errnos = _CLOSED_ERRNOS | ({errno.EIO} if os.isatty(descriptor) else set())
         self._discards = False
 
-    def write(self, data: Any, /) -> int:
+    def write(self, output_bytes: Any, /) -> int:
         """Write all bytes and return their number, even if they are dropped.
 
         Raises:
             OutputError: standard output cannot be written, as on a full disk.
         """
-        unwritten_bytes = memoryview(data).cast("B")
+        unwritten_bytes = memoryview(output_bytes).cast("B")
         byte_count = unwritten_bytes.nbytes
         try:
             # With python -u, no layer above repeats a write that wrote only a part.

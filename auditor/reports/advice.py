@@ -187,13 +187,13 @@ def _command_lines(
     width: int,
     indent: str,
     finding: Finding | None,
-    allowed: Allowed | None,
+    permission: Allowed | None,
 ) -> list[str]:
     """Return the lines of a command, with its effect and risk below.
 
     A command on a range of entries is repeated for each run of the entries that give the ledger its class.
     """
-    if allowed is None and kind_of_command(command.text) is not None:
+    if permission is None and kind_of_command(command.text) is not None:
         placeholders = {}
     lines = []
     command_indent = indent + " " * (_LABEL_COLUMNS + 4)
@@ -202,9 +202,11 @@ def _command_lines(
     runs, total = entry_runs_of_class(finding, MAX_ENTRY_RUNS) if finding and needs_entry_runs else ([], 0)
     for first, last in runs:
         run_values = {**placeholders, "FIRST": str(first), "LAST": str(last)}
-        lines.append(indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), run_values, allowed))
+        lines.append(indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), run_values, permission))
     if not runs:
-        lines.append(indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), placeholders, allowed))
+        lines.append(
+            indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), placeholders, permission)
+        )
     if total > len(runs):
         lines += fold_text(
             f"and the same for {total - len(runs):,} more ranges of entries",

@@ -12,7 +12,7 @@ from auditor.checks.needs import MissingInput, Sight, lacks
 from auditor.model.report import Report
 
 EXCLUDED_CHECKS_REASON = "left out by --checks, --skip-checks or the file of --check-settings"
-"""Reason why a check did not run."""
+"""Reason why checks did not run that an option excludes."""
 
 
 @cache
@@ -72,8 +72,8 @@ def blind_spots(run_inputs: Sight) -> list[BlindSpot]:
     for need, missing_input in lacks(run_inputs).items():
         needs_by_missing_input.setdefault(missing_input, []).append(need)
     spots = [
-        BlindSpot(checks_that_need(*needs), missing.why, missing.where, missing.is_known)
-        for missing, needs in needs_by_missing_input.items()
+        BlindSpot(checks_that_need(*needs), absent_input.why, absent_input.where, absent_input.is_known)
+        for absent_input, needs in needs_by_missing_input.items()
     ]
     if run_inputs.not_run:
         spots.insert(0, BlindSpot(run_inputs.not_run, EXCLUDED_CHECKS_REASON, is_excluded=True))

@@ -1,8 +1,8 @@
 """Every finding as a table for other programs: CSV, and one Parquet file.
 
 CSV quotes every text and no number. Ids and messages contain names from the cluster's metadata, which a
-spreadsheet could take for formulas. Such a cell gets an apostrophe in front. Parquet has the columns of the
-jsonl report: ids are numbers, groups are lists of structs, evidence is JSON.
+spreadsheet could take for formulas. A cell with such a name gets an apostrophe in front. Parquet has the
+columns of the jsonl report: ids are numbers, groups are lists of structs, evidence is JSON.
 """
 
 import csv
@@ -48,7 +48,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def render(findings: Iterable[Finding], change_statuses: StatusLookup = no_change_status) -> Iterator[str]:
-    """Yield the header, then one row for each finding, each with a newline. Findings are not collected first.
+    """Yield the header, then one row for each finding, each with a newline. Findings are read one by one.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> head, row = render([Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="=1+1")])

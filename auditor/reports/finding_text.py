@@ -18,7 +18,7 @@ MAX_BOOKIES_SHOWN = 5
 """Largest number of bookies with missing entries that the text of one finding names."""
 
 MAX_LISTED_RUNS = 2
-"""Largest number of runs of entries that a group lists one by one. More runs are shown by their period."""
+"""Largest number of runs of entries that a text lists one by one. Of more runs it has only the period."""
 
 MAX_GROUPS_SHOWN = 8
 """Largest number of groups that the text of a set of entries shows. The jsonl report has all groups."""

@@ -1,7 +1,7 @@
 """Forms in which a report can be written, with the file ending and the writer of each form.
 
 To add a form, add a module to this package and a row to `FORMS`. The command line and a notebook's
-``run.write_parquet`` then accept the name of the form. The module of a form is loaded on first use.
+``run.write`` then accept the name of the form. The module of a form is loaded on first use.
 """
 
 from __future__ import annotations

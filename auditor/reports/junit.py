@@ -52,8 +52,8 @@ def render(report: Report, change_statuses: StatusLookup = no_change_status) -> 
         suites_element, "testsuite", {"name": "bookkeeper-auditor", "timestamp": start_text, **suite_totals}
     )
     properties_element = ET.SubElement(suite_element, "properties")
-    for name, property_value in _run_properties(report).items():
-        ET.SubElement(properties_element, "property", name=name, value=printable(property_value))
+    for name, property_text in _run_properties(report).items():
+        ET.SubElement(properties_element, "property", name=name, value=printable(property_text))
     suite_element.extend(test_cases)
     ET.indent(suites_element)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites_element, encoding="unicode") + "\n"

@@ -86,11 +86,13 @@ def _head_section(report: Report) -> str:
             f"{changes['better']:,} better, {changes['fixed']:,} fixed, {changes['same']:,} as before"
             f"{unchecked_clause}."
         )
-    if expired := [suppression for suppression in report.run.suppressions if suppression["expired"]]:
-        verb = "suppression has" if len(expired) == 1 else "suppressions have"
-        lines.append(f"{len(expired):,} {verb} expired, such as: {escape_markdown(expired[0]['reason'])}")
+    if expired_rules := [suppression for suppression in report.run.suppressions if suppression["expired"]]:
+        verb = "suppression has" if len(expired_rules) == 1 else "suppressions have"
+        lines.append(
+            f"{len(expired_rules):,} {verb} expired, such as: {escape_markdown(expired_rules[0]['reason'])}"
+        )
     lines += [
-        f"Remark: {escape_markdown(sentence_of(remark))}" for remark in report.run.remarks[:MAX_SAMPLES_SHOWN]
+        f"Remark: {escape_markdown(sentence_of(notice))}" for notice in report.run.remarks[:MAX_SAMPLES_SHOWN]
     ]
     return "\n\n".join(lines)
 

@@ -106,14 +106,14 @@ def _code_reason(exit_status: int, report: Report) -> str:
 
 def _finding_reason(report: Report) -> str:
     if report.verdict == Verdict.NOT_HEALTHY:
-        confirmed = sum(
+        confirmed_sum = sum(
             tally["count"]
             for tally in report.run.tally
             if tally["confidence"] == Confidence.CONFIRMED
             and Severity(tally["severity"]).at_least(Severity.WARNING)
         )
         return (
-            f"findings of warning or worse, {confirmed:,} of them confirmed; unconfirmed and suppressed "
+            f"findings of warning or worse, {confirmed_sum:,} of them confirmed; unconfirmed and suppressed "
             "findings count for the verdict too"
         )
     if report.verdict == Verdict.HEALTHY:

@@ -121,7 +121,7 @@ def _check_rule(id: str) -> dict[str, Any]:
 
 def _finding_result(finding: Finding, change_status: ChangeStatus | None) -> dict[str, Any]:
     rule = BY_ID.get(finding.id)
-    result: dict[str, Any] = {
+    sarif_result: dict[str, Any] = {
         "ruleId": finding.id,
         **({"ruleIndex": _RULE_NUMBERS[rule.id]} if rule else {}),
         "level": _LEVEL_BY_SEVERITY[finding.severity],
@@ -138,21 +138,21 @@ def _finding_result(finding: Finding, change_status: ChangeStatus | None) -> dic
         },
     }
     if locations := _logical_locations(finding):
-        result["locations"] = [{"logicalLocations": locations}]
+        sarif_result["locations"] = [{"logicalLocations": locations}]
     if change_status is not None:
         if change_status.change:  # a first run has no baseline
-            result["baselineState"] = _BASELINE_STATES[change_status.change]
-        result["provenance"] = {"firstDetectionTimeUtc": _time_text(change_status.first_seen)}
-        result["suppressions"] = []
+            sarif_result["baselineState"] = _BASELINE_STATES[change_status.change]
+        sarif_result["provenance"] = {"firstDetectionTimeUtc": _time_text(change_status.first_seen)}
+        sarif_result["suppressions"] = []
         if change_status.suppressed is not None:
-            result["suppressions"] = [
+            sarif_result["suppressions"] = [
                 {
                     "kind": "external",
                     "status": "accepted",
                     "justification": printable(change_status.suppressed),
                 }
             ]
-    return result
+    return sarif_result
 
 
 def _logical_locations(finding: Finding) -> list[dict[str, Any]]:

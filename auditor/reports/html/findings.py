@@ -135,8 +135,8 @@ def _join_items(names: Iterable[str], item_count: int) -> str:
 def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], max_bytes: int) -> list[Markup]:
     """Return as many rows as fit into ``max_bytes`` bytes, in their order.
 
-    The first row of every check takes precedence over the second row of any check. Rows that do not fit are
-    not rendered, except for one.
+    The first row of every check takes precedence over the second row of any check. After
+    the first row that does not fit, no further row is rendered.
 
     Args:
         checks: The check of each row.
@@ -275,7 +275,7 @@ def _worst_replicas(replicas: Sequence[Replica]) -> list[Replica]:
     surplus entries.
     """
 
-    def trouble(replica_number: int) -> tuple[int, int]:
+    def rank_of_replica(replica_number: int) -> tuple[int, int]:
         replica = replicas[replica_number]
         if len(replica.missing):
             return (0 if replica.view.known else 1), replica_number
@@ -283,7 +283,7 @@ def _worst_replicas(replicas: Sequence[Replica]) -> list[Replica]:
 
     return [
         replicas[replica_number]
-        for replica_number in sorted(sorted(range(len(replicas)), key=trouble)[:MAX_DRAWING_ROWS])
+        for replica_number in sorted(sorted(range(len(replicas)), key=rank_of_replica)[:MAX_DRAWING_ROWS])
     ]
 
 

@@ -264,7 +264,7 @@ def _bookie_map(figures: Figures) -> dict[str, Any]:
             for kind in SQUARE_KIND_LABELS
         },
         "square_counts": {kind: counts[kind] for kind in SQUARE_KIND_LABELS},
-        "key": {kind: f"M0 0{shape}" for kind, shape in _SQUARE_SHAPES.items()},
+        "key": {kind: f"M0 0{shape_path}" for kind, shape_path in _SQUARE_SHAPES.items()},
         "map_size": (
             min(len(sorted_figures), _SQUARES_A_ROW) * _SQUARE_PITCH,
             ((len(sorted_figures) - 1) // _SQUARES_A_ROW + 1) * _SQUARE_PITCH,
