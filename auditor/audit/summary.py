@@ -49,7 +49,7 @@ from auditor.model.run_facts import (
 )
 from auditor.model.states import BookieRead, LedgerStatus, MarkRow
 from auditor.reports.blind_spots import checks_without_input
-from auditor.reports.simulation import near_loss_sentences, possible_loss_words
+from auditor.reports.simulation import near_loss_sentences, possible_loss_sentences
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.run_inputs import owner_identities
@@ -190,7 +190,7 @@ def _loss_remarks(
     would be a possible loss. Remarks about possible losses are therefore left out.
     """
     levels = near_loss(run, locations, repair.down)
-    texts = [*near_loss_sentences(levels), *(possible_loss_words(levels) if has_sources else [])]
+    texts = [*near_loss_sentences(levels), *(possible_loss_sentences(levels) if has_sources else [])]
     remarks = [remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *texts)] if texts else []
     if repair.single_copy:
         remarks.append(remark(RemarkKind.ONE_REACHABLE, single_copy_text(repair)))

@@ -19,7 +19,9 @@ from auditor.model.amounts import size
 from auditor.model.options import AuditOptions
 from auditor.model.report import UNREACHABLE, USAGE
 from auditor.model.run_facts import MANIFEST, REPORT
-from auditor.reports.doctor import HERE, OUT, Line, State
+from auditor.reports.doctor import MACHINE as HERE
+from auditor.reports.doctor import RUN_DIRECTORY as OUT
+from auditor.reports.doctor import Line, State
 from auditor.runs.directory import RunDirectory
 from auditor.sources.file_systems import absolute_path
 from auditor.sources.metadata.uri import MetadataUri

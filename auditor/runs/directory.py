@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
-from auditor.errors import WRONG_PATH, RunError, RunUnreadableError, RunUsageError
+from auditor.errors import WRONG_PATH_ERRNOS, RunError, RunUnreadableError, RunUsageError
 from auditor.model.arrow import ds, fs, pa, pq
 from auditor.model.batch_bounds import whole_batch_rows
 from auditor.model.finding import Severity
@@ -48,7 +48,7 @@ def damage_error(path: str, cause: object) -> RunError:
     >>> print(damage_error("runs/1/report.json", PermissionError(13, "Permission denied")))
     runs/1/report.json cannot be read: Permission denied
     """
-    if isinstance(cause, OSError) and cause.errno is not None and cause.errno not in WRONG_PATH:
+    if isinstance(cause, OSError) and cause.errno is not None and cause.errno not in WRONG_PATH_ERRNOS:
         return RunUnreadableError(f"{path} cannot be read: {os.strerror(cause.errno)}")
     if (service_message := service_text(cause)) is not None:
         return RunUnreadableError(f"{path} cannot be read: {service_message}")

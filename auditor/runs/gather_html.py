@@ -32,7 +32,7 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
         RunError: a table of the run is missing or broken.
     """
     report = run.report
-    worst_ledger_keys = worst_ledgers(report.findings, html.LEDGERS_DRAWN)
+    worst_ledger_keys = worst_ledgers(report.findings, html.MAX_LEDGERS_DRAWN)
     ledgers = [ledger for ledger in ledger_views(run, worst_ledger_keys) if ledger is not None]
     statuses = statuses_of_report(run.path, report)
     runs, hidden_run_count = _neighbouring_runs(run)
@@ -76,11 +76,11 @@ def _owner_figures(run: RunReader) -> OwnerFigures | None:
     totals, leaks = OwnerTotals(run), Leaks(run)
     levels = {level: totals.totals_of(level) for level in get_args(Level)}
     shown_totals_by_level = {
-        level: tuple(totals_of_level[: owners_form.OWNERS_SHOWN[level]])
+        level: tuple(totals_of_level[: owners_form.MAX_HTML_OWNERS[level]])
         for level, totals_of_level in levels.items()
     }
     counts_by_level = {level: len(totals_of_level) for level, totals_of_level in levels.items()}
-    first_leaks = tuple(islice(leaks, owners_form.LEAKS_SHOWN))
+    first_leaks = tuple(islice(leaks, owners_form.MAX_HTML_LEAKS))
     return OwnerFigures(
         shown_totals_by_level, counts_by_level, first_leaks, leaks.totals(), run.report.run.scan_time
     )

@@ -17,7 +17,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from auditor.cli import BUG
+from auditor.cli import BUG_EXIT_CODE
 from auditor.cli.audit import audit as audit_command
 from auditor.model.options import AuditOptions
 from auditor.model.report import CLEAN, DAMAGED, FOUND, NOT_COVERED, UNREACHABLE, USAGE
@@ -27,7 +27,7 @@ from auditor.sources.metadata.uri import parse_metadata_uri
 from tests.command_lines import taken
 
 CONF = Path(__file__).parents[2] / "conf"
-CODES = {CLEAN, FOUND, USAGE, NOT_COVERED, UNREACHABLE, DAMAGED, BUG}
+CODES = {CLEAN, FOUND, USAGE, NOT_COVERED, UNREACHABLE, DAMAGED, BUG_EXIT_CODE}
 AGAIN = {NOT_COVERED, UNREACHABLE}
 
 

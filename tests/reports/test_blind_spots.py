@@ -28,7 +28,7 @@ UNKNOWN = "an earlier version wrote this run, and did not record whether "
 
 def of(report: Report) -> dict[str, set[str]]:
     """Why, and what is blind for that."""
-    return {spot.why: set(spot.ids) for spot in blind_spots(Sight.of(report))}
+    return {spot.reason: set(spot.ids) for spot in blind_spots(Sight.of(report))}
 
 
 def changed(of: Report = WHOLE, **run: Any) -> Report:
@@ -117,13 +117,13 @@ def test_bookies_that_could_not_be_listed_are_none_of_the_checks_that_ask_who_is
     assert {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "mark-missing"} <= absent
     assert of(unlisted("the dump is cut")) == {"the dump is cut": absent}
     [spot] = blind_spots(Sight.of(unlisted(None, "a:1", "b:1")))
-    assert (set(spot.ids), spot.where) == (absent, "a:1, b:1")
+    assert (set(spot.ids), spot.objects_text) == (absent, "a:1, b:1")
 
 
 def test_bookies_that_were_only_asked_show_no_disk() -> None:
     [spot] = blind_spots(Sight.of(changed(directories_read=0)))
-    assert (spot.ids, spot.where) == (DISKS, "")
-    assert "rpc:" in spot.why
+    assert (spot.ids, spot.objects_text) == (DISKS, "")
+    assert "rpc:" in spot.reason
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,10 @@ def test_without_any_bookie_nothing_is_known_of_copies_once() -> None:
 def test_a_bookie_that_was_not_read_is_a_blind_spot_by_name() -> None:
     of_bookies = checks_that_need(Need.COPIES, Need.DISKS, Need.ENTRY_LOGS)
     [spot] = blind_spots(Sight.of(report()))
-    assert (spot.ids, spot.where) == (of_bookies, "bk-c:3181")
+    assert (spot.ids, spot.objects_text) == (of_bookies, "bk-c:3181")
     many = replace(coverage(), bookies=BookiesRead(40, 3, tuple(f"b{n}:1" for n in range(37))))
     [spot] = blind_spots(Sight.of(report(coverage=many)))
-    assert spot.where == "37 bookies that were not fully read"
+    assert spot.objects_text == "37 bookies that were not fully read"
 
 
 def test_one_scan_cannot_see_a_change() -> None:
