@@ -41,9 +41,9 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         bookie. These may be the last copies.
 
     How sure:
-        Confirmed if the bookie has five ledgers of one such id, or if `bookie-alias` reports that id too.
-        Suspect with fewer ledgers: somebody may be copying a dead bookie's ledgers. Suspect if the bookie
-        also has `disk-id-mismatch`.
+        Confirmed if the bookie has at least five ledgers of one such id, or if `bookie-alias` reports that id
+        too. Suspect with fewer ledgers: somebody may be copying a dead bookie's ledgers. Suspect if the
+        bookie also has `disk-id-mismatch`.
 
     What to do:
         First stop the bookie, or restart it with gcOverreplicatedLedgerWaitTime=0, which stops these

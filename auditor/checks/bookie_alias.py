@@ -70,8 +70,9 @@ def bookie_alias(roster: Roster) -> Findings:
           Only once the ledgers have the new id.
 
     Limits:
-        Not reported: two ids with only one hint, two ids that most of their ensembles contain together, and
-        an unregistered id of whose ledgers the registered bookie has no entry. DNS is not asked.
+        Two ids are not reported if they have only one hint, or if most of their ensembles contain both. An
+        unregistered id is not reported if the registered bookie has no entry of its ledgers. DNS is not
+        asked.
     """
     identity = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}
     members = [row for row in roster.bookies if row["bookie_id"] in identity]

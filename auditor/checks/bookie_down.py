@@ -15,7 +15,7 @@ def bookie_down(roster: Roster) -> Findings:
     """A bookie that ledgers name has a cookie and is not registered.
 
     What it finds:
-        Only ephemeral registrations count.
+        A registration that is not ephemeral does not count.
 
     Why it matters:
         The bookie's copies are unreachable until it returns or is decommissioned.

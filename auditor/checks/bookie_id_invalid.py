@@ -24,8 +24,8 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         Confirmed: the metadata has this id. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
-        Remove a znode that was made by hand. Rename a bookie with such an id at its next rebuild. Correct a
-        ledger with the store's own client: updateBookieInLedger refuses such an id.
+        If somebody made a znode with such an id by hand, remove it. Rename a bookie with such an id at its
+        next rebuild. Correct a ledger with the store's own client: updateBookieInLedger refuses such an id.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`

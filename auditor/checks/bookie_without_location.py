@@ -16,8 +16,8 @@ def bookie_without_location(roster: Roster) -> Findings:
         Bookies, registered or in an ensemble, with no location or only a default one.
 
     Why it matters:
-        Servers treat bookies without location as one rack. A zone policy rates every ensemble with one of
-        them FAIL.
+        Servers treat bookies without location as one rack. A zone policy rates every ensemble with such a
+        bookie FAIL.
 
     How sure:
         Confirmed: the mapping is complete.

@@ -6,17 +6,17 @@ from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster
 
 @roster_check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
 def cookie_unused(roster: Roster) -> Findings:
-    """The store has a cookie of a bookie that no ledger names and that is not registered.
+    """The store has a cookie of a bookie that is not registered and that no ledger names.
 
     What it finds:
-        No ensemble names the bookie.
+        A ledger names the bookies in its ensembles.
 
     Why it matters:
-        A host with the same id cannot start with empty disks.
+        While the cookie exists, a bookie with this id cannot start on empty disks.
 
     How sure:
         Confirmed: nothing names the bookie. Suspect if LAYOUT and the ledger tree disagree
-        (`metadata-misplaced`).
+        (`metadata-misplaced`), because the audit may then miss ledgers.
 
     What to do:
         Delete the cookie once you are certain that the bookie will not return.

@@ -34,7 +34,8 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
     """The VERSION files of one bookie name different directories.
 
     What it finds:
-        Only VERSION files in the right place and with the bookie's id count.
+        VERSION files do not count if their directory was given for another bookie than the one that they
+        name.
 
     Why it matters:
         One disk is an old copy, or missed a change of the configuration. The bookie refuses to start.
@@ -51,8 +52,8 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
         - `bookkeeper shell updatecookie -e`.
 
     Limits:
-        Only directories given to the audit are compared. Cookies that differ only in their layout (3 or
-        later) count as equal.
+        Only directories given to the audit are compared. Cookies that differ only in their layout version (3
+        or later) count as equal.
     """
     own_rows = [
         row

@@ -28,8 +28,8 @@ def disk_shared(roster: Roster) -> Findings:
     """Two bookies have the same directory.
 
     What it finds:
-        Two directories, passed for two bookies, have equal VERSION files and correspond to the same path in
-        them.
+        Two directories that were given for two bookies have equal VERSION files. Both have the same path in
+        these files.
 
     Why it matters:
         Two processes overwrite each other's entries and delete each other's ledgers.

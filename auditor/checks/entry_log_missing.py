@@ -28,7 +28,8 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
     What it finds:
         Needs `--entry-logs`: the audit then checks for every ledger that the logs exist and are long enough.
-        It looks up one entry of up to 256 ledgers per batch (`--deep`: every sampled entry).
+        In each batch of 65,536 index entries it looks up one entry of up to 256 ledgers (`--deep`: every
+        sampled entry).
 
     Why it matters:
         The bookie claims these entries and cannot read them. The audit counts them as missing.

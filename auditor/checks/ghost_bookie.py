@@ -14,7 +14,7 @@ def ghost_bookie(roster: Roster) -> Findings:
     """Ledgers name a bookie that has no cookie and is not registered.
 
     What it finds:
-        The severity is `note` if no segment stripes an entry to the id.
+        The severity is `note` if the bookie should have no entry of these ledgers.
 
     Why it matters:
         The bookie was removed before its ledgers were copied, or has another id now.

@@ -16,7 +16,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
     """A bookie's index is damaged.
 
     What it finds:
-        Damaged parts, whose entries count as unknown, never as missing:
+        The check finds these damaged parts. Their entries count as unknown, never as missing:
         - Index files that are empty, cut, without the right magic or of an unknown version.
         - RocksDB databases of DbLedgerStorage: one finding per bookie, for the first damaged database.
 

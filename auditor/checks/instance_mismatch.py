@@ -29,7 +29,8 @@ def instance_mismatch(roster: Roster) -> Findings:
     """A cookie of a bookie carries another instance id than the cluster, or none.
 
     What it finds:
-        Cookies in the store and VERSION files. Cookie layouts before 4 have no instance id and are reported.
+        The check reads cookies in the store and VERSION files. Cookies of a layout version before 4 have no
+        instance id, and are reported.
 
     Why it matters:
         Somebody formatted the metadata anew, or the bookie belongs to another cluster. A running bookie's
@@ -48,7 +49,8 @@ def instance_mismatch(roster: Roster) -> Findings:
           Do it only for disks whose data nobody needs.
 
     Limits:
-        If only directories passed to the audit belong to another cluster, the finding is `source-suspect`.
+        If the store's cookies belong to this cluster, but all directories given to the audit to another, the
+        finding is `source-suspect` instead.
     """
     cluster = roster.cluster.instance_id
     if cluster is None:

@@ -18,7 +18,7 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
         The ledger's custom metadata names another owner. Shadow topics do not count.
 
     Why it matters:
-        Whichever owner is deleted first takes the ledger along.
+        When one of the two owners is deleted, its application deletes the ledger too.
 
     How sure:
         Confirmed: applications write both names and never rename.

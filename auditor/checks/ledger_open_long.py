@@ -23,8 +23,9 @@ def ledger_open_long(tables: Tables) -> DataFrame:
     """Ledgers have been open for a month, and their metadata has not changed since.
 
     What it finds:
-        Ledgers in state OPEN, unchanged for 30 days, per owner or application. A ledger is its owner's newest
-        (`last`), is older than that (`superseded`), or has no known owner (`unnamed`).
+        Ledgers in state OPEN, unchanged for 30 days. One finding counts those of an owner or application. A
+        ledger is its owner's newest (`last`), is older than the newest (`superseded`), or has no known owner
+        (`unnamed`).
 
     Why it matters:
         A ledger without a writer stays open until somebody opens it with recovery. Until then replication

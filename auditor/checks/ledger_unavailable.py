@@ -23,8 +23,8 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
 
     What it finds:
         All copies of an entry are missing or on unregistered bookies, or recovery cannot close the ledger
-        because too few bookies of its ensemble are registered. Above 1,000 such ledgers, one finding counts
-        them (table reachability).
+        because too few bookies of its ensemble are registered. If there are more than 1,000 such ledgers, one
+        finding counts them (table reachability).
 
     Why it matters:
         Nobody can read or copy these entries until a bookie returns.

@@ -30,8 +30,8 @@ def location_depths_mixed(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Read-only and absent bookies do not count. Only the clients and the Auditor know which bookie came
-        first.
+        Read-only and absent bookies do not count. The audit cannot know which bookie a client or the Auditor
+        saw first.
     """
     from auditor.model.adherence import ServerView, depth_of  # NumPy, too slow for bkaudit explain check
 

@@ -28,7 +28,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
 
     What to do:
         Nothing, if the bookie comes back. If it is gone for good, replace it in these ensembles or run newer
-        workers. If the workers are newer, find out why none takes the marks.
+        workers. If the workers are of newer releases, find out why none of them takes the marks.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

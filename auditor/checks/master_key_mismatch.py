@@ -39,7 +39,7 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
 
     Limits:
         Not compared: absent keys (rebuilt indexes), ledgers without a password in the metadata, ledgers
-        outside of the sample. The audit writes no key anywhere.
+        outside of the sample.
     """
     wrong_keys = tables.digests.where(F.col("master_key") == "wrong").select("bookie_id", *LEDGER).distinct()
     differing_ledgers = tables.digests.where(F.col("master_key") == "differs").groupBy(*LEDGER)

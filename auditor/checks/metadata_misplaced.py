@@ -32,9 +32,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     What it finds:
         Znodes whose name does not parse, or whose path is not that of their ledger id. `elsewhere` is the
-        number of znodes at paths of another layout. If they are as many as the ledgers, or more than 10,000,
-        LAYOUT and the ledger tree disagree. The severity is then `critical`, unless bookies list these
-        ledgers.
+        number of znodes at paths of another layout. If these znodes are as many as the ledgers, or more than
+        10,000, LAYOUT and the ledger tree disagree. The severity is then `critical`, unless bookies still
+        find these ledgers in their listing.
 
     Why it matters:
         A bookie's garbage collector takes the ledger for deleted, and clients do not find it. With a wrong
@@ -56,9 +56,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
           It reads the path that LAYOUT gives the ledger.
 
     Limits:
-        Orphans are suspect if such a znode may be of their ledger (ids from `low` to `high`), or if LAYOUT
-        and tree disagree. If the layout was changed, ledgers that were deleted later are still in the old
-        tree and look like ledgers.
+        An orphan is suspect if such a znode may be that of its ledger (ids from `low` to `high`), or if
+        LAYOUT and tree disagree. If the layout was changed, ledgers that were deleted later are still in the
+        old tree and look like ledgers.
     """
     is_unparsable = F.col("damage").isNotNull()  # where another layout keeps ledgers
     tree_elsewhere = tables.cluster.tree_elsewhere

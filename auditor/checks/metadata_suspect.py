@@ -44,11 +44,11 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
 
     What it finds:
-        Bookies with many orphans: ledgers that the metadata does not list. `recent_orphans` counts those that
-        it still listed within one garbage collection interval before the scan (gcWaitTime of `--bookie-conf`,
-        else 15 minutes). `unexplained_orphans` counts those that are not recent, have no index newer than the
-        scan, and were not dropped by their owner. The evidence has the rules that apply. Numbers in rules are
-        minimums:
+        Bookies with many orphans: ledgers that the metadata does not list now. `recent_orphans` counts
+        orphans that disappeared from the metadata shortly before the scan, within one garbage collection
+        interval (gcWaitTime of `--bookie-conf`, else 15 minutes). `unexplained_orphans` counts orphans that
+        are not recent, have no index newer than the scan, and were not dropped by their owner. The evidence
+        has the rules that apply. Numbers in rules are minimums:
         - `orphan-share`: 100 orphans that are not recent, and more than 5 % of the bookie's ledgers.
         - `every-ledger`: 100 orphans, and no other ledger on the bookie.
         - `vanished-ranges`: 100 ledgers in a block of 10,000 ids, all of them orphans that are not recent.

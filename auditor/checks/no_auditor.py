@@ -12,7 +12,7 @@ from auditor.model.repair import waiting_words
     do_now="check whether AutoRecovery runs anywhere",
 )
 def no_auditor(roster: Roster) -> Findings:
-    """No auditor is elected, or its vote is of a bookie that is down.
+    """No auditor is elected, or the elected auditor is on a bookie that is down.
 
     What it finds:
         Only clusters with several bookies and with ledgers are checked.

@@ -13,7 +13,8 @@ def offload_incomplete(tables: Tables) -> DataFrame:
         context.
 
     Why it matters:
-        The broker removes the incomplete objects only if it offloads again. BookKeeper has the whole ledger.
+        The broker removes the incomplete objects only if it offloads the ledger again. BookKeeper has the
+        whole ledger.
 
     How sure:
         Suspect: an offload of an old ledger that is running now looks the same.

@@ -23,7 +23,7 @@ from auditor.checks.finding_rows import finding_rows, if_known, owner_evidence, 
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),),
 )
 def offload_object_missing(tables: Tables) -> DataFrame:
-    """A topic's ledger list has a ledger as offloaded, and the bucket lacks its data or their index.
+    """A topic's ledger list says that a ledger is offloaded, but the bucket lacks its data or its index.
 
     What it finds:
         The severity is `critical` if Pulsar has deleted BookKeeper's copy, so nobody has the entries.
@@ -37,8 +37,8 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         copy, or the offload context has no time.
 
     What to do:
-        If BookKeeper still has the ledger, offload it again before Pulsar deletes that copy. Look for the
-        object among the bucket's older object versions, and in the log of its lifecycle rules.
+        If BookKeeper still has the ledger, offload it again before Pulsar deletes BookKeeper's copy. Look for
+        the object among the bucket's older object versions, and in the log of its lifecycle rules.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

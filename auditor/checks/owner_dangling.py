@@ -39,8 +39,8 @@ def owner_dangling(tables: Tables) -> DataFrame:
     """A topic, subscription or schema names a ledger that the metadata store does not have.
 
     What it finds:
-        Ledgers that neither metadata scan lists, in a topic's ledger list, a subscription (positions, delayed
-        messages, compacted ledger) or a schema. The severity is `warning` if the ledger's offload is
+        A ledger that is in a topic's ledger list, a subscription (positions, delayed messages, compacted
+        ledger) or a schema, and in no metadata scan. The severity is `warning` if the ledger's offload is
         complete, because the object store has the data. Not reported if the topic's ledger list also says
         that BookKeeper's copy was deleted.
 

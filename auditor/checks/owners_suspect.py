@@ -24,7 +24,8 @@ def owners_suspect(roster: Roster) -> Findings:
     """The stores of owners are not proved complete.
 
     What it finds:
-        The severity is `warning` if there are `ledger-unowned` findings. The stores count as complete if:
+        The severity is `warning` if there are `ledger-unowned` findings. The stores count as complete only if
+        all of these hold:
         - `--owners-complete` has exactly the stores that were read, and none under two names.
         - At least 99 % of the claims in custom metadata are in namespaces that a store has.
         - Of the ledgers that had an owner in an earlier run and still exist, at most 1 % lost it.
@@ -48,8 +49,8 @@ def owners_suspect(roster: Roster) -> Findings:
           Shows the owner that the ledger claims.
 
     Limits:
-        Only `--owners-complete` tells Pulsar clusters with the same namespaces apart. A ledger that lost its
-        owner counts in the 1 % for a week.
+        If two Pulsar clusters have the same namespaces, only `--owners-complete` shows that both were read. A
+        ledger that lost its owner counts in the 1 % for a week.
     """
     reasons = incomplete_reasons(roster.owner_stores)
     if not reasons:

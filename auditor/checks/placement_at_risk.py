@@ -18,9 +18,10 @@ def placement_at_risk(tables: Tables) -> DataFrame:
     """One rack, zone or region has all copies of an entry, and the server's placement class accepts it.
 
     What it finds:
-        A write quorum of two or more bookies is in one rack, zone or region. The server accepts this for
-        regions, if a vanished bookie counts as a zone, or if 1 rack is enough. With reppRegionsToWrite, an
-        ack quorum in fewer regions than reppMinimumRegionsForDurability counts too.
+        A write quorum of two or more bookies is in one rack, zone or region. The server accepts this in three
+        cases: for regions, if a vanished bookie counts as a zone of its own, and if the policy requires only
+        1 rack. With reppRegionsToWrite, an ack quorum in fewer regions than reppMinimumRegionsForDurability
+        counts too.
 
     Why it matters:
         One failure of that domain takes every copy of these entries.
@@ -36,8 +37,8 @@ def placement_at_risk(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Write quorums with a bookie of unknown location do not count. The server does not repair these
-        ledgers.
+        Write quorums with a bookie of unknown location do not count. The server does not repair the ledgers
+        of this finding.
     """
     assert tables.cluster.placement is not None
     level, rule = POLICY_LEVEL[tables.cluster.placement.policy], rule_sentence(tables.cluster.placement)

@@ -16,8 +16,8 @@ def placement_violated(tables: Tables) -> DataFrame:
     """An ensemble breaks the placement policy.
 
     What it finds:
-        Ledgers, open ones too, with a segment that the server's placement class rates FAIL. If only an
-        unwritable bookie is the cause, the severity is `note`.
+        Ledgers, open ones too, with a segment that the server's placement class rates FAIL. If the only cause
+        is a bookie that is not writable, the severity is `note`.
         - Racks: a write quorum in fewer racks than minNumRacksPerWriteQuorum.
         - Zones: fewer zones than minNumZonesPerWriteQuorum, one upgrade domain for all bookies of a zone, or
           a bookie without a zone.
@@ -33,10 +33,10 @@ def placement_violated(tables: Tables) -> DataFrame:
         the ledger changed between the two metadata scans.
 
     What to do:
-        Check that the report's policy and mapping are your Auditor's. If the write quorum or ensemble size
-        breaks the policy, change it or minNumZonesPerWriteQuorum. If the finding is a note, make its bookies
-        writable again. Other ledgers stay where they are until the Auditor repairs them or you replace their
-        bookies.
+        Check that your Auditor has the policy and mapping that the report names. If the write quorum or
+        ensemble size breaks the policy, change it or minNumZonesPerWriteQuorum. If the severity is `note`,
+        make the named bookies writable again. Other ledgers stay where they are until the Auditor repairs
+        them or you replace their bookies.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -14,7 +14,7 @@ from auditor.model.repair import waiting_words
     settings=("check_overdue_days",),
 )
 def server_check_overdue(roster: Roster) -> Findings:
-    """The servers' own checks have not ended for a month.
+    """No check of the servers themselves has ended for a month.
 
     What it finds:
         Clusters whose auditor last ended a check (of ledgers, placement or replicas) more than 30 days before
@@ -35,7 +35,7 @@ def server_check_overdue(roster: Roster) -> Findings:
         - `bookkeeper shell whoisauditor`.
 
     Limits:
-        A broken-off check can count as ended, so a recent time proves little.
+        The server may record the end of a check that broke off, so a recent time proves little.
     """
     state, cluster = roster.cluster.repair, roster.cluster
     if not state.sees_autorecovery:

@@ -39,13 +39,13 @@ def start_refused(roster: Roster) -> Findings:
         - `index-count`: DbLedgerStorage has unequal numbers of index and ledger directories.
 
     Why it matters:
-        The bookie still runs, until its next restart.
+        If the bookie runs now, it will not come back from its next restart.
 
     How sure:
         Confirmed by the server's own rules; the configuration is inferred from the cookies. Suspect if the
         bookie runs and has a newer journal file or a damaged journal: its lastMark may move past the fault.
-        Suspect if the answer depends on the BookKeeper release. Suspect if perhaps only the audited copy
-        lacks journal files.
+        Suspect if the answer depends on the BookKeeper release. Suspect if journal files may be missing only
+        in the audited copy.
 
     What to do:
         Remove the cause before a restart. Never copy VERSION from one directory to another.
@@ -62,8 +62,8 @@ def start_refused(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.
 
     Limits:
-        The audit assumes the configuration of the last start, unless `--bookie-conf` has the bookie's id or,
-        less surely, its directories. Only the cookie under the bookie's own id counts. If no directory has a
+        The audit assumes the configuration of the last start, unless the file of `--bookie-conf` has the
+        bookie's id or directories. Only the cookie under the bookie's own id counts. If no directory has a
         journal file, `journal-gone` is not reported. A fault in a directory is found only if the directory
         was given. Servers with dataIntegrityChecking use other rules.
     """
