@@ -33,7 +33,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     """A live bookie holds the ledgers of an id that is gone, and will delete them.
 
     What it finds:
-        The id is not registered, and no disk has it. For ledgers of that id, the bookie has exactly the
+        The id is not registered, and no disk carries it. For ledgers of that id, the bookie has exactly the
         entries that the id should have, or `bookie-alias` finds that the id is the bookie's old one.
 
     Why it matters:
@@ -58,8 +58,8 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
           Only once the ledgers have the new id.
 
     Limits:
-        A bookie that came back after it was replaced looks the same: stop its garbage collection too. Open
-        ledgers without a finished segment do not count.
+        A bookie that came back after it was replaced is reported too: stop its garbage collection as well.
+        Open ledgers without a finished segment do not count.
     """
     closed_count = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     alias_rows = with_ledgers(

@@ -50,7 +50,7 @@ def bookie_alias(roster: Roster) -> Findings:
         `disk-id-mismatch`.
 
     What to do:
-        Check on the host that both ids are one bookie:
+        Check on the host whether both ids are one bookie:
         - If they are, stop the bookie. Give it its old id back, or write the new id into the ledgers and
           afterwards into the cookie.
         - If the old address now belongs to another bookie, change no id. Follow `bookie-down` or

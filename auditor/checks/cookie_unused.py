@@ -29,7 +29,7 @@ def cookie_unused(roster: Roster) -> Findings:
           start again without a new cookie.
 
     Limits:
-        A new bookie that stopped before its first ledger looks the same.
+        A new bookie that stopped before its first ledger is reported too.
     """
     for row in roster.clear_bookies:
         if row["has_cookie"] and not row["named"] and row["registered"] is None:

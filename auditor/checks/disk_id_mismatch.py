@@ -51,7 +51,7 @@ def disk_id_mismatch(roster: Roster) -> Findings:
           Set useHostNameAsBookieID first.
 
     Limits:
-        A directory passed to the audit under the wrong bookie's id looks the same.
+        A directory passed to the audit under the wrong bookie's id is reported too.
     """
     # bookie-alias already reports ids that these same directories join.
     alias_pairs = {

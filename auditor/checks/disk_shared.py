@@ -28,8 +28,8 @@ def disk_shared(roster: Roster) -> Findings:
     """Two bookies have the same directory.
 
     What it finds:
-        Two directories that were given for two bookies have equal VERSION files. Both have the same path in
-        these files.
+        Two directories that were given for two bookies have equal VERSION files. Both correspond to the same
+        path in these files.
 
     Why it matters:
         Two processes overwrite each other's entries and delete each other's ledgers.
@@ -45,7 +45,7 @@ def disk_shared(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        A backup of a directory looks the same. Not compared: directories whose path does not end like a path
+        A backup of a directory is reported too. Not compared: directories whose path does not end like a path
         in their VERSION.
     """
     configured_rows = [

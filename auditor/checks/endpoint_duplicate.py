@@ -26,7 +26,7 @@ def endpoint_duplicate(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        DNS is not asked. A proxy in front of several bookies looks the same.
+        DNS is not asked. Bookies behind one proxy are reported too.
     """
     used_rows = [row for row in roster.registrations if row["used"]]
     addressed_rows = [

@@ -31,8 +31,8 @@ def entry_lost(tables: Tables) -> DataFrame:
 
     What it finds:
         Every bookie that should hold the entry was read, and no index has it. With `--entry-logs` an entry
-        whose entry log is gone counts too (table gone_entries). `in_entry_logs` has the entry logs with bytes
-        of the ledger that no index points at.
+        whose entry log is gone counts as lost too (table gone_entries). `in_entry_logs` has the entry logs
+        with bytes of the ledger that no index points at.
 
     Why it matters:
         Readers fail at the entry. The next garbage collection deletes bytes that no index points at

@@ -39,7 +39,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     """A bookie's next garbage collection deletes data that a ledger needs.
 
     What it finds:
-        Kinds of such data (table gc_foresight, docs/space.md); the last two need `--entry-logs`:
+        The check finds these kinds of data (table gc_foresight, docs/space.md). The last two need
+        `--entry-logs`:
         - `in-its-ensembles`: a ledger whose ensembles name the bookie, but that the server's listing of
           ledgers leaves out. Its record is not at its path (`listed-out-of-order`), or its id is 2^63 - 1
           (`listing-overflows`).
@@ -56,8 +57,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: metadata and indexes agree. Suspect if an entry log that will be deleted was not read for
-        unindexed entries. Suspect for `unseen` if another ledger keeps the log, or if the bookie's scan of
-        the log may run out of memory. Suspect if the bookie also has `disk-id-mismatch`.
+        unindexed entries. Suspect for `unseen` if another ledger keeps the log from deletion, or if the
+        bookie's scan of the log may run out of memory. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         First stop the bookie or its garbage collection. Then:

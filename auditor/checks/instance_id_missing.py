@@ -14,9 +14,9 @@ def instance_id_missing(roster: Roster) -> Findings:
         INSTANCEID is missing or empty. The severity is `note` if no cookie carries an instance id either.
 
     Why it matters:
-        Bookies cannot notice that their disks belong to another cluster, or that somebody formatted the
-        metadata anew. In these cases they delete all their ledgers. If their cookies carry an instance id,
-        they refuse to start.
+        If their cookies carry an instance id, bookies refuse to start. Otherwise they do not notice that
+        their disks belong to another cluster, or that somebody formatted the metadata anew. They then delete
+        all their ledgers.
 
     How sure:
         Confirmed: all of the store's own znodes were read.

@@ -49,7 +49,7 @@ def instance_mismatch(roster: Roster) -> Findings:
           Do it only for disks whose data nobody needs.
 
     Limits:
-        If the store's cookies belong to this cluster, but all directories given to the audit to another, the
+        If the store's cookies belong to this cluster, but all given directories belong to another, the
         finding is `source-suspect` instead.
     """
     cluster = roster.cluster.instance_id

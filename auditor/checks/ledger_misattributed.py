@@ -24,8 +24,8 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
         Confirmed: applications write both names and never rename.
 
     What to do:
-        Find out who edited the second owner's record. Delete neither owner until only one of them has the
-        ledger.
+        Find out who edited the second owner's record. Delete neither owner until the ledger is in only one
+        record.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -43,7 +43,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Adding entries does not change metadata, so a busy ledger looks the same. Stores without times (etcd)
+        Adding entries does not change metadata, so busy ledgers are reported too. Stores without times (etcd)
         never have this finding.
     """
     settings, scan_time = tables.cluster.settings, tables.cluster.scan_time

@@ -10,7 +10,7 @@ NOT_COMPLETE = "the stores of owners are not proved complete (owners-suspect)"
 
 @check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")
 def ledger_unowned(tables: Tables) -> DataFrame:
-    """A ledger's owner is gone or does not name it: a leak.
+    """A ledger's owner is gone or does not name the ledger: a leak.
 
     What it finds:
         Ledgers older than `--owner-grace` that have an application's custom metadata and are in no owner's

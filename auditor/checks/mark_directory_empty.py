@@ -22,7 +22,7 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
         underreplication/ledgers take them for marked ledgers (pulsar #21607).
 
     How sure:
-        Confirmed in saved metadata. Suspect on a running store: marks that are being removed look the same.
+        Confirmed in saved metadata. Suspect on a running store: their marks may just be in removal.
 
     What to do:
         Usually nothing.

@@ -39,7 +39,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
           Only if no application needs the ledger.
 
     Limits:
-        Marks that old workers remove and the auditor renews never get old enough.
+        Marks that old workers remove and the auditor renews never get old enough to be reported.
     """
     marks = marks_by_bookie(waiting_marks(tables).where("empty"), tables.moved)
     return finding_rows(

@@ -47,8 +47,8 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     What to do:
         If LAYOUT and tree disagree, stop every bookie first. If no ledger is at a path of LAYOUT, put back
-        the LAYOUT that fits the tree, and check with one bookie that it lists its ledgers. Otherwise find out
-        which ledger the znode belongs to, perhaps by its content. Move the znode only while no bookie
+        the LAYOUT that fits the tree, start one bookie, and check that it lists its ledgers. Otherwise find
+        out which ledger the znode belongs to, perhaps by its content. Move the znode only while no bookie
         collects garbage: copy it with ZooKeeper's client under another name first.
 
     Commands:

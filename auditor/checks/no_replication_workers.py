@@ -36,7 +36,7 @@ def no_replication_workers(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
 
     Limits:
-        Workers that fail immediately look the same.
+        Workers that fail immediately are reported too.
     """
     repair = tables.cluster.repair
     is_idle = not repair.locked and not repair.disabled

@@ -17,7 +17,7 @@ def offload_incomplete(tables: Tables) -> DataFrame:
         whole ledger.
 
     How sure:
-        Suspect: an offload of an old ledger that is running now looks the same.
+        Suspect: the offload may still be running.
 
     What to do:
         See whether an offload runs (`pulsar-admin topics offload-status`). If not, read the broker's log

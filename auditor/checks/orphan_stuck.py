@@ -42,7 +42,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
 
     Limits:
         The check needs two runs in one directory. A garbage collector that reads metadata slowly or compacts
-        for hours looks the same.
+        for hours is reported too.
     """
 
     from auditor.tables.orphans import COLLECTED_WITHIN_MS

@@ -31,7 +31,7 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
 
     Limits:
-        A copy that replication has just made without a lock looks the same.
+        A copy that replication has just made without a lock is reported too.
     """
     rows = with_attribution(tables.over_replicated, tables).where("not marked and not locked")
     rows = rows.withColumn("open", F.col("state") != LedgerState.CLOSED)

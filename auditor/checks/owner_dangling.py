@@ -56,15 +56,15 @@ def owner_dangling(tables: Tables) -> DataFrame:
     What to do:
         Look for the ledger on the bookies' disks (`orphan-ledger`) before garbage collection deletes it, and
         put its metadata back. A subscription needs the ledger unless every mark-delete position is past it
-        (`bkaudit explain topic`). Never delete the topic before you know that.
+        (`bkaudit explain topic`). Never delete the topic before you have checked that.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        A schema that is being deleted looks the same. A compacted ledger that only the cursor's own ledger
-        names is found only with saved metadata and the bookies' directories.
+        A schema that is being deleted is reported too. If only the cursor's own ledger names a compacted
+        ledger, its absence is noticed only with saved metadata and the bookies' directories.
     """
     is_offloaded = F.col("offload") == "complete"
     place = words(" (place {place + 1} of {list_size} in its list)")

@@ -21,10 +21,10 @@ from auditor.model.owner_scope import incomplete_reasons
     holds=(HoldRule(HoldTarget.OWNERS, (ActionKind.DELETE_LEDGER,)),),
 )
 def owners_suspect(roster: Roster) -> Findings:
-    """The stores of owners are not proved complete.
+    """It is not proved that every store of owners was read.
 
     What it finds:
-        The severity is `warning` if there are `ledger-unowned` findings. The stores count as complete only if
+        The severity is `warning` if there are `ledger-unowned` findings. Every store counts as read only if
         all of these hold:
         - `--owners-complete` has exactly the stores that were read, and none under two names.
         - At least 99 % of the claims in custom metadata are in namespaces that a store has.
@@ -50,7 +50,7 @@ def owners_suspect(roster: Roster) -> Findings:
 
     Limits:
         If two Pulsar clusters have the same namespaces, only `--owners-complete` shows that both were read. A
-        ledger that lost its owner counts in the 1 % for a week.
+        ledger that lost its owner counts as such for a week.
     """
     reasons = incomplete_reasons(roster.owner_stores)
     if not reasons:

@@ -38,7 +38,7 @@ def recovery_stuck(tables: Tables) -> DataFrame:
           end, and cannot be undone.
 
     Limits:
-        A recovery that still adds entries looks the same: it does not change the metadata.
+        A recovery that still adds entries is reported too, because it does not change the metadata.
     """
     age = F.lit(tables.cluster.scan_time) - F.col("mtime")
     hours = (age / 3_600_000).cast("bigint")

@@ -50,9 +50,9 @@ def start_refused(roster: Roster) -> Findings:
     What to do:
         Remove the cause before a restart. Never copy VERSION from one directory to another.
 
-        - Put a missing journal file back. If it is lost, so are the entries that only it had: have the
-          bookie's ledgers copied, and set it up anew. Do not remove lastMark: the bookie then starts and
-          hides the loss.
+        - Put a missing journal file back. If the file is lost, the entries that were only in it are lost too:
+          have the bookie's ledgers copied, and set the bookie up anew. Do not remove lastMark: the bookie
+          then starts and hides the loss.
         - If you skip a damaged journal with the setting in `way_out`, have the ledgers checked and copied
           afterwards.
         - Before an upgrade to 4.16, change cookies or configuration as `way_out` says.
