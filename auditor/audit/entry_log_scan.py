@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.table_cache import SCRATCH, TableCache
-from auditor.checks.needs import ENTRIES_WHOLE
+from auditor.checks.needs import WHOLE_ENTRIES_OPERATION
 from auditor.model.amounts import first_names, plural
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import Remark, RemarkKind, remark
@@ -83,7 +83,7 @@ def entries_whole(tables: Tables) -> dict[str, int]:
     """
     if "digests" not in tables.frames:
         return {}
-    return {ENTRIES_WHOLE: tables.digests.where(F.col("ledger_id").isNotNull()).count()}
+    return {WHOLE_ENTRIES_OPERATION: tables.digests.where(F.col("ledger_id").isNotNull()).count()}
 
 
 def digest_remarks(digests: DataFrame, collected: Sequence[str] = ()) -> list[Remark]:

@@ -61,11 +61,11 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         A bookie that came back after it was replaced is reported too: stop its garbage collection as well.
         Open ledgers without a finished segment do not count.
     """
-    closed_count = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
+    closed_ledger_count = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     alias_rows = with_ledgers(
         _copies_of_unregistered(tables),
         ("bookie_id", "alias"),
-        closed_count,
+        closed_ledger_count,
         F.first("has_cookie").alias("has_cookie"),
         F.coalesce(F.first("same_bookie"), F.lit(False)).alias("same_bookie"),
     ).withColumnRenamed("total", "ledgers")
@@ -98,8 +98,10 @@ def _copies_of_unregistered(tables: Tables) -> DataFrame:
     registered_bookies = tables.bookies.where("registered is not null and not foreign_instance").select(
         "bookie_id"
     )
-    lost_ids = tables.unregistered.where("not found").select(F.col("bookie_id").alias("alias"), "has_cookie")
-    alias_pairs = tables.over_replicated.where("not locked").select(*LEDGER, "bookie_id", "state")
+    vanished_ids = tables.unregistered.where("not found").select(
+        F.col("bookie_id").alias("alias"), "has_cookie"
+    )
+    surplus_copies = tables.over_replicated.where("not locked").select(*LEDGER, "bookie_id", "state")
     held_copies = tables.unequal.where("index_state = 'ok' and length(held) > 0").select(
         *LEDGER, "bookie_id", "held"
     )
@@ -109,13 +111,13 @@ def _copies_of_unregistered(tables: Tables) -> DataFrame:
         .select(*LEDGER, F.explode("replicas").alias("r"))
         .select(*LEDGER, F.col("r.bookie_id").alias("alias"), "r.groups")
         # This join comes first: without a vanished id Spark then reads no ledger.
-        .join(F.broadcast(lost_ids), "alias")
+        .join(F.broadcast(vanished_ids), "alias")
     )
     alias_ids = other_ids(tables.bookies.sparkSession, tables.roster.aliases).select(
         "bookie_id", F.col("other").alias("alias"), F.lit(True).alias("same_bookie")
     )
     return (
-        alias_pairs.join(F.broadcast(registered_bookies), "bookie_id")
+        surplus_copies.join(F.broadcast(registered_bookies), "bookie_id")
         .join(held_copies, [*LEDGER, "bookie_id"])
         .join(expected_copies, [*LEDGER])
         .join(F.broadcast(alias_ids), ["bookie_id", "alias"], "left")

@@ -41,5 +41,5 @@ def bookie_down(roster: Roster) -> Findings:
                 row["bookie_id"],
                 f"{row['bookie_id']} is not registered; "
                 f"{count_text(row['ledgers'], 'ledger names it', 'ledgers name it')}",
-                {name: row[name] for name in ("ledgers", "depending", "replicas", "read")},
+                {bookie_id: row[bookie_id] for bookie_id in ("ledgers", "depending", "replicas", "read")},
             )

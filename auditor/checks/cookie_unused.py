@@ -1,6 +1,6 @@
 """Cookies of bookies that no ledger or registration names."""
 
-from auditor.checks.bookie_findings import bookie_finding, suspect_where
+from auditor.checks.bookie_findings import bookie_finding, suspect_or_confirmed
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
 
 
@@ -37,5 +37,5 @@ def cookie_unused(roster: Roster) -> Findings:
                 row["bookie_id"],
                 f"{row['bookie_id']} has a cookie, is in no ensemble and is not registered",
                 {"found": row["found"]},
-                confidence=suspect_where(roster.cluster.tree_elsewhere is not None),
+                confidence=suspect_or_confirmed(roster.cluster.tree_elsewhere is not None),
             )

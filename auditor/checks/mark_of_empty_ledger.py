@@ -1,6 +1,6 @@
 """Old under-replication marks of closed ledgers that have no entry."""
 
-from auditor.checks.bookie_findings import count_per_bookie, doubts
+from auditor.checks.bookie_findings import count_per_bookie, doubtful_ledgers_clause
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, words
 from auditor.checks.ledger_queries import marks_by_bookie, waiting_marks
@@ -51,7 +51,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
             "have} been marked for it for more than {stuck}, and no worker holds {which}{sample:,}{doubts}",
             stuck=tables.cluster.settings.stuck_words,
             which=F.when(F.col("total") + F.col("doubted") == 1, "it: ").otherwise("them, such as "),
-            doubts=doubts(),
+            doubts=doubtful_ledgers_clause(),
         ),
         evidence="total AS ledgers, doubted AS doubted_ledgers, sample, 'tables/marks' AS rows",
     )

@@ -61,17 +61,17 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         old tree and look like ledgers.
     """
     is_unparsable = F.col("damage").isNotNull()  # where another layout keeps ledgers
-    tree_elsewhere = tables.cluster.tree_elsewhere
-    listed = F.col("ledger_id").isNotNull()
-    has_id = listed if tree_elsewhere is None else listed & ~is_unparsable
-    misplaced = filter_part("misplaced_ledgers", tables.ledgers).select(
-        F.when(has_id, F.col("scope_id")).alias("scope_id"),
-        F.when(has_id, F.col("ledger_id")).alias("ledger_id"),
+    other_layout_text = tables.cluster.tree_elsewhere
+    has_ledger_id = F.col("ledger_id").isNotNull()
+    has_certain_id = has_ledger_id if other_layout_text is None else has_ledger_id & ~is_unparsable
+    misplaced_znodes = filter_part("misplaced_ledgers", tables.ledgers).select(
+        F.when(has_certain_id, F.col("scope_id")).alias("scope_id"),
+        F.when(has_certain_id, F.col("ledger_id")).alias("ledger_id"),
         *("path", "low", "high", "damage"),
-        (is_unparsable & ~listed).alias("unlisted"),
+        (is_unparsable & ~has_ledger_id).alias("unlisted"),
     )
     rows = with_samples(
-        misplaced,
+        misplaced_znodes,
         LEDGER,
         "path",
         F.min("low").alias("low"),
@@ -80,8 +80,8 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         F.count("damage").alias("elsewhere"),
         F.count_if(F.col("unlisted")).alias("unlisted"),
     )
-    is_elsewhere = (F.col("elsewhere") > 0) & F.lit(tree_elsewhere is not None)
-    is_deleted = is_elsewhere & (F.col("unlisted") > 0)
+    is_of_other_layout = (F.col("elsewhere") > 0) & F.lit(other_layout_text is not None)
+    is_deleted = is_of_other_layout & (F.col("unlisted") > 0)
     return finding_rows(
         rows,
         ledger_id="ledger_id",
@@ -90,7 +90,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         confidence=suspect_if((F.col("elsewhere") > 0) & F.lit(not tables.cluster.layout_known)),
         message=words(
             "{where}{total:znode is|znodes are} not at the path of a ledger: {sample:,}{deletes}",
-            where=if_known(F.when(is_elsewhere, f"{tree_elsewhere}; ")),
+            where=if_known(F.when(is_of_other_layout, f"{other_layout_text}; ")),
             deletes=if_known(
                 F.when(
                     is_deleted, "; bookies do not list their ledgers, and garbage collection deletes these"

@@ -98,7 +98,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
                 F.col("in_doubt") > 0,
                 words("; {in_doubt} of these may have metadata: not all metadata could be read"),
             ).otherwise(""),
-            second_look=_second_scan_words(tables.cluster),
+            second_look=_second_look_text(tables.cluster),
         ),
         evidence="rules, ledgers, orphans, in_doubt, lasting AS lasting_orphans, recent AS recent_orphans, "
         f"unexplained AS unexplained_orphans, bigint({earlier_run}) AS earlier_run_ended, vanished AS "
@@ -108,17 +108,17 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     )
 
 
-def _second_scan_words(cluster: ClusterFacts) -> Column:
+def _second_look_text(cluster: ClusterFacts) -> Column:
     """Return the end of the message for a live store that only its number of orphans makes doubtful."""
     if not cluster.live:
         return F.lit("")
     last_run_time = cluster.orphans_known
     if last_run_time is None:
-        clause = F.lit("; suspect until a run at least an hour later finds the same orphans")
+        lasting_orphans_clause = F.lit("; suspect until a run at least an hour later finds the same orphans")
     else:
-        clause = words(
+        lasting_orphans_clause = words(
             "; {lasting} of them were orphans in the run of {time} already", time=format_time(last_run_time)
         )
-    count_rules = ("orphan-share", "vanished-ranges", "large-orphan-share")
-    other_rules = F.array_except("rules", F.array(*map(F.lit, count_rules)))
-    return F.when(F.size(other_rules) == 0, clause).otherwise("")
+    orphan_count_rules = ("orphan-share", "vanished-ranges", "large-orphan-share")
+    other_rules = F.array_except("rules", F.array(*map(F.lit, orphan_count_rules)))
+    return F.when(F.size(other_rules) == 0, lasting_orphans_clause).otherwise("")

@@ -38,15 +38,15 @@ def no_replication_workers(tables: Tables) -> DataFrame:
     Limits:
         Workers that fail immediately are reported too.
     """
-    repair = tables.cluster.repair
-    is_idle = not repair.locked and not repair.disabled
+    repair_state = tables.cluster.repair
+    is_idle = not repair_state.locked and not repair_state.disabled
     waiting_ledgers = (
         waiting_marks(tables)
         .where("not empty")
         .agg(F.count("*").alias("marks"), F.min("since").alias("oldest"))
     )
-    hours = ((F.lit(tables.cluster.scan_time) - F.col("oldest")) / 3_600_000).cast("bigint")
-    rows = waiting_ledgers.where(F.lit(is_idle) & (F.col("marks") > 0)).withColumn("hours", hours)
+    stuck_hours = ((F.lit(tables.cluster.scan_time) - F.col("oldest")) / 3_600_000).cast("bigint")
+    rows = waiting_ledgers.where(F.lit(is_idle) & (F.col("marks") > 0)).withColumn("hours", stuck_hours)
     return finding_rows(
         rows,
         confidence=Confidence.SUSPECT,
@@ -54,12 +54,14 @@ def no_replication_workers(tables: Tables) -> DataFrame:
             "{marks:marked ledger waits|marked ledgers wait} for more than {stuck}, the oldest for {hours} "
             "hours, and no worker holds a lock; {votes}",
             stuck=tables.cluster.settings.stuck_words,
-            votes=plural(repair.votes, "process of AutoRecovery votes", "processes of AutoRecovery vote"),
+            votes=plural(
+                repair_state.votes, "process of AutoRecovery votes", "processes of AutoRecovery vote"
+            ),
         ),
         evidence={
             "marks": F.col("marks"),
             "oldest": F.col("oldest"),
-            "waiting": F.lit(repair.waiting),
-            "votes": F.lit(repair.votes),
+            "waiting": F.lit(repair_state.waiting),
+            "votes": F.lit(repair_state.votes),
         },
     )

@@ -18,8 +18,8 @@ from auditor.checks.finding_rows import (
     if_known,
     owner_evidence,
     owner_name,
+    ownership_with_fault,
     suspect_if,
-    with_fault,
     words,
 )
 
@@ -67,18 +67,18 @@ def owner_dangling(tables: Tables) -> DataFrame:
         ledger, its absence is noticed only with saved metadata and the bookies' directories.
     """
     is_offloaded = F.col("offload") == "complete"
-    place = words(" (place {place + 1} of {list_size} in its list)")
-    copy = F.when(is_offloaded, "; its copy in the object store is complete")
+    place_text = words(" (place {place + 1} of {list_size} in its list)")
+    copy_text = F.when(is_offloaded, "; its copy in the object store is complete")
     return finding_rows(
-        with_fault(tables, "owner-dangling"),
+        ownership_with_fault(tables, "owner-dangling"),
         ledger_id="ledger_id",
         severity=F.when(is_offloaded, Severity.WARNING.value),
         confidence=suspect_if(F.col("why").isNotNull()),
         message=words(
             "ledger {ledger} is not in the store, but {owner_name} names it{place}{copy}{doubt}",
             owner_name=owner_name(),
-            place=if_known(place),
-            copy=if_known(copy),
+            place=if_known(place_text),
+            copy=if_known(copy_text),
             doubt=if_known(words("; not sure: {why}")),
         ),
         evidence=owner_evidence("place", "list_size", "entries", "size", "offload", "why AS doubt"),

@@ -11,7 +11,7 @@ from auditor.checks.check import (
     Tables,
     check,
 )
-from auditor.checks.finding_rows import finding_rows, with_fault
+from auditor.checks.finding_rows import finding_rows, ownership_with_fault
 
 
 @check(
@@ -49,7 +49,7 @@ def owner_unreadable(tables: Tables) -> DataFrame:
     """
     from auditor.sources.owners.applications import APPLICATIONS  # imported late: `explain` does not need it
 
-    rows = with_fault(tables, "owner-unreadable")
+    rows = ownership_with_fault(tables, "owner-unreadable")
     for application in APPLICATIONS.values():
         rows = _without_repeated_gaps(rows, *application.trees)
     return finding_rows(

@@ -55,14 +55,23 @@ def owners_suspect(roster: Roster) -> Findings:
     reasons = incomplete_reasons(roster.owner_stores)
     if not reasons:
         return
-    facts = ("claims", "foreign_claims", "unowned")
-    counts = {name: roster.owner_stores[0][name] for name in facts}
-    columns = ("source", "scope_proved", "declared", "listed_before", "dropped", "gaps", "as_of", "reason")
-    stores = [{name: row[name] for name in columns} for row in roster.owner_stores]
+    count_fields = ("claims", "foreign_claims", "unowned")
+    claim_counts = {name: roster.owner_stores[0][name] for name in count_fields}
+    store_columns = (
+        "source",
+        "scope_proved",
+        "declared",
+        "listed_before",
+        "dropped",
+        "gaps",
+        "as_of",
+        "reason",
+    )
+    store_facts = [{name: row[name] for name in store_columns} for row in roster.owner_stores]
     yield bookie_finding(
         None,
         "stores of owners: not proved complete, so no ledger is confirmed to be unowned; "
         + "; ".join(reasons),
-        {**counts, "stores": stores},
-        severity=Severity.WARNING if counts["unowned"] else None,
+        {**claim_counts, "stores": store_facts},
+        severity=Severity.WARNING if claim_counts["unowned"] else None,
     )

@@ -2,7 +2,12 @@
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, F, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import finding_rows, words
-from auditor.checks.ledger_queries import PLACEMENT_COLUMNS, group_by_ledger, rule_sentence, window_words
+from auditor.checks.ledger_queries import (
+    PLACEMENT_COLUMNS,
+    bookie_locations_text,
+    group_by_ledger,
+    rule_sentence,
+)
 from auditor.model.placement import POLICY_LEVEL
 
 
@@ -41,19 +46,20 @@ def placement_at_risk(tables: Tables) -> DataFrame:
         of this finding.
     """
     assert tables.cluster.placement is not None
-    level, rule = POLICY_LEVEL[tables.cluster.placement.policy], rule_sentence(tables.cluster.placement)
-    single_domain = words("{level} {domain} alone has all copies of some entries: ", level=level)
-    few_regions_words = words(
-        "an ack quorum of some entries lies in fewer regions than must survive a loss: "
+    domain_level, policy_text = (
+        POLICY_LEVEL[tables.cluster.placement.policy],
+        rule_sentence(tables.cluster.placement),
     )
+    single_domain_text = words("{level} {domain} alone has all copies of some entries: ", level=domain_level)
+    few_regions_text = words("an ack quorum of some entries lies in fewer regions than must survive a loss: ")
     return finding_rows(
         group_by_ledger(tables.placement.where("not violated")),
         ledger_id="ledger_id",
         message=words(
-            "ledger {ledger}: {why}{window_words}; in {segments:segment|segments}, first at entry "
+            "ledger {ledger}: {why}{bookie_locations}; in {segments:segment|segments}, first at entry "
             "{first_entry_id}",
-            why=F.when(F.col("domain").isNotNull(), single_domain).otherwise(few_regions_words),
-            window_words=window_words(),
+            why=F.when(F.col("domain").isNotNull(), single_domain_text).otherwise(few_regions_text),
+            bookie_locations=bookie_locations_text(),
         ),
-        evidence=f"{PLACEMENT_COLUMNS}, domain, '{rule}' AS rule",
+        evidence=f"{PLACEMENT_COLUMNS}, domain, '{policy_text}' AS rule",
     )

@@ -1,6 +1,6 @@
 """Bookies that are writable and read-only at once."""
 
-from auditor.checks.bookie_findings import bookie_finding, suspect_where
+from auditor.checks.bookie_findings import bookie_finding, suspect_or_confirmed
 from auditor.checks.check import ActionKind, Basis, Findings, Need, Roster, Severity, roster_check
 
 
@@ -41,5 +41,5 @@ def registered_twice(roster: Roster) -> Findings:
                 row["bookie_id"],
                 f"{row['bookie_id']} is registered as writable and as read-only",
                 {"ledgers": row["ledgers"]},
-                confidence=suspect_where(not roster.cluster.two_scans),
+                confidence=suspect_or_confirmed(not roster.cluster.two_scans),
             )

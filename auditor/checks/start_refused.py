@@ -1,6 +1,6 @@
 """Bookies that would refuse to start if they were restarted."""
 
-from auditor.checks.bookie_findings import bookie_finding, suspect_where
+from auditor.checks.bookie_findings import bookie_finding, suspect_or_confirmed
 from auditor.checks.check import (
     ActionKind,
     Basis,
@@ -67,38 +67,42 @@ def start_refused(roster: Roster) -> Findings:
         journal file, `journal-gone` is not reported. A fault in a directory is found only if the directory
         was given. Servers with dataIntegrityChecking use other rules.
     """
-    bookies = {row["bookie_id"]: row for row in roster.bookies}
+    bookies_by_id = {row["bookie_id"]: row for row in roster.bookies}
     readable_bookie_ids = {row["bookie_id"] for row in roster.clear_bookies}
     for row in roster.starts:
-        bookie = bookies.get(row["bookie_id"])
+        bookie = bookies_by_id.get(row["bookie_id"])
         if row["fault"] in _REASONS_OF_ABSENT_COOKIES and row["bookie_id"] not in readable_bookie_ids:
             continue  # cookies could not all be listed, so the store may have this one
         if row["error"] is None or bookie is None or _is_reported_elsewhere(row, bookie, roster):
             continue
-        expansion_start = {name: row[f"expansion_{name}"] for name in ("error", "fault", "reason", "paths")}
-        start_facts = {name: row[name] for name in ("error", "fault", "paths", "stored_id")}
+        expansion_facts = {
+            field_name: row[f"expansion_{field_name}"] for field_name in ("error", "fault", "reason", "paths")
+        }
+        start_facts = {field_name: row[field_name] for field_name in ("error", "fault", "paths", "stored_id")}
         configuration = {
-            name: row[name] for name in ("source", "agreed", "journal_dirs", "ledger_dirs", "index_dirs")
+            field_name: row[field_name]
+            for field_name in ("source", "agreed", "journal_dirs", "ledger_dirs", "index_dirs")
         }
         yield bookie_finding(
             row["bookie_id"],
-            f"{row['bookie_id']} would not start again: {row['reason']}{_origin(row)}{_way_out(row)}",
+            f"{row['bookie_id']} would not start again: "
+            f"{row['reason']}{_configuration_text(row)}{_way_out_text(row)}",
             {
                 **start_facts,
                 "way_out": row["way_out"],
-                "with_expansion": expansion_start if expansion_start["error"] is not None else None,
+                "with_expansion": expansion_facts if expansion_facts["error"] is not None else None,
                 "configuration": configuration,
             },
             severity=None if _is_known(bookie) and not _is_upgrade(row, bookie) else Severity.NOTE,
-            confidence=suspect_where(row["certain"] is False),
+            confidence=suspect_or_confirmed(row["certain"] is False),
         )
 
 
-def _way_out(start: Row) -> str:
+def _way_out_text(start: Row) -> str:
     return "" if start["way_out"] is None else f"; {start['way_out']}"
 
 
-def _origin(start: Row) -> str:
+def _configuration_text(start: Row) -> str:
     """Return the source of the bookie's configuration. Empty if it was read from the cookies."""
     return " (directories and id of --bookie-conf)" if start["source"] == Source.CONFIGURATION else ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.doctor.bookies import Bookies, look_at_bookies
 from auditor.doctor.machine import look_at_out, machine
 from auditor.doctor.owners import look_at_owners
@@ -77,7 +77,7 @@ def _name_blind_spots(
     """
     if metadata is None and bookies is None:
         return
-    for blind_spot in blind_spots(_run_sight(metadata, bookies, may_ask_bookies)):
+    for blind_spot in blind_spots(_expected_inputs(metadata, bookies, may_ask_bookies)):
         yield f"{blind_spot.sentence}; checks: {first_names(blind_spot.ids, IDS_SHOWN)}"
     if metadata is not None and metadata.store.live and not metadata.store.keeps_times:
         yield (
@@ -109,26 +109,28 @@ def _name_blind_spots(
     yield "damaged entries: an index has the location of an entry, not its content"
 
 
-def _run_sight(metadata: Metadata | None, bookies: Bookies | None, may_ask_bookies: bool) -> Sight:
+def _expected_inputs(
+    metadata: Metadata | None, bookies: Bookies | None, may_ask_bookies: bool
+) -> AvailableInputs:
     """Return the inputs that the audit will have, judging by its sources before they are read.
 
     A store counts as complete if no URI was given, or if its own znodes could not be read.
     """
-    sight = Sight()
+    inputs = AvailableInputs()
     if metadata is not None:
         store, live = metadata.store, metadata.store.live
-        sight = Sight(
-            live=live,
-            two_scans=live,
+        inputs = AvailableInputs(
+            is_live=live,
+            has_two_scans=live,
             keeps_marks=store.keeps_marks,
             keeps_times=store.keeps_times,
-            instance_id=metadata.nodes is None or instance_id(metadata.nodes) is not None,
-            witness=live and may_ask_bookies,
+            has_instance_id=metadata.nodes is None or instance_id(metadata.nodes) is not None,
+            asks_bookies=live and may_ask_bookies,
         )
     if bookies is None:
-        return replace(sight, sources=False, directories=0, read=0)
+        return replace(inputs, has_bookie_sources=False, directory_count=0, read_bookie_count=0)
     is_rpc_only = bookies.rpc and not bookies.disks and not bookies.storages
-    return replace(sight, directories=int(not is_rpc_only))
+    return replace(inputs, directory_count=int(not is_rpc_only))
 
 
 def _missing_bookies_line(is_named: bool) -> Line:

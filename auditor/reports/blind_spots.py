@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from auditor.checks import ALL, Need
-from auditor.checks.needs import MissingInput, Sight, lacks
+from auditor.checks.needs import AvailableInputs, MissingInput, unmet_needs
 from auditor.model.report import Report
 
 EXCLUDED_CHECKS = "left out by --checks, --skip-checks or the file of --check-settings"
@@ -62,27 +62,32 @@ def skip_sentence(blind_spot: BlindSpot) -> str:
     return f"skipped{' ' if blind_spot.where else ': '}{blind_spot.sentence}"
 
 
-def blind_spots(sight: Sight) -> list[BlindSpot]:
+def blind_spots(inputs: AvailableInputs) -> list[BlindSpot]:
     """Return the blind spots of a run, one for each reason, that of checks that did not run first.
 
-    ``sight`` has the inputs of the run.
+    ``inputs`` has the inputs of the run.
     """
-    needs_by_lack: dict[MissingInput, list[Need]] = {}
-    for need, missing_input in lacks(sight).items():
-        needs_by_lack.setdefault(missing_input, []).append(need)
+    needs_by_input: dict[MissingInput, list[Need]] = {}
+    for need, missing_input in unmet_needs(inputs).items():
+        needs_by_input.setdefault(missing_input, []).append(need)
     found_spots = [
-        BlindSpot(checks_that_need(*needs), lack.why, lack.where, lack.is_known)
-        for lack, needs in needs_by_lack.items()
+        BlindSpot(
+            checks_that_need(*needs),
+            missing_input.reason,
+            missing_input.affected_part,
+            missing_input.is_known,
+        )
+        for missing_input, needs in needs_by_input.items()
     ]
-    if sight.not_run:
-        found_spots.insert(0, BlindSpot(sight.not_run, EXCLUDED_CHECKS, left_out=True))
+    if inputs.skipped_checks:
+        found_spots.insert(0, BlindSpot(inputs.skipped_checks, EXCLUDED_CHECKS, left_out=True))
     return [blind_spot for blind_spot in found_spots if blind_spot.ids]
 
 
 def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
     """Return the first blind spot of each check that has one, by the check's id."""
     first_spots: dict[str, BlindSpot] = {}
-    for blind_spot in blind_spots(Sight.of(report)):
+    for blind_spot in blind_spots(AvailableInputs.from_report(report)):
         for id in blind_spot.ids:
             first_spots.setdefault(id, blind_spot)
     return first_spots

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from auditor.checks import BY_ID, Check
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.model.action_facts import Action
 from auditor.model.amounts import and_more, first_names, format_time, plural
 from auditor.model.finding import Confidence, Severity
@@ -190,7 +190,7 @@ def _unread_bookies(run: RunView, width: int) -> list[str]:
 
 def _blind_lines(run: RunView, width: int) -> list[str]:
     lines = []
-    for blind_spot in blind_spots(Sight.of(run.report)):
+    for blind_spot in blind_spots(AvailableInputs.from_report(run.report)):
         ids = first_names(blind_spot.ids, len(blind_spot.ids) if blind_spot.left_out else IDS_SHOWN)
         lines += fold_text(f"{blind_spot.sentence}; checks: {ids}", width, "  ", "    ")
     return ["skipped checks", *lines] if lines else []

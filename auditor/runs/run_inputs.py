@@ -12,7 +12,7 @@ from typing import Any
 
 from auditor.actions.run_inputs import UNNAMED, RunInputs
 from auditor.checks import ALL
-from auditor.checks.needs import Need, Sight, lacks
+from auditor.checks.needs import AvailableInputs, Need, unmet_needs
 from auditor.model.history import RunSummary
 from auditor.model.owner_scope import MAX_DROPPED_SHARE, NOT_READ
 from auditor.runs.directory import RunDirectory
@@ -58,7 +58,7 @@ def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(sorted(identities))
 
 
-def checks_without_sight(sight: Sight) -> frozenset[str]:
+def checks_without_sight(inputs: AvailableInputs) -> frozenset[str]:
     """Return the checks that had none of an input that they need.
 
     Earlier findings of these checks are not fixed, although the run does not report them. A check that
@@ -66,8 +66,8 @@ def checks_without_sight(sight: Sight) -> frozenset[str]:
     """
     missing_inputs = {
         input_need
-        for input_need, input_lack in lacks(sight).items()
-        if input_lack.is_known and (not input_lack.where or input_need is Need.TWO_SCANS)
+        for input_need, missing_input in unmet_needs(inputs).items()
+        if missing_input.is_known and (not missing_input.affected_part or input_need is Need.TWO_SCANS)
     }
     return frozenset(check.id for check in ALL if check.all_needs & missing_inputs)
 
