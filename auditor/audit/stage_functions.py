@@ -259,7 +259,7 @@ def make_holds(
     """Derive holds and actions, and query large tables for the numbers of the report."""
     as_of = oldest_as_of(sources) or source.scan_time
     newest = newest_as_of(sources, source.scan_time)
-    scope = RunScope(not any(holes), owners.rows is not None, as_of, newest, configuration.unheld)
+    scope = RunScope(not any(holes), owners.rows is not None, as_of, newest, configuration.unheld_checks)
     (holds, actions), numbers = cache.execution.run_concurrently(
         [
             partial(write_holds, cache, findings, changes, tables, before, scope),

@@ -370,10 +370,10 @@ def sight_of(
     return AvailableInputs(
         is_live=source.live,
         has_two_scans=len(metadata.positions()) > 1,
-        keeps_marks=source.store.keeps_marks,
+        keeps_replication_marks=source.store.keeps_marks,
         keeps_times=source.store.keeps_times,
         lists_all_marks=metadata.second.marks_listed,
-        hidden_place=listed["hidden"],
+        unread_place_reason=listed["hidden"],
         has_instance_id=source.cluster.instance_id is not None,
         has_bookie_sources=bool(indexes.bookies.sources),
         directory_count=len(indexes.bookies.attribution.directories),

@@ -194,7 +194,7 @@ MAX_SHOWN_LEDGERS = 3
 """Largest number of ledgers that a finding names for each entry log."""
 
 
-_UNCLEAR_CLASSES = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED, *NOT_RECLAIMABLE)
+_UNCLEAR_SPACE_CLASSES = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED, *NOT_RECLAIMABLE)
 """Classes of bytes. Garbage collection or compaction may keep a log that has bytes of such a class."""
 
 
@@ -202,7 +202,7 @@ def closed_logs(tables: Tables) -> DataFrame:
     """Return one row for each closed entry log of the table space.
 
     The result has neither the log that the bookie writes to nor files that are not yet a log. It also has no
-    log with bytes that might be needed, such as bytes of an unknown owner (`_UNCLEAR_CLASSES`).
+    log with bytes that might be needed, such as bytes of an unknown owner (`_UNCLEAR_SPACE_CLASSES`).
 
     Returns:
         ``bytes`` is the size of the log, ``entries`` the bytes of entries, and ``remain`` the bytes that
@@ -220,7 +220,7 @@ def closed_logs(tables: Tables) -> DataFrame:
             F.sum("bytes").alias("bytes"),
             F.max("remains").alias("remains"),
             F.max("unflushed").alias("unflushed"),
-            F.max(F.col("class").isin(*_UNCLEAR_CLASSES)).alias("unclear"),
+            F.max(F.col("class").isin(*_UNCLEAR_SPACE_CLASSES)).alias("unclear"),
         )
     )
     kept_ledger = F.when(

@@ -23,9 +23,9 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
 from auditor.tables.roster import Roster, Row
 
-Find = Callable[[Tables], DataFrame]
+TableFinder = Callable[[Tables], DataFrame]
 Findings = Iterator[Row]
-FindBookies = Callable[[Roster], Findings]
+RosterFinder = Callable[[Roster], Findings]
 
 # Names that the modules of checks import from here, on one line.
 __all__ = [
@@ -66,10 +66,10 @@ class Basis(StrEnum):
     table: str | None
     needs: tuple[Need, ...]
 
-    def __new__(cls, word: str, way: Way, table: str | None = None, needs: tuple[Need, ...] = ()) -> Self:
+    def __new__(cls, name: str, way: Way, table: str | None = None, needs: tuple[Need, ...] = ()) -> Self:
         """Return a member with the fields that the class describes."""
-        member = str.__new__(cls, word)
-        member._value_, member.way, member.table, member.needs = word, way, table, needs
+        member = str.__new__(cls, name)
+        member._value_, member.way, member.table, member.needs = name, way, table, needs
         return member
 
 
@@ -228,7 +228,7 @@ def check(
     action: ActionKind | None = None,
     holds: tuple[HoldRule, ...] = (),
     settings: tuple[str, ...] = (),
-) -> Callable[[Find], TableCheck]:
+) -> Callable[[TableFinder], TableCheck]:
     """Turn a documented function into a `TableCheck`. The arguments are the attributes of `Check`.
 
     >>> @check(Severity.NOTE, rests_on=Basis.DISKS)
@@ -253,7 +253,7 @@ def roster_check(
     action: ActionKind | None = None,
     holds: tuple[HoldRule, ...] = (),
     settings: tuple[str, ...] = (),
-) -> Callable[[FindBookies], RosterCheck]:
+) -> Callable[[RosterFinder], RosterCheck]:
     """Turn a documented function that yields rows of `bookie_finding` into a `RosterCheck`.
 
     The arguments are the attributes of `Check`.

@@ -51,7 +51,7 @@ class CheckConfiguration:
         return {"not_run": list(self.not_run), "constants": asdict(self.settings)}
 
     @property
-    def unheld(self) -> tuple[str, ...]:
+    def unheld_checks(self) -> tuple[str, ...]:
         """Return the checks whose holds may be missing, because of a skip or a less careful constant."""
         loosened_constants = {*self.settings.loosened()}
         return tuple(
@@ -70,7 +70,9 @@ class CheckConfiguration:
             )
             for name, constant in constants().items()
         ]
-        return ChecksChosen(not_run=list(self.not_run), unheld=list(self.unheld), constants=constant_rows)
+        return ChecksChosen(
+            not_run=list(self.not_run), unheld=list(self.unheld_checks), constants=constant_rows
+        )
 
 
 def read_check_configuration(options: AuditOptions) -> CheckConfiguration:

@@ -18,7 +18,7 @@ from auditor.checks.check import (
 from auditor.model.alias_evidence import MIN_COMPARED_LEDGERS
 
 
-def points_elsewhere(row: Row, match_margin: int) -> bool:
+def matches_other_bookie(row: Row, match_margin: int) -> bool:
     """Return whether a row of the table contents suggests that the data belongs to the candidate.
 
     At least ``match_margin`` ledgers must match the candidate for each ledger that matches the owner.
@@ -73,7 +73,7 @@ def disk_content_mismatch(roster: Roster) -> Findings:
     mismatched_rows = [
         row
         for row in roster.contents
-        if points_elsewhere(row, roster.cluster.settings.content_margin)
+        if matches_other_bookie(row, roster.cluster.settings.content_margin)
         and row["owner"] in bookies_by_id
         and row["candidate"] in bookies_by_id
         and not _took_new_id(bookies_by_id[row["owner"]], bookies_by_id[row["candidate"]])

@@ -127,10 +127,10 @@ LEDGER_NAME = name_of_ledger("scope_id", "ledger_id")
 
 def meanings_of_codes(column: str, meaning_by_code: Mapping[str, str]) -> Column:
     """Return an array of codes with each code replaced by its meaning. A code without a meaning stays."""
-    code_literals = [
+    code_and_text_literals = [
         F.lit(text) for code_and_meaning in meaning_by_code.items() for text in map(str, code_and_meaning)
     ]
-    meaning_map = F.create_map(*code_literals)
+    meaning_map = F.create_map(*code_and_text_literals)
     return F.transform(F.col(column), lambda code: F.coalesce(F.element_at(meaning_map, code), code))
 
 
@@ -143,14 +143,18 @@ def utc_text(time_ms: Column) -> Column:
 def group_list(groups: Column, max_groups: int | None = MAX_SHOWN_GROUPS) -> Column:
     """Return the first ``max_groups`` packed groups as arrays [first_start, last_start, size, period]."""
 
-    def read_number(offset: Column, first_byte: int, size: int) -> Column:
+    def read_number(offset: Column, first_byte: int, byte_count: int) -> Column:
         # conv() reads an unsigned number; no value here is negative.
-        return F.conv(F.hex(F.substring(groups, offset + first_byte, F.lit(size))), 16, 10).cast("bigint")
+        return F.conv(F.hex(F.substring(groups, offset + first_byte, F.lit(byte_count))), 16, 10).cast(
+            "bigint"
+        )
 
-    size = F.length(groups)
+    shown_bytes = F.length(groups)
     if max_groups is not None:
-        size = F.least(size, F.lit(max_groups * _GROUP_BYTES))
-    group_offsets = F.filter(F.sequence(F.lit(0), size, F.lit(_GROUP_BYTES)), lambda offset: offset < size)
+        shown_bytes = F.least(shown_bytes, F.lit(max_groups * _GROUP_BYTES))
+    group_offsets = F.filter(
+        F.sequence(F.lit(0), shown_bytes, F.lit(_GROUP_BYTES)), lambda offset: offset < shown_bytes
+    )
     return F.transform(
         group_offsets,
         lambda offset: F.array(

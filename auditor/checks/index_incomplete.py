@@ -19,7 +19,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_ledgers, 
 @check(
     Severity.WARNING,
     rests_on=Basis.DISKS,
-    needs={Need.DISKS, Need.WITNESS, Need.TIMES},
+    needs={Need.DISKS, Need.BOOKIE_ANSWERS, Need.TIMES},
     asks="unindexed",
     do_now="do not stop {bookies}: they serve entries that their audited disks lack; check the "
     "audited directories",

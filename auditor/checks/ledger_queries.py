@@ -223,10 +223,10 @@ def _entries_of_class(ledger_class: str) -> Column:
         remaining_copies_text = words(
             quorum_text + ", at worst {left} of {write_quorum}", left=_copies_left_count()
         )
-    irregular_text = F.lit("entries too irregular to list have")
+    irregular_entries_text = F.lit("entries too irregular to list have")
     return words(
         "{some}{worst}",
-        some=F.when(F.col("class_entries").isNull(), irregular_text).otherwise(entries_text),
+        some=F.when(F.col("class_entries").isNull(), irregular_entries_text).otherwise(entries_text),
         worst=remaining_copies_text,
     )
 

@@ -1,8 +1,8 @@
 """Parser of a check's manual page, which is the docstring of the check's function.
 
-The section Commands has one bullet per command. Words that the user fills in are in capitals. `SHARED`
-describes the commands that several pages have, and such a page adds only a note. Every other bullet describes
-the command and its risk. The risk begins with a word of `RISKS`:
+The section Commands has one bullet per command. Words that the user fills in are in capitals.
+`SHARED_COMMANDS` describes the commands that several pages have. For such a command a page adds at most a
+note. Every other bullet describes its command and the command's risk. The risk begins with a word of `RISKS`:
 
     - `bookkeeper shell cookie_get BOOKIE`
       Look at its directories.
@@ -45,7 +45,7 @@ class Command:
 
         The words are those of the column ``storage`` of the table bookies.
 
-        >>> SHARED["bookkeeper shell rebuild-db-ledgers-index"].storage
+        >>> SHARED_COMMANDS["bookkeeper shell rebuild-db-ledgers-index"].storage
         'rocksdb'
         """
         return next(
@@ -57,7 +57,7 @@ class Command:
     def level(self) -> str:
         """Return the word of `RISKS` with which the risk begins.
 
-        >>> SHARED["bookkeeper shell cookie_get BOOKIE"].level
+        >>> SHARED_COMMANDS["bookkeeper shell cookie_get BOOKIE"].level
         'none'
         """
         return self.risk.replace(";", " ").split()[0]
@@ -159,7 +159,7 @@ def _shared_commands() -> Iterator[tuple[str, Command]]:
         yield text, Command(text, bullet_match[2], bullet_match[3])
 
 
-SHARED = dict(_shared_commands())
+SHARED_COMMANDS = dict(_shared_commands())
 """Commands that several pages have, by the text of the command."""
 
 
@@ -201,10 +201,10 @@ def _command(bullet_text: str) -> Command:
         _COMMAND_PATTERN.fullmatch(bullet_text),
         _SHARED_BULLET_PATTERN.fullmatch(bullet_text),
     )
-    if described_command is not None and described_command[1] not in SHARED:
+    if described_command is not None and described_command[1] not in SHARED_COMMANDS:
         return Command(*described_command.groups())
-    if described_command is None and shared_match is not None and shared_match[1] in SHARED:
-        command = SHARED[shared_match[1]]
+    if described_command is None and shared_match is not None and shared_match[1] in SHARED_COMMANDS:
+        command = SHARED_COMMANDS[shared_match[1]]
         return (
             command
             if shared_match[2] is None

@@ -59,7 +59,7 @@ class Need(StrEnum):
     """A list of the objects in the bucket to which ledgers are offloaded."""
     LOCATIONS = "locations"
     """A mapping of bookies to locations, or a chosen placement policy."""
-    WITNESS = "witness"
+    BOOKIE_ANSWERS = "witness"
     """Bookies of a live store that the run may ask for entries."""
 
 
@@ -82,10 +82,10 @@ class AvailableInputs:
 
     is_live: bool = True
     has_two_scans: bool = True
-    keeps_marks: bool | None = True
+    keeps_replication_marks: bool | None = True
     keeps_times: bool | None = True
     lists_all_marks: bool | None = True
-    hidden_place: str | None = None
+    unread_place_reason: str | None = None
     unclear_bookies: tuple[str, ...] | None = ()
     has_gaps: bool = False
     has_doubtful_ids: bool = False
@@ -111,10 +111,10 @@ class AvailableInputs:
         return cls(
             is_live=run.live,
             has_two_scans=len(run.positions) > 1,
-            keeps_marks=run.keeps_marks,
+            keeps_replication_marks=run.keeps_marks,
             keeps_times=run.keeps_times,
             lists_all_marks=run.marks_listed,
-            hidden_place=registration_listing["hidden"] if registration_listing else None,
+            unread_place_reason=registration_listing["hidden"] if registration_listing else None,
             unclear_bookies=tuple(registration_listing["unclear"]) if registration_listing else None,
             has_gaps=bool(run.gaps),
             has_doubtful_ids=run.in_doubt is not None,
@@ -174,9 +174,9 @@ def _unrecorded_input(missing_fact: str) -> MissingInput:
 
 def _unmet_store_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingInput]]:
     """Yield needs for data that the metadata store does not keep, or that the scan could not list."""
-    if inputs.keeps_marks is False:
+    if inputs.keeps_replication_marks is False:
         yield Need.MARKS, MissingInput("the store keeps no under-replication marks and no locks")
-    elif inputs.keeps_marks is None:
+    elif inputs.keeps_replication_marks is None:
         yield Need.MARKS, _unrecorded_input("the store keeps under-replication marks")
     elif inputs.lists_all_marks is False:
         yield Need.ALL_MARKS, MissingInput("not all under-replication marks could be listed")
@@ -184,8 +184,8 @@ def _unmet_store_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, MissingI
         yield Need.TIMES, MissingInput("the store keeps no times, so no age is known")
     elif inputs.keeps_times is None:
         yield Need.TIMES, _unrecorded_input("the store keeps times")
-    if inputs.hidden_place is not None:
-        yield Need.ALL_BOOKIES, MissingInput(inputs.hidden_place)
+    if inputs.unread_place_reason is not None:
+        yield Need.ALL_BOOKIES, MissingInput(inputs.unread_place_reason)
     elif inputs.unclear_bookies is None:
         yield Need.ALL_BOOKIES, _unrecorded_input("all cookies and registrations could be read")
     elif inputs.unclear_bookies:
@@ -221,10 +221,13 @@ def _unmet_bookie_needs(inputs: AvailableInputs) -> Iterator[tuple[Need, Missing
         )
     elif inputs.asks_bookies is False:
         reason = "--witness no" if inputs.is_live else "saved metadata"
-        yield Need.WITNESS, MissingInput(f"{reason}: no bookie was asked for entries that its index lacks")
+        yield (
+            Need.BOOKIE_ANSWERS,
+            MissingInput(f"{reason}: no bookie was asked for entries that its index lacks"),
+        )
     if inputs.asks_bookies is None:
         yield (
-            Need.WITNESS,
+            Need.BOOKIE_ANSWERS,
             _unrecorded_input("bookies could be asked for entries that their indexes lack"),
         )
 

@@ -122,7 +122,7 @@ def _expected_inputs(
         inputs = AvailableInputs(
             is_live=live,
             has_two_scans=live,
-            keeps_marks=store.keeps_marks,
+            keeps_replication_marks=store.keeps_marks,
             keeps_times=store.keeps_times,
             has_instance_id=metadata.nodes is None or instance_id(metadata.nodes) is not None,
             asks_bookies=live and may_ask_bookies,

@@ -194,7 +194,7 @@ def test_a_run_of_an_earlier_version_opens_and_what_it_does_not_say_is_unknown()
     assert {*spots} == {
         *MARKS,
         *DISKS,
-        *checks_that_need(Need.TIMES, Need.ALL_BOOKIES, Need.WITNESS, Need.LOCATIONS),
+        *checks_that_need(Need.TIMES, Need.ALL_BOOKIES, Need.BOOKIE_ANSWERS, Need.LOCATIONS),
     }
     assert not any(spot.is_known for spot in spots.values())
     assert spots["recovery-stuck"].sentence == f"unknown whether skipped: {UNKNOWN}the store keeps times"
