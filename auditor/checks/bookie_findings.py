@@ -78,13 +78,13 @@ def count_text(number: int, singular_form: str, plural_form: str) -> str:
     return f"{number} {singular_form if number == 1 else plural_form}"
 
 
-def sorted_facts(rows: Iterable[Mapping[str, Any]], *log_fields: str) -> list[Row]:
-    """Return rows with only ``log_fields``, sorted by the values of these fields with null first.
+def sorted_facts(rows: Iterable[Mapping[str, Any]], *field_names: str) -> list[Row]:
+    """Return rows with only ``field_names``, sorted by the values of these fields with null first.
 
     >>> sorted_facts([{"path": "b", "at": 1}, {"path": "a", "at": 2}], "path")
     [{'path': 'a'}, {'path': 'b'}]
     """
-    facts = [{name: row[name] for name in log_fields} for row in rows]
+    facts = [{name: row[name] for name in field_names} for row in rows]
     return sorted(facts, key=lambda row: [(value is not None, value) for value in row.values()])
 
 
@@ -101,7 +101,7 @@ def group_rows(rows: Iterable[Row], group_key: Callable[[Row], Hashable]) -> dic
 
 
 def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
-    """Count rows per bookie, and count sure rows and doubtful rows separately.
+    """Count the rows of each bookie: sure rows, which are not doubtful, and doubtful rows.
 
     Args:
         rows: one row per ledger and bookie, with the column ``doubtful`` and the columns ``sums``.
@@ -182,7 +182,7 @@ def other_entries_findings(tables: Tables, column: str, description_text: str) -
 
 
 def doubtful_ledgers_clause() -> Column:
-    """Return the end of a message: the number of doubtful ledgers in a row of `count_per_bookie`."""
+    """Return the end of a message: the number of doubtful ledgers in a row of `count_per_bookie`, if any."""
     doubt_clause = words("; {doubted} of these ledgers are unconfirmed: not closed, or changing")
     return F.when(F.col("doubted") > 0, doubt_clause).otherwise("")
 
@@ -195,7 +195,7 @@ MAX_SHOWN_LEDGERS = 3
 
 
 _UNCLEAR_SPACE_CLASSES = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED, *NOT_RECLAIMABLE)
-"""Classes of bytes. Garbage collection or compaction may keep a log that has bytes of such a class."""
+"""Classes of bytes that may be needed. Garbage collection or compaction may keep a log with such bytes."""
 
 
 def closed_logs(tables: Tables) -> DataFrame:
@@ -206,8 +206,8 @@ def closed_logs(tables: Tables) -> DataFrame:
 
     Returns:
         ``bytes`` is the size of the log, ``entries`` the bytes of entries, and ``remain`` the bytes that
-        collection keeps. ``keeps`` has the ledgers that keep the log, the largest first. ``unflushed`` is
-        that of the table.
+        collection keeps. ``keeps`` has the ledgers that keep the log, the largest first. ``unflushed`` is the
+        column of the table space.
     """
     ledger_name = F.expr(LEDGER_NAME)
     has_ledger_id = F.col("ledger_id").isNotNull()

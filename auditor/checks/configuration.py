@@ -47,7 +47,10 @@ class CheckConfiguration:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return a JSON object. A run can resume an interrupted run only if their objects are equal."""
+        """Return the configuration as a JSON object.
+
+        An audit resumes an interrupted run only if both have equal objects.
+        """
         return {"not_run": list(self.not_run), "constants": asdict(self.settings)}
 
     @property
@@ -80,7 +83,7 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
 
     Raises:
         UsageError: the file is unreadable or is not TOML. A key, check, constant or value in the file is
-            wrong. No check is left. The message names the wrong part.
+            wrong. No check is left to run. The message names the wrong part.
     """
     file_path = options.check_settings
     file_values: Mapping[str, Any] = {} if file_path is None else read_toml(file_path)

@@ -94,7 +94,7 @@ def disk_content_mismatch(roster: Roster) -> Findings:
 
 
 def _took_new_id(owner: Row, candidate: Row) -> bool:
-    """Return whether the owner exists and the candidate is gone, as after a bookie got a new id."""
+    """Return whether the owner is registered and the candidate is gone, as after a bookie got a new id."""
     return owner["registered"] is not None and candidate["registered"] is None and not candidate["found"]
 
 

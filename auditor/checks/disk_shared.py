@@ -1,4 +1,4 @@
-"""Directories that are both in the path of one bookie and in the path of another."""
+"""Directories that were found for two bookies."""
 
 from auditor.checks.bookie_findings import bookie_finding, count_text, group_rows, sorted_facts
 from auditor.checks.check import (

@@ -23,7 +23,10 @@ MISSING_DIGEST_SQL = (
     "CASE WHEN size(missing) > 0 THEN substring(sha2(array_join(transform(array_sort(missing), part -> "
     "concat(part.bookie_id, ' ', translate(hex(part.groups), 'ABCDEF', 'abcdef'))), '|'), 256), 1, 16) END"
 )
-"""SQL for `auditor.model.acceptance.missing_digest` of a row. Spark loads `translate` faster than `lower`."""
+"""SQL for `auditor.model.acceptance.missing_digest` of a row.
+
+It uses `translate`, which Spark loads faster than `lower`.
+"""
 FALLBACK_MESSAGE = "a value that this message needs is missing: see the evidence"
 """Message that replaces null as the message of a finding. A null is a bug, and tests fail if they see one."""
 
@@ -167,7 +170,7 @@ def group_list(groups: Column, max_groups: int | None = MAX_SHOWN_GROUPS) -> Col
 
 
 def _cast(value: Column | str, name: str, sql_type: str) -> Column:
-    """Return a value as a column of a SQL type. SQL needs one call to Java, a composed column thousands."""
+    """Return a value as a column of a SQL type. SQL text needs one call to Java, a composed column thousands."""
     if isinstance(value, str):
         return F.expr(f"cast({value} AS {sql_type}) AS {name}")
     return value.cast(sql_type).alias(name)

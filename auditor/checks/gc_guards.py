@@ -20,8 +20,8 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
 
     Returns:
         One row per bookie. ``rules`` has the names of the rules that are true. ``sure`` is true if a rule is
-        true even without the orphans ``in_doubt``, which the scan of the store may have missed. These columns
-        count orphans or ranges:
+        true even without the orphans ``in_doubt``, whose metadata the scan of the store may have missed.
+        These columns count orphans or ranges:
 
         - ``recent``: orphans that were in the metadata within the collectors' last interval. They do not
           count for the rules `orphan-share` and `vanished-ranges`.
@@ -146,7 +146,7 @@ def doubted_orphans(tables: Tables) -> DataFrame:
 
 
 def doubt_clause() -> Column:
-    """Return the end of a message about a row of `doubted_orphans`: the doubts about the orphan."""
+    """Return the end of a message about a row of `doubted_orphans`: the doubts about the orphan, if any."""
     store_doubt_clause = if_known(words(" ({doubt})"))
     doubt_sentence = words(
         "; not sure: {doubts}{which}",

@@ -49,7 +49,7 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def queue_clause(tables: Tables) -> Column:
-    """Return the end of a message about a row of `with_queue`: whether a mark exists, and who locks it."""
+    """Return the end of a message about a row of `with_queue`: whether a mark exists, and who holds the lock."""
     unknown_mark_reason = (
         "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
     )

@@ -1,4 +1,4 @@
-"""Bookies that refuse to read ledgers after a data integrity check."""
+"""Bookies that refuse to read ledgers until their data integrity check ends."""
 
 from auditor.checks.check import (
     ActionKind,

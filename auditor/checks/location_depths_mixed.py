@@ -1,4 +1,4 @@
-"""Locations of different depths; a topology accepts only one."""
+"""Locations of different depths. A topology accepts only one depth."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check

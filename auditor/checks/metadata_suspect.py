@@ -109,7 +109,10 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 
 
 def _second_look_text(cluster: ClusterFacts) -> Column:
-    """Return the end of the message for a live store that only its number of orphans makes doubtful."""
+    """Return the end of the message: whether a later run must find the same orphans, or has found them.
+
+    It is empty for saved metadata, and if a rule that does not count orphans applies too.
+    """
     if not cluster.live:
         return F.lit("")
     last_run_time = cluster.orphans_known

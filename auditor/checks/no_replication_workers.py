@@ -45,8 +45,8 @@ def no_replication_workers(tables: Tables) -> DataFrame:
         .where("not empty")
         .agg(F.count("*").alias("marks"), F.min("since").alias("oldest"))
     )
-    stuck_hours = ((F.lit(tables.cluster.scan_time) - F.col("oldest")) / 3_600_000).cast("bigint")
-    rows = waiting_ledgers.where(F.lit(is_idle) & (F.col("marks") > 0)).withColumn("hours", stuck_hours)
+    waiting_hours = ((F.lit(tables.cluster.scan_time) - F.col("oldest")) / 3_600_000).cast("bigint")
+    rows = waiting_ledgers.where(F.lit(is_idle) & (F.col("marks") > 0)).withColumn("hours", waiting_hours)
     return finding_rows(
         rows,
         confidence=Confidence.SUSPECT,

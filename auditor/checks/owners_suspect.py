@@ -1,4 +1,4 @@
-"""Owners' metadata that does not provably refer to every ledger in use."""
+"""Stores of owners that are not proved to be all stores with references to ledgers."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import (

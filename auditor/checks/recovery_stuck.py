@@ -41,7 +41,7 @@ def recovery_stuck(tables: Tables) -> DataFrame:
         A recovery that still adds entries is reported too, because it does not change the metadata.
     """
     recovery_age = F.lit(tables.cluster.scan_time) - F.col("mtime")
-    stuck_hours = (recovery_age / 3_600_000).cast("bigint")
+    recovery_hours = (recovery_age / 3_600_000).cast("bigint")
     return finding_rows(
         tables.ledgers.where(
             F.col("status").isin(*DECODED)
@@ -49,6 +49,6 @@ def recovery_stuck(tables: Tables) -> DataFrame:
             & (recovery_age > tables.cluster.settings.stuck_ms)
         ),
         ledger_id="ledger_id",
-        message=words("ledger {ledger} has been in recovery for {hours} hours", hours=stuck_hours),
-        evidence={"mtime": "mtime", "hours": stuck_hours, "path": "path"},
+        message=words("ledger {ledger} has been in recovery for {hours} hours", hours=recovery_hours),
+        evidence={"mtime": "mtime", "hours": recovery_hours, "path": "path"},
     )
