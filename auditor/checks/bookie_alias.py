@@ -106,7 +106,7 @@ def _alias_finding(member_rows: list[Row], edges: list[Row]) -> Row:
     is_suspect = any(row["suspect"] for row in member_rows)
     return bookie_finding(
         bookie_id,
-        f"{bookie_id} is not registered and looks like one bookie with {', '.join(look_alike_ids)} "
+        f"{bookie_id} is not registered and is probably the same bookie as {', '.join(look_alike_ids)} "
         f"({', '.join(rule_names)}); "
         f"{count_text(dependent_ledger_count, 'ledger depends', 'ledgers depend')} on it",
         {

@@ -51,7 +51,7 @@ def bookie_unread(roster: Roster) -> Findings:
             f"{bookie_id} was {'read in part' if row['read'] == BookieRead.PARTIAL else 'not read'}: "
             f"{row['reason'] or 'no reason is known'}; "
             f"{count_text(row['ledgers'], 'ledger names it', 'ledgers name it')}, "
-            f"{count_text(row['replicas'], 'replica', 'replicas')} undecided at most",
+            f"at most {count_text(row['replicas'], 'replica', 'replicas')} undecided",
             {field: row[field] for field in ("read", "reason", "ledgers", "replicas")},
             confidence=Confidence.UNKNOWN,
             unknown=[bookie_id],

@@ -47,8 +47,8 @@ def bookie_without_location(roster: Roster) -> Findings:
         names_text = first_names(unlocated_bookies, MAX_SHOWN_BOOKIES)
         yield bookie_finding(
             None,
-            f"{count_text(len(unlocated_bookies), 'bookie has', 'bookies have')} no location, of "
-            f"{len(named_ids)}, "
-            f"and servers take them to be in {default_location}: {names_text}",
+            f"{len(unlocated_bookies)} of {count_text(len(named_ids), 'bookie', 'bookies')} "
+            f"{'has' if len(unlocated_bookies) == 1 else 'have'} no location, and servers take them to be in "
+            f"{default_location}: {names_text}",
             {"bookies": unlocated_bookies, "of": len(named_ids), "default": default_location},
         )

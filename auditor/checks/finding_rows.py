@@ -170,7 +170,7 @@ def group_list(groups: Column, max_groups: int | None = MAX_SHOWN_GROUPS) -> Col
 
 
 def _cast(value: Column | str, name: str, sql_type: str) -> Column:
-    """Return a value as a column of a SQL type. SQL text needs one call to Java, a composed column thousands."""
+    """Return a value as a column of a SQL type. SQL needs one call to Java, a composed column thousands."""
     if isinstance(value, str):
         return F.expr(f"cast({value} AS {sql_type}) AS {name}")
     return value.cast(sql_type).alias(name)

@@ -49,13 +49,13 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def queue_clause(tables: Tables) -> Column:
-    """Return the end of a message about a row of `with_queue`: whether a mark exists, and who holds the lock."""
+    """Return the end of a message about a row of `with_queue`: whether a mark exists, and who locked it."""
     unknown_mark_reason = (
         "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
     )
-    lock_holder_text = words(", held by {queue.held_by}")
+    lock_holder_text = words(", locked by {queue.held_by}")
     marked_text = words(
-        "; marked for replication{held}", held=F.coalesce(lock_holder_text, F.lit(", held by no worker"))
+        "; marked for replication{held}", held=F.coalesce(lock_holder_text, F.lit(", locked by no worker"))
     )
     return (
         F.when(

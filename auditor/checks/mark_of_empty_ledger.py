@@ -48,7 +48,8 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
         confidence=suspect_if(F.col("total") == 0),
         message=words(
             "{bookie_id}: {total + doubted:closed ledger without entries has|closed ledgers without entries "
-            "have} been marked for it for more than {stuck}, and no worker holds {which}{sample:,}{doubts}",
+            "have} been marked for it for more than {stuck}, and no worker has locked "
+            "{which}{sample:,}{doubts}",
             stuck=tables.cluster.settings.stuck_words,
             which=F.when(F.col("total") + F.col("doubted") == 1, "it: ").otherwise("them, such as "),
             doubts=doubtful_ledgers_clause(),

@@ -67,7 +67,8 @@ def mark_stuck(tables: Tables) -> DataFrame:
         severity=F.when(F.col("unrecoverable"), Severity.ERROR.value),
         confidence=suspect_if(F.col("listed").isNull()),
         message=words(
-            "ledger {ledger} has been marked for {replicas:,} for {hours} hours and no worker holds it{lost}",
+            "ledger {ledger} has been marked for {replicas:,} for {hours} hours, and no worker has locked "
+            "it{lost}",
             lost=F.when(F.col("unrecoverable"), "; its only copies are on an unregistered bookie").otherwise(
                 ""
             ),

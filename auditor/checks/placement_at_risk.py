@@ -51,7 +51,9 @@ def placement_at_risk(tables: Tables) -> DataFrame:
         rule_sentence(tables.cluster.placement),
     )
     single_domain_text = words("{level} {domain} alone has all copies of some entries: ", level=domain_level)
-    few_regions_text = words("an ack quorum of some entries lies in fewer regions than must survive a loss: ")
+    few_regions_text = words(
+        "an ack quorum of some entries is in fewer regions than reppMinimumRegionsForDurability: "
+    )
     return finding_rows(
         group_by_ledger(tables.placement.where("not violated")),
         ledger_id="ledger_id",

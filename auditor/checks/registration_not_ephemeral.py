@@ -48,8 +48,8 @@ def registration_not_ephemeral(roster: Roster) -> Findings:
         ledger_count_text = count_text(ledgers, "ledger names it", "ledgers name it")
         yield bookie_finding(
             bookie_id,
-            f"{bookie_id}: its registration ({' and '.join(modes)}) is not ephemeral and proves no live "
-            f"bookie; {ledger_count_text}",
+            f"{bookie_id}: its registration ({' and '.join(modes)}) is not ephemeral, so it "
+            f"does not prove that the bookie is alive; {ledger_count_text}",
             {
                 "modes": modes,
                 "since": min((row["ctime"] for row in rows if row["ctime"] is not None), default=None),
