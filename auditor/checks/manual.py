@@ -74,8 +74,8 @@ _SHARED_COMMAND_BULLETS = """\
   audit afterwards.
 - `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for the entries from -fe to the one
   before -le. Risk: load; it reads from the bookie. Never add -r: that closes the ledger.
-- `readledger -l ID -fe FIRST -le LAST` reads these entries as a client does, and stops at an entry that
-  no bookie has. Risk: load; it reads from the bookies. Never add -r: that closes the ledger.
+- `readledger -l ID -fe FIRST -le LAST` reads the entries FIRST to LAST as a client does, and stops at an
+  entry that no bookie has. Risk: load; it reads from the bookies. Never add -r: that closes the ledger.
 - `cookie_get BOOKIE` prints the bookie's cookie in the store. Risk: none; it reads metadata.
 - `cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE` writes a cookie to a file. Give
   the directories in configured order, separated by commas, and -ix INDEXES if indexDirectories is

@@ -22,7 +22,8 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
         underreplication/ledgers take them for marked ledgers (pulsar #21607).
 
     How sure:
-        Confirmed in saved metadata. Suspect on a running store: their marks may just be in removal.
+        Confirmed in saved metadata. Suspect on a running store: somebody may be removing their marks just
+        now.
 
     What to do:
         Usually nothing.

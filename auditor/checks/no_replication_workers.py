@@ -25,7 +25,7 @@ def no_replication_workers(tables: Tables) -> DataFrame:
         Probably nothing is copied.
 
     How sure:
-        Always suspect: workers do not register, and hold no lock between two ledgers.
+        Always suspect: workers do not register, and between two ledgers they hold no lock.
 
     What to do:
         Check that AutoRecovery runs, and read the logs of its workers.
