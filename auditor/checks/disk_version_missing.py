@@ -37,8 +37,10 @@ def disk_version_missing(roster: Roster) -> Findings:
     """A directory in a bookie's cookies has no VERSION file.
 
     What it finds:
-        The severity is `warning` if nobody can need data on the disk: no ledger or mark has the bookie's id,
-        every entry has all copies on other bookies, and no bookie holds orphans.
+        The severity is `warning` if nobody can need data on the disk, because all of these hold:
+        - No ledger or mark has the bookie's id.
+        - Every entry has all copies on other bookies.
+        - No bookie holds orphans.
 
     Why it matters:
         The bookie refuses its next start. With allowStorageExpansion the bookie takes a wiped journal

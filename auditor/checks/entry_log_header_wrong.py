@@ -61,8 +61,8 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Not reported: maps that the server does not use, a cache at gcEntryLogMetadataCachePath, and wrong
-        ledgers with the right sum of bytes in a log that was not read entry by entry.
+        Not reported: maps that the server does not use, and a cache at gcEntryLogMetadataCachePath. Also not
+        reported: wrong ledgers in a map with the right sum of bytes, if the log was not read entry by entry.
     """
     wrong_logs = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:
