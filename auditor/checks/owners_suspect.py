@@ -26,10 +26,10 @@ def owners_suspect(roster: Roster) -> Findings:
     What it finds:
         The severity is `warning` if there are `ledger-unowned` findings. Every store counts as read only if
         all of these hold:
-        - `--owners-complete` has exactly the stores that were read, and none under two names.
+        - `--owners-complete` has exactly the stores that were read, and no store under two names.
         - At least 99 % of the claims in custom metadata are in namespaces that a store has.
-        - Of the ledgers that had an owner in an earlier run and still exist, at most 1 % lost it.
-        - Every place of the stores could be listed.
+        - Of the ledgers that had an owner in an earlier run and still exist, at most 1 % lost this owner.
+        - Every path of the stores could be listed.
 
     Why it matters:
         Several Pulsar clusters can share one BookKeeper cluster, and a store can be restored or wiped
