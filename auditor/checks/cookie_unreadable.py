@@ -53,7 +53,7 @@ def cookie_unreadable(roster: Roster) -> Findings:
         cookies = sorted_facts(rows, "place", "damage")
         cookie_count_text = count_text(len(cookies), "cookie", "cookies")
         first_reason = f"{cookies[0]['place']}: {cookies[0]['damage']}"
-        # A directory outside of all bookies' places has no bookie id, only its path.
+        # A directory that was given for no bookie has no bookie id, only its path.
         bookie_prefix = "" if bookie_id is None else f"{bookie_id}: "
         yield bookie_finding(
             bookie_id,

@@ -53,7 +53,7 @@ def disk_id_mismatch(roster: Roster) -> Findings:
     Limits:
         A directory passed to the audit under the wrong bookie's id is reported too.
     """
-    # bookie-alias already reports ids that these same directories join.
+    # bookie-alias already reports pairs of ids that these directories connect.
     alias_pairs = {
         id_pair
         for row in roster.identity_edges

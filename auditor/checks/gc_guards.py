@@ -72,7 +72,7 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
     certain_rules_sql = _rule_names(
         settings, certain_orphans_sql, orphan_share_sql, certain_ranges_sql, is_store_bare and is_live
     )
-    # Orphans of an old source may be collected by now, so they say nothing about the metadata.
+    # Orphans of an old source may be deleted by now, so they say nothing about the metadata.
     rows = rows.where(~F.col("bookie_id").isin(list(tables.cluster.unproved_bookies)))
     return rows.selectExpr(
         "*", f"{possible_rules_sql} AS rules", f"size({certain_rules_sql}) > 0 AS sure"

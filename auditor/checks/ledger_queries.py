@@ -122,7 +122,7 @@ def marks_of_deleted_ledgers(tables: Tables) -> DataFrame:
 
     marks = named_marks(tables.marks)
     if tables.cluster.tree_elsewhere is not None:
-        return marks.limit(0)  # the ledger tree elsewhere may have any of them
+        return marks.limit(0)  # ledgers at paths of another layout may have any of these ids
     # Keep only ledgers with a mark, so that the join is as small as the marks.
     listed_ledgers = (
         tables.ledgers_of_marks.where("ledger_id is not null")
