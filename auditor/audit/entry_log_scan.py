@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.table_cache import SCRATCH_DIRECTORY, TableCache
-from auditor.checks.needs import ENTRIES_WHOLE
+from auditor.checks.needs import WHOLE_ENTRIES_OPERATION
 from auditor.model.amounts import first_names, plural
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import Remark, RemarkKind, remark
@@ -86,7 +86,7 @@ def count_whole_entries(tables: Tables) -> dict[str, int]:
     """
     if "digests" not in tables.frames:
         return {}
-    return {ENTRIES_WHOLE: tables.digests.where(F.col("ledger_id").isNotNull()).count()}
+    return {WHOLE_ENTRIES_OPERATION: tables.digests.where(F.col("ledger_id").isNotNull()).count()}
 
 
 def digest_remarks(digests: DataFrame, collected_bookies: Sequence[str] = ()) -> list[Remark]:

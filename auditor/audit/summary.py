@@ -23,7 +23,7 @@ from auditor.audit.space_scan import foresight_remarks, space_remarks
 from auditor.checks import ALL, TABLE_CHECKS
 from auditor.checks.check import Need
 from auditor.checks.configuration import CheckConfiguration
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.codecs.pulsar.placement_config import KEY
 from auditor.findings.causes import Claim
 from auditor.findings.table import next_steps, report_order
@@ -365,35 +365,40 @@ def run_sight(
     owners: Owners,
     bookies_asked: bool,
     not_run: tuple[str, ...],
-) -> Sight:
-    """Return the inputs that a run had, before its report exists. Partly read inputs count as read."""
+) -> AvailableInputs:
+    """Return the inputs that a run had (`AvailableInputs.from_report`), before its report exists.
+
+    An input that was partly read counts as read.
+    """
     source, bookie_list_gaps = metadata.source, metadata.bookie_list_gaps()
-    return Sight(
-        live=source.live,
-        two_scans=len(metadata.positions()) > 1,
-        keeps_marks=source.store.keeps_marks,
+    return AvailableInputs(
+        is_live=source.live,
+        has_two_scans=len(metadata.positions()) > 1,
+        keeps_replication_marks=source.store.keeps_marks,
         keeps_times=source.store.keeps_times,
-        marks_listed=metadata.second.marks_listed,
-        hidden=bookie_list_gaps["hidden"],
-        instance_id=source.cluster.instance_id is not None,
-        sources=bool(indexes.bookies.sources),
-        directories=len(indexes.bookies.attribution.directories),
-        read=sum(row["read"] == BookieRead.READ for row in tables.roster.bookies),
-        witness=bookies_asked,
-        entry_logs="entry_logs" in tables.frames,
-        deep="digests" in tables.frames,
-        owners=owners.rows is not None,
-        offload_listing="offload_objects" in tables.frames,
-        placement=tables.cluster.placement is not None,
-        registrations=tables.cluster.repair.knows_registrations,
-        not_run=not_run,
+        lists_all_marks=metadata.second.marks_listed,
+        unread_place_reason=bookie_list_gaps["hidden"],
+        has_instance_id=source.cluster.instance_id is not None,
+        has_bookie_sources=bool(indexes.bookies.sources),
+        directory_count=len(indexes.bookies.attribution.directories),
+        read_bookie_count=sum(row["read"] == BookieRead.READ for row in tables.roster.bookies),
+        asks_bookies=bookies_asked,
+        reads_entry_logs="entry_logs" in tables.frames,
+        reads_whole_entries="digests" in tables.frames,
+        reads_owners=owners.rows is not None,
+        has_offload_listing="offload_objects" in tables.frames,
+        checks_placement=tables.cluster.placement is not None,
+        has_registrations=tables.cluster.repair.knows_registrations,
+        skipped_checks=not_run,
     )
 
 
-def run_inputs(sight: Sight, tables: Tables, has_gone_entries: bool) -> RunInputs:
+def run_inputs(inputs: AvailableInputs, tables: Tables, has_gone_entries: bool) -> RunInputs:
     """Return the inputs of a run, for comparison with earlier runs.
 
     ``has_gone_entries`` is whether an index locates entries in entry logs that do not exist.
     """
     stores = owner_identities(tables.roster.owner_stores)
-    return RunInputs(int(sight.entry_logs), int(sight.witness is True), stores, int(has_gone_entries))
+    return RunInputs(
+        int(inputs.reads_entry_logs), int(inputs.asks_bookies is True), stores, int(has_gone_entries)
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.doctor.bookies import Bookies, check_bookies
 from auditor.doctor.machine import check_machine, check_run_directory
 from auditor.doctor.owners import check_owner_stores
@@ -115,26 +115,28 @@ def _name_blind_spots(
     yield "damaged entries: an index has the location of an entry, not its content"
 
 
-def _expected_inputs(metadata: Metadata | None, bookies: Bookies | None, may_ask_bookies: bool) -> Sight:
+def _expected_inputs(
+    metadata: Metadata | None, bookies: Bookies | None, may_ask_bookies: bool
+) -> AvailableInputs:
     """Return the inputs that the audit will have, as expected before the sources are read.
 
     If no metadata URI was given, or the store could not be read, all inputs from the store are expected.
     """
-    run_inputs = Sight()
+    inputs = AvailableInputs()
     if metadata is not None:
         store, is_live = metadata.store, metadata.store.live
-        run_inputs = Sight(
-            live=is_live,
-            two_scans=is_live,
-            keeps_marks=store.keeps_marks,
+        inputs = AvailableInputs(
+            is_live=is_live,
+            has_two_scans=is_live,
+            keeps_replication_marks=store.keeps_marks,
             keeps_times=store.keeps_times,
-            instance_id=metadata.nodes is None or instance_id(metadata.nodes) is not None,
-            witness=is_live and may_ask_bookies,
+            has_instance_id=metadata.nodes is None or instance_id(metadata.nodes) is not None,
+            asks_bookies=is_live and may_ask_bookies,
         )
     if bookies is None:
-        return replace(run_inputs, sources=False, directories=0, read=0)
+        return replace(inputs, has_bookie_sources=False, directory_count=0, read_bookie_count=0)
     is_rpc_only = bookies.has_rpc_source and not bookies.has_disks and not bookies.storages
-    return replace(run_inputs, directories=int(not is_rpc_only))
+    return replace(inputs, directory_count=int(not is_rpc_only))
 
 
 def _missing_bookies_line(has_metadata_uri: bool) -> Line:

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.checks import BY_ID
-from auditor.checks.finding_rows import MISSING_DIGEST
+from auditor.checks.finding_rows import MISSING_DIGEST_SQL
 from auditor.errors import UsageError
 from auditor.findings.changes import rows_of_own_run
 from auditor.findings.table import severity_ranks
@@ -135,7 +135,7 @@ def digests_by_fingerprint(findings: DataFrame, entries: Sequence[SuppressionEnt
     if not named_fingerprints:
         return None
     rows = findings.where(F.col("fingerprint").isin(*named_fingerprints))
-    return rows.select("fingerprint", F.expr(MISSING_DIGEST).alias("digest"))
+    return rows.select("fingerprint", F.expr(MISSING_DIGEST_SQL).alias("digest"))
 
 
 def find_refusals(

@@ -30,10 +30,10 @@ class RunFigures(RunReader):
     @property
     def blind_spots(self) -> list[BlindSpot]:
         """Return the checks that had no input or did not run, with reasons."""
-        from auditor.checks.needs import Sight
+        from auditor.checks.needs import AvailableInputs
         from auditor.reports.blind_spots import blind_spots
 
-        return blind_spots(Sight.of(self.report))
+        return blind_spots(AvailableInputs.from_report(self.report))
 
     def statuses(self) -> StatusLookup:
         """Return the changes since the previous run for the findings in the report, by fingerprint."""

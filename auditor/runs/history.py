@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.checks import check_order
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.errors import RunError, RunUsageError
 from auditor.findings.basis import pick_rows
 from auditor.findings.pairs import CHANGE_KINDS, CONFIDENCES, FindingPairs, pair_findings
@@ -249,7 +249,7 @@ class RunDifference:
             inputs, _ = inputs_of_run(self.new)
             earlier_inputs, carried_inputs = inputs_of_run(self.old)
             unseen_checks = {
-                *checks_without_sight(Sight.of(self.new.report)),
+                *checks_without_sight(AvailableInputs.from_report(self.new.report)),
                 *inputs.reasons_unseen(earlier_inputs),
             }
             reasons_lost_since_any_run = inputs.reasons_unseen(carried_inputs)

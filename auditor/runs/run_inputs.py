@@ -12,7 +12,7 @@ from typing import Any
 
 from auditor.actions.run_inputs import UNNAMED, RunInputs
 from auditor.checks import ALL
-from auditor.checks.needs import Need, Sight, lacks
+from auditor.checks.needs import AvailableInputs, Need, unmet_needs
 from auditor.model.history import RunSummary
 from auditor.model.owner_scope import MAX_DROPPED_SHARE, NOT_READ
 from auditor.runs.directory import RunDirectory
@@ -62,7 +62,7 @@ def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(sorted(identities))
 
 
-def checks_without_sight(sight: Sight) -> frozenset[str]:
+def checks_without_sight(inputs: AvailableInputs) -> frozenset[str]:
     """Return the checks for which an input that they need was missing altogether.
 
     These checks report nothing in the run, but their earlier findings do not count as fixed. If there was no
@@ -70,8 +70,8 @@ def checks_without_sight(sight: Sight) -> frozenset[str]:
     """
     missing_inputs = {
         input_need
-        for input_need, missing_input in lacks(sight).items()
-        if missing_input.is_known and (not missing_input.where or input_need is Need.TWO_SCANS)
+        for input_need, missing_input in unmet_needs(inputs).items()
+        if missing_input.is_known and (not missing_input.affected_part or input_need is Need.TWO_SCANS)
     }
     return frozenset(check.id for check in ALL if check.all_needs & missing_inputs)
 
