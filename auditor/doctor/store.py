@@ -116,7 +116,7 @@ def _lines(metadata: Metadata, credentials: Credentials, options: AuditOptions) 
     except StoreError as error:
         yield STORE.fail("ledgers", str(error), None, UNREACHABLE)
         return
-    yield from _cost_lines(count.ledgers, count.exact, options)
+    yield from _cost_lines(count.ledgers, count.is_exact, options)
 
 
 def _credentials(uri: MetadataUri, credentials: Credentials, path: str | None) -> Line:
@@ -165,17 +165,17 @@ def _store_credentials(scheme: str, credentials: Credentials) -> tuple[str, list
 
 
 def _server(server: Server, servers: Sequence[Server]) -> Line:
-    if not server.reached:
-        reached_hosts = [candidate.host for candidate in servers if candidate.reached]
+    if not server.is_reached:
+        reached_hosts = [candidate.host for candidate in servers if candidate.is_reached]
         remedy = (
             f"an audit reads from {first_names(reached_hosts, HOSTS_NAMED)}"
             if reached_hosts
             else "check the host, the port and the firewall: no other server in the URI answers"
         )
-        return STORE.warn("server", f"{server.host} does not answer: {server.trouble}", remedy)
+        return STORE.warn("server", f"{server.host} does not answer: {server.failure_reason}", remedy)
     text = f"{server.host} answers in {server.latency_ms:.1f} ms"
     if server.version is None:
-        return STORE.not_asked("server", f"{text}; its version is not known: {server.trouble}")
+        return STORE.not_asked("server", f"{text}; its version is not known: {server.failure_reason}")
     mode = f", {server.mode}" if server.mode else ""
     return STORE.ok("server", f"{text}, version {server.version}{mode}")
 

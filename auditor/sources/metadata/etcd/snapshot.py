@@ -137,7 +137,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
             StoreError: the snapshot is missing, or is not the one that was indexed.
         """
         if isinstance(part, GapsPart):
-            yield ZnodeBatch.of([], list(part.gaps))
+            yield ZnodeBatch.from_znodes([], list(part.gaps))
             return
         assert isinstance(part, LeavesPart)
         with map_file(Path(part.file)) as data:

@@ -141,7 +141,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             StoreError: the snapshot is missing, or is not the one that was indexed.
         """
         if isinstance(part, ZnodesPart):
-            yield ZnodeBatch.of(list(part.znodes), list(part.gaps))
+            yield ZnodeBatch.from_znodes(list(part.znodes), list(part.gaps))
             return
         assert isinstance(part, SlicesPart)
         try:
