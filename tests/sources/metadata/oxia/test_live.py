@@ -170,7 +170,7 @@ def test_the_dump_of_it_is_the_store(double: OxiaDouble, tmp_path: Path) -> None
     )
     with new_file(file) as out:
         summary = save(wanted, out)
-    assert summary.unread == 0
+    assert summary.unread_count == 0
     assert summary.records == sum(not path.startswith("/ledgersX") for path in held(double))
     with closing(open_store(double.uri(), OPTIONS)) as live, closing(open_store(f"dump://{file}")) as saved:
         assert live.cluster().nodes == saved.cluster().nodes
