@@ -50,8 +50,8 @@ def siblings(
     Raises:
         RunError: the directory cannot be listed.
     """
-    parent = parent_of(path)
-    for run, summary in () if parent is None else run_summaries(parent, renew_index):
+    directory_path = parent_of(path)
+    for run, summary in () if directory_path is None else run_summaries(directory_path, renew_index):
         if isinstance(summary, RunError) or same_cluster(summary, cluster):
             yield run, summary
 

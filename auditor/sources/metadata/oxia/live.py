@@ -185,12 +185,12 @@ class OxiaStore:
         """Read one part; see `MetadataStore.read`."""
         assert isinstance(part, OxiaPart)
 
-        def concerns(path: str) -> bool:
+        def is_in_tree(path: str) -> bool:
             return part.tree is Tree.WHOLE or tree_of(path[len(self.root) + 1 :]) is part.tree
 
         for znodes, gaps in self._records(part.paths):
             yield ZnodeBatch.from_znodes(znodes, gaps)
-        for znodes, gaps in walk_records(self._client, part.directories, self._options.in_flight, concerns):
+        for znodes, gaps in walk_records(self._client, part.directories, self._options.in_flight, is_in_tree):
             yield ZnodeBatch.from_znodes(znodes, gaps)
 
     def read_whole(self, path: str) -> Iterator[RecordBatch]:
