@@ -11,17 +11,17 @@ set; an operator's job can compact too. If the pinned revision disappears during
 from `PinnedEtcd.cluster`, which pins a newer revision.
 
 `ChangedRowsReader` reuses an earlier run's rows of ledgers that have not changed. It works on pieces of
-these rows. For each piece it asks the server for the keys in the piece's range that changed after the rows
-were read, and for the number of all keys in the range. The number of unchanged keys follows. If the piece
-has exactly that many rows whose keys did not change, they are reused: none of their keys was deleted.
-Otherwise, the reader lists the keys of the range without values. It then reuses each row whose key is
-listed with the same version.
+these rows. For each piece it asks the server for the keys in its range that changed since the earlier run.
+The answer also has the number of all keys in the range, so the number of unchanged keys follows. If the piece has
+exactly that many rows whose keys did not change, they are reused: none of their keys was deleted. Otherwise,
+the reader lists the keys of the range without values. It then reuses each row whose key is listed with the
+same version.
 
 The reader verifies that both runs saw the same history of the store. It asks for changes since the version
 of one of the piece's newest rows. So the server must report at least one of the newest rows with the same
-version. A server that was reset to an older state cannot report them, even if it has since passed the
-earlier revision again. (`History` detects a restored snapshot before anything is read.) If a check fails,
-or much has changed, the reader reads the whole range.
+version. A server that was reset to an older state cannot report them, even after many new changes. (`History`
+detects a restored snapshot before anything is read.) If a check fails, or much has changed, the reader reads
+the whole range.
 
 etcd keeps no times. A ledger's mtime is the latest possible time: that at which the revision was pinned.
 """

@@ -142,8 +142,8 @@ class Session:
     def ask(self, request: MultiRead) -> list[Answer]:
         """Send a request and return the server's answers.
 
-        kazoo's own thread calls the request's ``deserialize``, after all events that the server sent before
-        the answer, and before any later event.
+        kazoo's own thread calls the request's ``deserialize``. It does so after all events that the server
+        sent before the answer, and before any later event.
 
         Raises:
             Exception: see `answers`.
