@@ -12,10 +12,10 @@ from `PinnedEtcd.cluster`, which pins a newer revision.
 
 `ChangedRowsReader` reuses an earlier run's rows of ledgers that have not changed. It works on pieces of
 these rows. For each piece it asks the server for the keys in its range that changed since the earlier run.
-The answer also has the number of all keys in the range, so the number of unchanged keys follows. If the piece has
-exactly that many rows whose keys did not change, they are reused: none of their keys was deleted. Otherwise,
-the reader lists the keys of the range without values. It then reuses each row whose key is listed with the
-same version.
+The answer also has the number of all keys in the range, so the number of unchanged keys follows. If the
+piece has exactly that many rows whose keys did not change, they are reused: none of their keys was deleted.
+Otherwise, the reader lists the keys of the range without values. It then reuses each row whose key is listed
+with the same version.
 
 The reader verifies that both runs saw the same history of the store. It asks for changes since the version
 of one of the piece's newest rows. So the server must report at least one of the newest rows with the same
@@ -262,7 +262,7 @@ class PinnedEtcd(ABC):
 
     @abstractmethod
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        """Return the cluster's own keys by ZooKeeper's names, and gaps: (path, reason).
+        """Return the cluster's own keys, by the ZooKeeper names of their znodes, and gaps: (path, reason).
 
         Raises:
             StoreError: there is no cluster below the root.
