@@ -101,7 +101,7 @@ def write_holds(
     Args:
         cache: The writer of the run, which has written ``findings`` and ``changes``.
         findings: The table ``findings``.
-        changes: The changes of findings since the run before, and the suppressed findings.
+        changes: The changes of findings since the previous run, and the suppressed findings.
         tables: The tables that checks query.
         earlier_runs: The earlier runs. Holds of the previous run are carried over.
         run_scope: The extent and age of the run's data.
