@@ -1,12 +1,12 @@
 """The stages of one audit, from sources to report.
 
 The order of the stages matters. Writers create the metadata of a ledger before the first entry, and bookies
-delete the data after the metadata is deleted. Suppose that a disk has a ledger that the metadata lacks. If
-the audit read the metadata after the disk, the ledger must have been deleted.
+delete the data after the metadata is deleted. The audit therefore reads a disk first, and the metadata again
+afterwards. If the disk has a ledger that this later metadata lacks, the ledger was deleted.
+
+This command writes the table of stages in docs/architecture.md:
 
     python -m auditor.audit.audit_stages
-
-writes the table of stages in docs/architecture.md.
 """
 
 from pathlib import Path

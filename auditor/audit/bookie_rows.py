@@ -140,7 +140,7 @@ def _index_storages(index_counts: Iterable[IndexCount]) -> dict[str, str]:
 
     >>> rest = (0, None, True, True, 1)
     >>> kinds = (("b1", IDX), ("b2", ROCKSDB), ("b2", "rpc"), ("b3", IDX), ("b3", ROCKSDB))
-    >>> _storage(IndexCount(bookie, "ok", storage, *rest) for bookie, storage in kinds)
+    >>> _index_storages(IndexCount(bookie, "ok", storage, *rest) for bookie, storage in kinds)
     {'b1': 'idx', 'b2': 'rocksdb'}
     """
     kinds_by_bookie: dict[str, set[str]] = {}

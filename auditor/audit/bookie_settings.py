@@ -8,7 +8,7 @@ from auditor.model.bookie_conf import resolves_ids
 def read_resolver_flag(path: str | None) -> bool:
     """Return whether clients resolve bookie ids, as the bookie's configuration file says.
 
-    True without a file.
+    Returns True without a file.
 
     Raises:
         UsageError: the file does not exist, is no properties file, or has a value other than true or false.

@@ -1,7 +1,7 @@
 """Comparison of an audit with earlier runs, and with the suppressions file.
 
     previous   the newest earlier run. Changes are relative to this run. Findings of both runs are confirmed.
-    hour_ago   the newest run that ended an hour or more before the first scan: bookies collected since
+    hour_ago   the newest run that ended an hour or more before the first scan. Garbage was collected since.
 
 A resumed run keeps the two runs that its first attempt chose. If suppressed findings explain why replicas
 are undecided, the replicas stay undecided in the report, but do not lead to exit code 3.
@@ -257,14 +257,14 @@ def _day(ms: int) -> date:
 
 @dataclass(frozen=True)
 class RunsBefore:
-    """The earlier runs of the same cluster that an audit uses. A resumed run uses the same earlier runs."""
+    """The earlier runs of the same cluster that an audit uses. A resumed run keeps those that it chose."""
 
     previous: PreviousRun
     run_hour_ago: RunSummary | None
     siblings: SiblingRuns
 
     def orphans(self, cache: TableCache) -> DataFrame | None:
-        """Return the table ``orphans`` of ``run_hour_ago``. None if there is no such run."""
+        """Return the table ``orphans`` of ``run_hour_ago``, or None if there is no such run."""
         run = self.run_hour_ago
         return None if run is None else cache.spark.read.parquet(f"{run.path}/tables/orphans")
 
@@ -353,7 +353,7 @@ EXPLAINING_CHECKS = frozenset(
     }
     | {id for id, group in GROUP_OF.items() if group == "metadata"}
 )
-"""Checks that explain why replicas or ledgers are undecided. A suppressed finding accepts the gap."""
+"""Checks that explain why replicas or ledgers are undecided. If it is suppressed, the gap is accepted."""
 
 NO_ACCEPTED_GAPS: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 

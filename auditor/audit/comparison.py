@@ -84,10 +84,10 @@ class Witness:
             .collect()
         )
         remarks = []
-        refusing_bookies = [
+        bookies_at_limit = [
             row["bookie_id"] for row in counts_by_bookie if row["entries"] >= max(1, self.read_limit // 2)
         ]
-        if refusing_bookies or sum(row["entries"] for row in counts_by_bookie) >= self.read_limit:
+        if bookies_at_limit or sum(row["entries"] for row in counts_by_bookie) >= self.read_limit:
             text = "--witness-reads: the limit was reached; entries that were not read stay suspect"
             remarks.append(remark(RemarkKind.WITNESS_BOUND, text))
         unanswered_rows = [row for row in counts_by_bookie if row["unknown"]]

@@ -1,4 +1,4 @@
-"""Compacted ledgers of topics whose ids are only in entries of cursor ledgers.
+"""Ids of compacted ledgers of topics, if they are stored in entries of cursor ledgers and nowhere else.
 
 While a topic is loaded, its compaction cursor stores its position and the id of the compacted ledger in
 entries of the cursor's own ledger. The cursor's znode is older than these entries. With saved metadata, the

@@ -121,7 +121,7 @@ def derive_tables(
     count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
     counts = arrow_frame(cache.spark, count_table)
     all_marks = metadata.second.marks
-    first_scan_marks = derive_frame(
+    ledger_marks = derive_frame(
         marks_of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks
     )
     ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, COLUMNS_OF_LEDGERS)
@@ -129,7 +129,7 @@ def derive_tables(
 
     @asks_tables("marks")
     def stale_rows(_: TableCache) -> DataFrame:
-        return stale_marks(first_scan_marks, verdicts_of_marks, ledgers_of_marks, bookies)
+        return stale_marks(ledger_marks, verdicts_of_marks, ledgers_of_marks, bookies)
 
     def write_facts_of_bookies() -> Roster:
         _write_contents(cache, ledgers, indexes, comparison, bookies, counts)
@@ -146,17 +146,15 @@ def derive_tables(
             partial(cache.write_query, "stale_marks", STALE_MARKS, stale_rows, cache),
         ]
     )
-    lock_rows = derive_frame(marks.where("kind = 'lock'"), all_marks)
+    locks = derive_frame(marks.where("kind = 'lock'"), all_marks)
     reachability = write_reachability(cache, roster)
-    queues = QueueTables(ledgers, first_scan_marks, lock_rows, reachability)
+    queues = QueueTables(ledgers, ledger_marks, locks, reachability)
     roster = with_repair_state(cache, metadata, roster, queues, earlier_runs.previous.run)
-    over_replicated = find_over_replicated(
-        comparison.judged_ledgers, ledgers, first_scan_marks, lock_rows, bookies
-    )
+    over_replicated = find_over_replicated(comparison.judged_ledgers, ledgers, ledger_marks, locks, bookies)
     frames = {
         "ledgers": ledgers,
-        "marks": first_scan_marks,
-        "locks": lock_rows,
+        "marks": ledger_marks,
+        "locks": locks,
         "bookies": bookies,
         "availability": indexes.rows_by_state,
         "unequal": comparison.unequal_replicas,

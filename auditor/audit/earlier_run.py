@@ -270,7 +270,7 @@ def earlier_ledgers(table: str, facts: Any, store_root: str, history: History) -
 
 
 def check_since(since_option: str | None) -> None:
-    """Raise an error if ``since_option`` names no finished run. Call it before anything is started.
+    """Raise an error if ``since_option`` is a path without a finished run. Call it before Spark starts.
 
     Raises:
         RunError: the errors of `auditor.runs.reader.RunReader`.

@@ -1,4 +1,4 @@
-"""Read of the entry logs (``--entry-logs``) after the indexes, from disks and from collections.
+"""Scan of the entry logs (``--entry-logs``) on disks and in collections. It runs after the index scan.
 
 The scan reads the locations of entries from the indexes before it reads the logs. If compaction moves entries
 in between, the scan finds the entries in their new log. A collection made with --entry-logs has the same

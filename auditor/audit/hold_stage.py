@@ -101,7 +101,7 @@ def write_holds(
     Args:
         cache: The writer of the run, which has written ``findings`` and ``changes``.
         findings: The table ``findings``.
-        changes: The changes of findings since the run before, and the suppressed findings.
+        changes: The changes of findings since the previous run, and the suppressed findings.
         tables: The tables that checks query.
         earlier_runs: The earlier runs. Holds of the previous run are carried over.
         run_scope: The extent and age of the run's data.
@@ -118,14 +118,13 @@ def write_holds(
     earlier_lacked_input = run is not None and bool(RunReader(run.path).report.run.unheld)
 
     def derive_rows() -> DataFrame:
-        unlocated_count = (
-            unlocated_ledgers(findings, tables).count() if finding_counts["owner-dangling"] else 0
-        )
+        has_dangling = bool(finding_counts["owner-dangling"])
+        unlocated_count = unlocated_ledgers(findings, tables).count() if has_dangling else 0
         facts = _rows_of_facts(cache, tables, is_anything_missing, run_scope.owners_read, unlocated_count)
-        hold_frames = [arrow_frame(cache.spark, pa.Table.from_pylist(facts, _NEW_HOLD_SCHEMA))]
-        hold_frames += holds_of_findings(findings, changes.changes, tables, finding_counts)
+        frames = [arrow_frame(cache.spark, pa.Table.from_pylist(facts, _NEW_HOLD_SCHEMA))]
+        frames += holds_of_findings(findings, changes.changes, tables, finding_counts)
         if (unreachable_holds := unreachable_ledgers(tables)) is not None:
-            hold_frames.append(unreachable_holds)
+            frames.append(unreachable_holds)
         unseen_rows: list[Any] = []
         unread_records = None if earlier_holds is None else holders_of_unread_records(tables)
         doubted_bookies = doubted_by_cookies(tables.roster.every_cookie)
@@ -151,12 +150,7 @@ def write_holds(
         )
         undecided_rows = None if earlier_holds is None else undecided_ledgers(tables)
         rows = with_memory(
-            union_frames(hold_frames),
-            earlier_holds,
-            changes.changes,
-            seen_data,
-            changes.finished,
-            undecided_rows,
+            union_frames(frames), earlier_holds, changes.changes, seen_data, changes.finished, undecided_rows
         )
         return rows.orderBy("object", "key", "reason")
 

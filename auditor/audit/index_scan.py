@@ -115,7 +115,7 @@ class Indexes:
         )
 
     def dated_index(self, bookie_id: str) -> DatedIndex | None:
-        """Return the lower bound of the bookie's index time, and its basis. None if it is unknown."""
+        """Return a time up to which the bookie's data is certainly complete, and its basis, or None."""
         if self.index_option is not None:
             return DatedIndex(self.index_option, TimeBasis.OPTION)
         bookie = self.bookies.attribution.bookies.get(bookie_id)
@@ -125,7 +125,7 @@ class Indexes:
         return journal_scan.index_date(bookie, tail, is_running, self._latest_time)
 
     def index_time(self, bookie_id: str) -> int | None:
-        """Return the lower bound of the bookie's index time, in ms. None if it is unknown."""
+        """Return the time of `dated_index` in ms. None if it is unknown."""
         index_date = self.dated_index(bookie_id)
         return None if index_date is None else index_date.time_ms
 
@@ -351,7 +351,7 @@ def index_cost(parts: Iterable[index_parts.IndexPart], replicas: int) -> ReadCos
     """Return the estimated time in which one process reads the indexes of all parts.
 
     ``replicas`` is the number of replicas that the metadata puts on these bookies. It approximates the number
-    of index files: counting the files takes half as long as reading them.
+    of index files, because counting the files would take half as long as reading them.
     """
     directories = {(directory.path, part.storage) for part in parts for directory in part.directories}
     has_files = any(storage != index_parts.ROCKSDB for _, storage in directories)

@@ -8,7 +8,7 @@ first scan. etcd tells which keys have a newer revision, and how many keys there
 beginning before the first scan. Oxia keeps its changes for some time. If the store cannot list changes, all
 ledgers are read again, and the report has the reason.
 
-An object that either scan has exists. An object is absent only if both scans lack it. A scan does not prove
+An object exists if one of the scans has it. An object is absent if both scans lack it. A scan does not prove
 that an object is absent if the source was truncated, or unreadable where the object would be.
 """
 
@@ -164,7 +164,7 @@ def _moved_paths(first_scan: FirstScan, store: WatchableStore) -> tuple[str, ...
 
 
 def _moved_rows(first_scan: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -> DataFrame:
-    """Return the rows of the first scan, except that the rows at ``paths`` are read again."""
+    """Return the rows of the first scan. The rows at ``paths`` are read again, the others are reused."""
     names = LEDGERS_AGAIN.names
     rows = first_scan.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:

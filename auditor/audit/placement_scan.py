@@ -78,7 +78,7 @@ def check_placement(options: AuditOptions) -> PlacementSettings:
 def parse_placement(text: str) -> PlacementSettings:
     """Return the settings that ``--placement`` gives: a policy with server settings, or a file.
 
-    >>> chosen_settings("rack,minNumRacksPerWriteQuorum=3,isolationBookieGroups=a,b").isolation_groups
+    >>> parse_placement("rack,minNumRacksPerWriteQuorum=3,isolationBookieGroups=a,b").isolation_groups
     ('a', 'b')
 
     Raises:

@@ -1,7 +1,7 @@
 """State of AutoRecovery: its processes, the waiting ledgers, and the ledgers that can be read now.
 
-The state is the state at the metadata scans. Tables are queried if they can have relevant rows. In a cluster
-with all bookies registered and no under-replication marks, no table can.
+The state is the state at the metadata scans. A table is queried if it can have relevant rows. In a cluster
+with all bookies registered and no under-replication marks, no table is queried.
 """
 
 from collections.abc import Collection
@@ -58,7 +58,10 @@ def _knows_registrations(roster: Roster) -> bool:
 
 
 class QueueTables(NamedTuple):
-    """Tables to count ledgers that wait for re-replication. ``marks`` has ledgers of the first scan alone."""
+    """Tables to count ledgers that wait for re-replication.
+
+    ``marks`` has no marks of ledgers that were created after the first scan.
+    """
 
     ledgers: DataFrame
     marks: DataFrame

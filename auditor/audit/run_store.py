@@ -1,9 +1,9 @@
 """The directory of a run in progress: its facts, its report, and how an interrupted run is resumed.
 
 A table is complete once its _SUCCESS file is written. A resumed run does not read a complete table from its
-source again, unless the store is live and the table is too old. The tables of a run must describe about one
-time: metadata, then indexes, then metadata again. If a run were resumed much later, changes since the first
-attempt would look as if they had happened during the audit.
+source again, unless the store is live and the table is too old. A run reads metadata, then indexes, then
+metadata again, within a short time. If a run were resumed much later, changes since the first attempt would
+look as if they had happened during the audit.
 """
 
 import json

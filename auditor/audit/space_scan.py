@@ -188,11 +188,11 @@ def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) 
 
 
 PULSAR_GC_INTERVAL_MS = 900_000
-"""Interval of garbage collection (gcWaitTime) in Pulsar's configuration, in ms. BookKeeper's is shorter."""
+"""Interval of garbage collection (gcWaitTime) that Pulsar sets, in ms. BookKeeper's default is shorter."""
 
 
 def collector_settings(conf_path: str | None) -> CollectorSettings:
-    """Return the garbage collection settings of a bookie's configuration file. Without a file, the defaults.
+    """Return the garbage collection settings of a bookie's configuration file, or the defaults.
 
     Raises:
         UsageError: the file does not exist, is no properties file, or has values with which no bookie starts.

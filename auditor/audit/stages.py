@@ -27,7 +27,7 @@ class Stage:
 
     Attributes:
         name: The name that progress shows and ``--stop-after`` takes.
-        does: What the stage does, in one line for operators.
+        description: What the stage does, in one line for operators.
         inputs: Names of the values that the function takes, which are its parameters.
         outputs: Names of the values that the function returns. If there are several, it returns a named tuple
             with these fields.
@@ -58,10 +58,12 @@ def run_stages(
     """Run the stages up to ``last_stage``, and return all values by name.
 
     Args:
-        stages: All stages, in order. values: The values that no stage makes. progress: Gets the number and
-        name of each stage when it begins. last_stage: The last stage to run. finished_stage: The last stage
-        that an interrupted run finished, whose tables exist. None if the run is
-            new.
+        stages: All stages, in order.
+        values: The values that no stage makes.
+        progress: Gets the number and name of each stage when it begins.
+        last_stage: The last stage to run.
+        finished_stage: The last stage that an interrupted run finished, whose tables exist. None if there is
+            no interrupted run.
         save_finished: Called after each stage that the interrupted run had not finished.
     """
     names = [stage.name for stage in stages]

@@ -71,7 +71,7 @@ CHECKS_OF_ABSENCE = frozenset(
 MAX_GAPS_SHOWN = 20
 """Largest number of metadata gaps in a report."""
 
-OWN_PLACEMENT_COUNT = "own groups"
+OWN_POLICY_COUNT = "own groups"
 """Key of the count of ledgers that have a placement policy of their own."""
 
 
@@ -120,13 +120,11 @@ def summarise(audited: Audited) -> Report:
     metadata, indexes, earlier = audited.metadata, audited.indexes, audited.earlier
     source, tables, changes, counts = metadata.source, audited.tables, audited.changes, audited.numbers.counts
     witness_reads, witness_remarks = audited.witness.summary()
-    reused_count, read_count = counts["ledgers"]
-    ledger_reuse = ReuseCount(reused=reused_count, read=read_count)
-    scan_notes = (*metadata.first.notes, *indexes.earlier_notes)
+    reused_count, reads = counts["ledgers"]
+    notes = (*metadata.first.notes, *indexes.earlier_notes)
     locations = locations_of(tables.roster.bookie_locations, audited.placement.origin)
     bookies = [row["bookie_id"] for row in tables.roster.bookies]
-    own_policies = sum(counts.get(OWN_PLACEMENT_COUNT, ()))
-    placement_report = placement_facts(audited.placement, locations, bookies, own_policies)
+    placement = placement_facts(audited.placement, locations, bookies, sum(counts.get(OWN_POLICY_COUNT, ())))
     run_facts = RunFacts(
         version=program_version(),
         started=audited.started,
@@ -147,7 +145,7 @@ def summarise(audited: Audited) -> Report:
             *witness_remarks,
             *owner_remarks(audited.owners, tables.ownership),
             *offload_remarks(tables),
-            *placement_remarks(audited.placement, placement_report),
+            *placement_remarks(audited.placement, placement),
             *(space_remarks(audited.entry_logs, tables) if audited.entry_logs else []),
             *foresight_remarks(tables),
             *changes.remarks(),
@@ -161,14 +159,14 @@ def summarise(audited: Audited) -> Report:
         changes=changes.change_counts(),
         suppressions=changes.suppressions(),
         accepted=find_accepted_gaps(changes, tables),
-        reused=earlier.reuse_facts(indexes.reuse_count, ledger_reuse, scan_notes),
+        reused=earlier.reuse_facts(indexes.reuse_count, ReuseCount(reused=reused_count, read=reads), notes),
         keeps_marks=source.store.keeps_marks,
         keeps_times=source.store.keeps_times,
         marks_listed=metadata.second.marks_listed,
         bookies_listed=metadata.bookie_list_gaps(),
         directories_read=len(indexes.bookies.attribution.directories),
         witness_asked=source.live and audited.may_ask,
-        placement=placement_report,
+        placement=placement,
         steps=next_steps(changes.counts_of_this_run(), audited.actions.texts),
         causes=audited.numbers.causes,
         holds=audited.holds,
@@ -256,7 +254,7 @@ def _count_large_tables(
         queries["ledgers_again"] = (second_ledgers.where("status != 'gap'"), REUSE_COUNT_SQL)
     if tables.cluster.placement is not None:
         own_policy_sql = f"count_if(map_contains_key(custom_metadata, '{KEY}'))"
-        queries[OWN_PLACEMENT_COUNT] = (tables.ledgers, (own_policy_sql,))
+        queries[OWN_POLICY_COUNT] = (tables.ledgers, (own_policy_sql,))
     if answers:
         queries["answers"] = (answers.rows.where(ASKABLE_ROWS), ("count(*)",))
     index_counts = {"availability": (sum(count.number for count in indexes.counts if count.placed),)}

@@ -39,13 +39,13 @@ def examine(
     """Check this machine and the sources of a planned audit. Each problem is a line of the result.
 
     Args:
-        sources: the parsed sources (`parse_sources`); None to check only this machine.
+        sources: the parsed sources (`parse_sources`). None to check this machine alone.
         out: the path or URI of the run directory, which need not exist.
         options: the options of the audit.
         starts_spark: whether to start a Spark session with one Python worker too.
 
     Raises:
-        UsageError: a source is invalid, as its store shows.
+        UsageError: a source is invalid. Its URI alone does not show that.
     """
     options, sources = options or AuditOptions(), sources or PlannedSources()
     lines = list(check_machine(options, starts_spark))
@@ -77,8 +77,8 @@ def _name_blind_spots(
     """Yield a sentence for each kind of fault that the audit cannot see.
 
     Args:
-        metadata: the checked store; None if no metadata URI was given.
-        bookies: the checked bookies; None if no bookies were given.
+        metadata: the checked store. None if no metadata URI was given.
+        bookies: the checked bookies. None if no bookies were given.
         may_ask_bookies: True if ``--witness`` allows reads from bookies.
     """
     if metadata is None and bookies is None:

@@ -8,7 +8,7 @@ from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import registrations, store_cookies
 
 MAX_BOOKIES_NAMED = 20
-"""Largest number of bookies that are down to name. All of them are counted."""
+"""Largest number of names of bookies that are down. All of these bookies are counted."""
 
 REMEDY_IF_READ = "an audit reports whether the bookie would start, and whether a start is allowed"
 REMEDY_IF_UNREAD = f"pass all its directories with --bookies: {REMEDY_IF_READ}"
@@ -26,7 +26,7 @@ def registration_lines(
     is allowed.
 
     Args:
-        root: The cluster's root path, or its scope in etcd.
+        root: The cluster's root path.
         nodes: The store's records of the cluster itself.
         complete_bookies: Ids of the bookies whose directories were all given with ``--bookies``.
     """

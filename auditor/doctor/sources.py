@@ -18,11 +18,11 @@ class PlannedSources:
     """The sources of a planned audit.
 
     Attributes:
-        metadata: the metadata URI; None if none was given.
-        bookies: the ``--bookies`` sources by kind; None if none were given.
-        owners: the stores of ``--owners``, empty for ``none``; None if the option was not given.
-        complete_owners: the stores of ``--owners-complete``, as `OwnersUri.text`.
-        credentials: the content of the credentials file; defaults if there is none.
+        metadata: the metadata URI. None if none was given.
+        bookies: the ``--bookies`` sources by kind. None if none were given.
+        owners: the stores of ``--owners``, empty for ``none``. None if the option was not given.
+        complete_owner_stores: the stores of ``--owners-complete``, as `OwnersUri.text`.
+        credentials: the content of the credentials file, or defaults if there is none.
         access: the TLS and login settings of connections to bookies.
     """
 
@@ -35,9 +35,9 @@ class PlannedSources:
 
 
 def parse_sources(metadata: str | None, bookies: Sequence[str], options: AuditOptions) -> PlannedSources:
-    """Parse the sources of an audit. ``metadata`` and ``bookies`` are those of `auditor.Audit`.
+    """Parse the sources of an audit. ``metadata`` and ``bookies`` are as in `auditor.Audit`.
 
-    The credentials file is read even if no source needs it, because an audit also reads it in any case.
+    The credentials file is read even if no source needs it, as an audit does.
 
     >>> parse_sources("dump:///audit/metadata.jsonl", ["rpc:"], AuditOptions()).bookies.rpc
     True

@@ -41,7 +41,7 @@ MAX_HOSTS_NAMED = 3
 """Largest number of answering servers to name if a server does not answer."""
 
 SCANS_PER_AUDIT = 2
-"""Number of times that an audit scans a running store: once before and once after it reads the bookies."""
+"""Number of times that an audit scans a running store: before and after it reads the bookies."""
 
 
 @dataclass

@@ -54,7 +54,7 @@ class Frames:
         return f"<frames of {self._run.path}: {', '.join(names)}>"
 
     def by_id(self) -> pd.DataFrame:
-        """Return the number of findings of each check, from the report alone.
+        """Return the number of findings of each check. It reads the report and no table.
 
         Index: id, the most urgent first. Columns:
 
@@ -83,7 +83,7 @@ class Frames:
     def causes(self) -> pd.DataFrame:
         """Return the causes that explain findings, with the number of findings of each check.
 
-        The report has all of this. Columns: number (equal to the column cause of findings), kind, sentence,
+        Columns: number (equal to the column cause of findings), kind, sentence,
         id, urgency, severity, count. The most urgent cause comes first, and within a cause the most urgent
         check.
         """
@@ -290,7 +290,7 @@ class Frames:
         return frame.astype(column_types).assign(made=creation_time).set_index("ledger_id")
 
     def history(self, limit: int = DEFAULT_ROWS) -> pd.DataFrame:
-        """Return the newest runs of this cluster in the directory that has this run, the oldest first.
+        """Return the newest runs of this cluster in the parent directory of this run, the oldest first.
 
         Index: finished. Columns:
 

@@ -186,7 +186,7 @@ class Plots:
         return _plot_over_time(self._frames.by_day(), SEVERITY_COLOURS, "Findings, by the day first seen")
 
     def history(self) -> Figure:
-        """Draw the findings of the newest runs in the directory that has this run, by severity."""
+        """Draw the findings of the newest runs in the parent directory of this run, by severity."""
         frame = self._frames.history(MAX_BARS)
         figure = new_figure(3.4)
         axes = figure.add_subplot()
@@ -322,9 +322,9 @@ def set_description(figure: Figure, title: str, rows: Iterable[tuple[object, obj
 def make_label(text: str) -> str:
     """Return a name from the cluster as a label: visible characters, no formula, and a limited length.
 
-    >>> label("bk-1\\x1b[31m:3181"), label("$\\\\frac{1}{2}$")
+    >>> make_label("bk-1\\x1b[31m:3181"), make_label("$\\\\frac{1}{2}$")
     ('bk-1?[31m:3181', '\\\\$\\\\frac{1}{2}\\\\$')
-    >>> label("storage-node-0001.rack-17.dc-2.example.com:3181")
+    >>> make_label("storage-node-0001.rack-17.dc-2.example.com:3181")
     'storage-node-0001....example.com:3181'
     """
     text = printable(text)
@@ -369,7 +369,7 @@ def draw_stacked_bars(
 
 
 def name_times(axes: Axes, times: pd.Index[pd.Timestamp], time_format: str = "%Y-%m-%d") -> None:
-    """Label bars with times. Leave out labels if there is no room for all, and keep a single bar narrow."""
+    """Label bars with times. Labels without room are left out. A single bar stays narrow."""
     tick_numbers = range(0, len(times), max(-(-len(times) // _MAX_TICKS), 1))
     dates = [times[number].strftime(time_format) for number in tick_numbers]
     axes.set_xlim(-0.6, max(len(times), _MAX_TICKS) - 0.4)

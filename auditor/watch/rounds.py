@@ -2,9 +2,8 @@
 
     a round         is an audit into a new directory next to the others. If the previous round was interrupted
                     and can still be resumed, the round resumes it in its directory
-    a round fails   if a store, a file or a disk is missing, or another audit of the cluster is in progress.
-    The
-                    next round then starts sooner. After further failures, the wait grows
+    a round fails   if a store, a file or a disk is missing, or if another audit of the cluster is in
+                    progress. The next round then starts sooner. After further failures, the wait grows
     all rounds end  if Spark is gone, if an option of the first round is invalid, or by a bug
     `Stop`          is raised before the next table once ``stop`` is set. Finished tables stay, and an audit
                     within --resume-within continues from them
@@ -117,17 +116,17 @@ def rounds(
     """Audit every ``interval_seconds`` seconds until ``stop`` is set.
 
     Args:
-        make_audit: Makes an audit that writes to the given directory. next_run_path: Returns the directory
-        for the next round. interval_seconds: Seconds between the starts of two rounds. If a round takes
-        longer, the starts that it
-            misses are left out.
+        make_audit: Makes an audit that writes to the given directory.
+        next_run_path: Returns the directory for the next round.
+        interval_seconds: Seconds between the starts of two rounds. If a round takes longer, the starts that
+            it misses are left out.
         stop: Ends the rounds once it is set.
         spark: The session of all rounds.
         progress: Shows the progress of a round while it runs.
 
     Raises:
         Stop: ``stop`` was set during a round. Its finished tables stay.
-        UsageError: an option is invalid, in the first round. In a later round it is an error of that round.
+        UsageError: an option of the first round is invalid. In a later round, the round fails.
         SparkError, JavaMissingError: the session is gone.
     """
     round_number = failures_in_a_row = 0
@@ -199,8 +198,8 @@ METRICS = {
 class MetricsPage:
     """The page served at /metrics: the metrics of the newest run and of the rounds.
 
-    One thread updates the page, and many threads may read it. ``cluster`` is the value of the label until the
-    first run is finished, which knows the name of the cluster.
+    One thread updates the page, and many threads may read it. ``cluster`` is the value of the label. The
+    first finished run replaces it with the name of the cluster.
     """
 
     cluster: str
