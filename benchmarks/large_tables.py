@@ -190,7 +190,7 @@ class _TableBenchmark:
         return str(self._work / name)
 
     def _files(self, name: str) -> TableFiles:
-        return TableFiles.of(LOCAL_FILES, self._path_of(name))
+        return TableFiles.from_directory(LOCAL_FILES, self._path_of(name))
 
     def _table(self, name: str) -> DataFrame:
         return self._spark.read.parquet(self._path_of(name))

@@ -145,7 +145,7 @@ def copied_files(spark: SparkSession, collection: Collection, tasks: int) -> Par
     }
     copied_rows = CopiedRows(owners)
     parts = shares([(collection, manifest)], owners, tasks)
-    return PartTable.of(spark, SCHEMA, copied_rows.read, parts)
+    return PartTable.from_parts(spark, SCHEMA, copied_rows.read, parts)
 
 
 def _planted_pairs(cluster: Cluster) -> int:

@@ -74,7 +74,7 @@ def collect(
         click.echo(f"{collection.manifest.rows(name):>12,}  {name}")
     for unread_line in collection.unread_lines:
         click.echo(f"bkaudit: not read: {unread_line}", err=True)
-    if collection.unread > len(collection.unread_lines):
-        click.echo(f"bkaudit: and {collection.unread - len(collection.unread_lines):,} more", err=True)
+    if collection.unread_count > len(collection.unread_lines):
+        click.echo(f"bkaudit: and {collection.unread_count - len(collection.unread_lines):,} more", err=True)
     say(f"the collection is in {collection.path}")
-    raise click.exceptions.Exit(NOT_COVERED if collection.unread else CLEAN)
+    raise click.exceptions.Exit(NOT_COVERED if collection.unread_count else CLEAN)

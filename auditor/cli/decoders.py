@@ -97,7 +97,7 @@ def decode_bookie_frame(file_content: bytes, entries: bool) -> Any:
     answer_offset = prefix_bytes
     try:
         answer = bookie_wire.answer(file_content[prefix_bytes:])
-        answer_offset += answer.at
+        answer_offset += answer.availability_offset
         held_groups = None if answer.availability is None else availability.decode(answer.availability)
     except DecodeError as damage_error:
         raise DecodeError(
@@ -142,7 +142,7 @@ def decode_entry_log(file: BinaryIO) -> Any:
         has_uninitialised_bytes = any(_read_part(seekable_file, 0, HEADER_BYTES)[HEADER_NUMBERS_BYTES:])
     for damage_error in (contents.damage, contents.map_damage):
         if damage_error is not None and not (
-            damage_error is contents.map_damage and contents.map_unreadable and has_uninitialised_bytes
+            damage_error is contents.map_damage and contents.is_map_unreadable and has_uninitialised_bytes
         ):
             raise damage_error
     ledger_sizes = [

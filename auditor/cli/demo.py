@@ -41,9 +41,9 @@ def demo(
     say(f"the run is in {out}")
     say(CLOCK_NOTE)
     show(open_run(out), report_outputs, TextChoice(all_findings=all_findings, screen_only=True))
-    for label, finding_keys in (("not found", outcome.not_found), ("not known", outcome.not_known)):
+    for label, finding_keys in (("not found", outcome.missing_findings), ("not known", outcome.unexpected_findings)):
         for finding_key in finding_keys:
             click.echo(f"bkaudit: {label}: {' '.join(key_part or '-' for key_part in finding_key)}", err=True)
-    if not outcome.as_known:
+    if not outcome.has_expected_findings:
         raise click.exceptions.Exit(UNEXPECTED_FINDINGS_EXIT_CODE)
     say("the audit found exactly the known findings of the sample")

@@ -82,7 +82,7 @@ def _parse_groups(file_content: bytes, input_title: str) -> Any:
         else:
             merged_ranges.append((first_entry, last_entry))
     return fold(
-        GroupBatch.of([[(start, start, end - start + 1, 0) for start, end in merged_ranges]])
+        GroupBatch.from_tuples([[(start, start, end - start + 1, 0) for start, end in merged_ranges]])
     ).groups()
 
 

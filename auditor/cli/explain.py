@@ -103,12 +103,12 @@ def bookie(id: str | None, run: str) -> None:
     """
     from auditor.notebook.run import open_run
     from auditor.reports import bookie as telling
-    from auditor.runs.load_bookie import BOOKIES_LISTED, bookie_ids, bookie_view
+    from auditor.runs.load_bookie import MAX_LISTED_BOOKIES, bookie_ids, bookie_view
 
     run_view = open_run(run)
     if id is None:
         raise UsageError(
-            f"ID: missing. Bookies of {run}: {first_names(bookie_ids(run_view), BOOKIES_LISTED)}"
+            f"ID: missing. Bookies of {run}: {first_names(bookie_ids(run_view), MAX_LISTED_BOOKIES)}"
         )
     show_text(telling.render(bookie_view(run_view, id), text_width(), run_view))
 

@@ -12,7 +12,7 @@ from auditor.errors import RunError, RunUsageError
 from auditor.model.report import NOT_COVERED, Report, exit_code
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.reports.history import status_line
-from auditor.runs.directory import RunDirectory, damaged, data_time_of, fail_on_of
+from auditor.runs.directory import RunDirectory, damage_error, data_time_of, fail_on_of
 from auditor.runs.newest import newest_report
 from auditor.sources.clock import now_ms
 from auditor.sources.regular_file import read_regular
@@ -66,11 +66,11 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
     try:
         report = Report.from_json(read_regular(report_file))
     except OSError as error:
-        raise damaged(str(report_file), error.strerror or error) from error
+        raise damage_error(str(report_file), error.strerror or error) from error
     except RunUsageError as error:
         raise RunUsageError(f"{report_file}: {error}") from error
     except RunError as error:
-        raise damaged(str(report_file), error) from error
+        raise damage_error(str(report_file), error) from error
     current_time_ms, run = now_ms(), report_file.parent
     data_time = data_time_of(report, str(run), lambda name: read_regular(run / name))
     status_code = exit_code(report, *fail_on_of(str(run), lambda name: read_regular(run / name)))

@@ -217,7 +217,7 @@ def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions
     """
     options = AuditOptions.from_values(read_toml(conf), conf) if conf is not None else AuditOptions()
     # A repeatable flag that was not given is an empty tuple, which must not override the file.
-    options = options.overridden(
+    options = options.with_overrides(
         {
             name: flags.get(name) or None if value_type == Texts else flags.get(name)
             for name, (value_type, _) in option_types().items()

@@ -65,7 +65,7 @@ class TextChoice:
             self.all_findings
             or self.suppressed_findings
             or self.explained_findings
-            or not self.selection.everything
+            or not self.selection.matches_everything
         )
         return asks_for_findings or not (is_terminal or self.screen_only)
 
@@ -77,7 +77,7 @@ class TextChoice:
     @property
     def shows_explained(self) -> bool:
         """Return whether findings that a cause explains are listed. If not, only their number is printed."""
-        return self.explained_findings or self.all_findings or not self.selection.everything
+        return self.explained_findings or self.all_findings or not self.selection.matches_everything
 
 
 def print_text(run: Any, choice: TextChoice) -> None:
@@ -96,7 +96,7 @@ def _text_parts(run: Any, choice: TextChoice, is_terminal: bool) -> Iterator[str
         max(text.MIN_WIDTH, min(terminal_columns(), text.MAX_WIDTH)) if is_terminal else text.UNLIMITED_WIDTH
     )
     if choice.shows_findings(is_terminal):
-        if choice.all_findings or not choice.selection.everything:
+        if choice.all_findings or not choice.selection.matches_everything:
             findings: text.FindingsOfRank = SelectedRun(run, choice.selection).with_statuses
         else:
             findings = partial(sampled_findings, run)
@@ -109,7 +109,7 @@ def _text_parts(run: Any, choice: TextChoice, is_terminal: bool) -> Iterator[str
         if (first_part := next(parts, None)) is not None:
             yield first_part
             yield from parts
-        elif not choice.selection.everything:
+        elif not choice.selection.matches_everything:
             say("no finding matches the selection")
         if not choice.shows_suppressed and (suppressed_note := text.suppressed_note(run.report)):
             yield f"{suppressed_note}\n"

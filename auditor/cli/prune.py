@@ -63,11 +63,11 @@ def prune(
     """
     from auditor.runs.history import history
     from auditor.runs.newest import check_runs_directory
-    from auditor.runs.siblings import Keep, decisions, remove_run, run_bytes, runs_in_use
+    from auditor.runs.siblings import RetentionRules, decisions, remove_run, run_bytes, runs_in_use
 
     runs = runs or runs_directory(cluster, conf)
-    retention_rules = Keep(keep_last, keep_daily, keep_weekly, keep_monthly)
-    if retention_rules == Keep():
+    retention_rules = RetentionRules(keep_last, keep_daily, keep_weekly, keep_monthly)
+    if retention_rules == RetentionRules():
         raise UsageError(
             "no retention rule is given. Pass --keep-last, --keep-daily, --keep-weekly or --keep-monthly"
         )

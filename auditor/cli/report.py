@@ -121,7 +121,7 @@ def report(
         from auditor.runs.owners import OwnerTotals
         from auditor.runs.reader import RunReader
 
-        click.echo(owners.totals_text(OwnerTotals(RunReader(run)).by(by), by, terminal_width()))
+        click.echo(owners.totals_text(OwnerTotals(RunReader(run)).totals_of(by), by, terminal_width()))
         return
     if leaks:
         _print_leaks(run, forms)
@@ -138,10 +138,10 @@ def report(
     selection = Selection(severity, check, bookie, named_ledgers(ledger), topic, change)
     run_view = open_run(run)
     require_whole_findings(RunDirectory(run))
-    if not selection.everything:
+    if not selection.matches_everything:
         _require_listing_forms(report_outputs, selection)
         require_known(run_view, selection)
-    selected_run = run_view if selection.everything else SelectedRun(run_view, selection)
+    selected_run = run_view if selection.matches_everything else SelectedRun(run_view, selection)
     show(
         selected_run,
         report_outputs,

@@ -95,7 +95,7 @@ def watch(
     """
     options = options_from_flags(conf, flags)
     if options.since is None:
-        options = options.overridden({"since": LAST})
+        options = options.with_overrides({"since": LAST})
     default_sources = sources(metadata, bookies, cluster, conf)
     inputs = Sources(default_sources.metadata, default_sources.bookies, runs or default_sources.runs)
     outputs(forms, child_of(inputs.runs, "run"))
@@ -223,7 +223,7 @@ def _print_round(finished_round: Round, code: int, is_last: bool) -> None:
     if finished_round.report is not None:
         outcome_text = status_line(finished_round.report, finished_round.run, now_ms())
     else:
-        retry_text = "" if is_last else f"; again in {duration(finished_round.wait)}"
+        retry_text = "" if is_last else f"; again in {duration(finished_round.wait_seconds)}"
         outcome_text = f"failed, exit code {code}: {printable(str(finished_round.error))}{retry_text}"
     round_text = f"round {finished_round.number}, {duration(finished_round.seconds)}"
     click.echo(f"{format_time(now_ms())} {round_text}: {outcome_text}")
@@ -253,10 +253,10 @@ def _prune_runs(runs_path: str, keep: int | None, options: AuditOptions, finishe
     If ``keep`` is None, no run is removed.
     """
     from auditor.runs.history import history
-    from auditor.runs.siblings import Keep, decisions, remove_run, runs_in_use
+    from auditor.runs.siblings import RetentionRules, decisions, remove_run, runs_in_use
 
     if keep is None or finished_round.report is None:
         return
-    for decision in decisions(history(runs_path).runs, Keep(last=keep), runs_in_use(options, (), runs_path)):
+    for decision in decisions(history(runs_path).runs, RetentionRules(last=keep), runs_in_use(options, (), runs_path)):
         if not decision.reasons:
             remove_run(decision.run.path)

@@ -12,7 +12,7 @@ from auditor.actions.commands import Blanks, fill_command, kind_of_command, perm
 from auditor.actions.gate import HeldRun, permit
 from auditor.actions.objects import bookie
 from auditor.checks import BY_ID, Check
-from auditor.checks.gc_guards import DOUBT_WORDS
+from auditor.checks.gc_guards import DOUBT_TEXTS
 from auditor.checks.manual import Command
 from auditor.model.acceptance import DATA_LOSS, missing_digest
 from auditor.model.amounts import format_time
@@ -30,7 +30,7 @@ StorageByBookie = Mapping[str, str]
 
 # Doubts for which a table has a single word.
 _DOUBT_TEXTS = {
-    **DOUBT_WORDS,
+    **DOUBT_TEXTS,
     "attribution-suspect": "the cookie and the path of a directory belong to different bookies",
 }
 _LABEL_COLUMNS = 7

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from auditor.checks import ALL, Need
-from auditor.checks.needs import MissingInput, Sight, lacks
+from auditor.checks.needs import AvailableInputs, MissingInput, unmet_needs
 from auditor.model.report import Report
 
 EXCLUDED_CHECKS_REASON = "left out by --checks, --skip-checks or the file of --check-settings"
@@ -63,27 +63,32 @@ def skip_sentence(blind_spot: BlindSpot) -> str:
     return f"skipped{' ' if blind_spot.objects_text else ': '}{blind_spot.sentence}"
 
 
-def blind_spots(run_inputs: Sight) -> list[BlindSpot]:
+def blind_spots(inputs: AvailableInputs) -> list[BlindSpot]:
     """Return the blind spots of a run, one for each reason. The blind spot of excluded checks comes first.
 
-    ``run_inputs`` says which inputs the run had.
+    ``inputs`` has the inputs of the run.
     """
-    needs_by_missing_input: dict[MissingInput, list[Need]] = {}
-    for need, missing_input in lacks(run_inputs).items():
-        needs_by_missing_input.setdefault(missing_input, []).append(need)
+    needs_by_input: dict[MissingInput, list[Need]] = {}
+    for need, missing_input in unmet_needs(inputs).items():
+        needs_by_input.setdefault(missing_input, []).append(need)
     spots = [
-        BlindSpot(checks_that_need(*needs), absent_input.why, absent_input.where, absent_input.is_known)
-        for absent_input, needs in needs_by_missing_input.items()
+        BlindSpot(
+            checks_that_need(*needs),
+            missing_input.reason,
+            missing_input.affected_part,
+            missing_input.is_known,
+        )
+        for missing_input, needs in needs_by_input.items()
     ]
-    if run_inputs.not_run:
-        spots.insert(0, BlindSpot(run_inputs.not_run, EXCLUDED_CHECKS_REASON, is_excluded=True))
+    if inputs.skipped_checks:
+        spots.insert(0, BlindSpot(inputs.skipped_checks, EXCLUDED_CHECKS_REASON, is_excluded=True))
     return [blind_spot for blind_spot in spots if blind_spot.ids]
 
 
 def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
     """Return the first blind spot of each check that has one, by the check's id."""
     spots_by_check: dict[str, BlindSpot] = {}
-    for blind_spot in blind_spots(Sight.of(report)):
+    for blind_spot in blind_spots(AvailableInputs.from_report(report)):
         for id in blind_spot.ids:
             spots_by_check.setdefault(id, blind_spot)
     return spots_by_check

@@ -12,8 +12,8 @@ import re
 from pathlib import Path
 
 from auditor.checks import ALL, GROUP_OF, GROUPS, Check
-from auditor.checks.manual import RISKS, SECTIONS, SHARED, Command
-from auditor.model.check_settings import CarefulSide, Constant, constants, default_value
+from auditor.checks.manual import RISKS, SECTIONS, SHARED_COMMANDS, Command
+from auditor.model.check_settings import Constant, StricterSide, constants, default_value
 from auditor.reports.plain_text import wrap_words
 
 WIDTH = 80
@@ -110,11 +110,11 @@ def setting_sentences(check: Check) -> list[str]:
 
 def _setting_sentence(name: str, constant: Constant) -> str:
     refusal_clause = ""
-    if constant.careful is not CarefulSide.ANY:
+    if constant.stricter_side is not StricterSide.ANY:
         less_careful_value = (
             "any other value"
-            if constant.careful is CarefulSide.DEFAULT
-            else f"a {_LESS_CAREFUL_SIDES[constant.careful]} one"
+            if constant.stricter_side is StricterSide.DEFAULT
+            else f"a {_LESS_CAREFUL_SIDES[constant.stricter_side]} one"
         )
         refusal_clause = f" With {less_careful_value}, actions that this check could forbid are refused."
     return (
@@ -124,7 +124,7 @@ def _setting_sentence(name: str, constant: Constant) -> str:
     )
 
 
-_LESS_CAREFUL_SIDES = {CarefulSide.LOWER: "higher", CarefulSide.HIGHER: "lower"}
+_LESS_CAREFUL_SIDES = {StricterSide.LOWER: "higher", StricterSide.HIGHER: "lower"}
 """Side of the default on which a constant finds fewer dangers, by its careful side, which finds more."""
 
 
@@ -155,7 +155,7 @@ def document_texts() -> dict[str, str]:
         ]
         page_head = f"# Checks: {group}\n\n[All checks and risks](../checks.md). [Commands](commands.md)."
         pages[f"checks/{group}.md"] = "\n\n".join([page_head, *map(_markdown_page, checks)]) + "\n"
-    pages["checks/commands.md"] = _COMMANDS_PREFACE + "".join(map(_shared_command_item, SHARED.values()))
+    pages["checks/commands.md"] = _COMMANDS_PREFACE + "".join(map(_shared_command_item, SHARED_COMMANDS.values()))
     return {"checks.md": "\n\n".join(page_parts) + "\n", **pages}
 
 
@@ -221,7 +221,7 @@ def _drop_common_sentences(text: str) -> str:
 
 def _markdown_command(command: Command) -> str:
     """Return a command with its risk and the explanation that the page of shared commands does not give."""
-    shared_command = SHARED.get(command.text)
+    shared_command = SHARED_COMMANDS.get(command.text)
     effect = (
         command.effect
         if shared_command is None

@@ -99,7 +99,7 @@ def _verdict_text(comparison: Comparison) -> str:
 def _difference_line(difference: StoreDifference) -> str:
     name = str(difference.item)
     if difference.item is StoreItem.LEDGER and difference.ledger_id is not None:
-        name = LedgerId(difference.ledger_id, difference.scope_id or 0).in_full
+        name = LedgerId(difference.ledger_id, difference.scope_id or 0).full_display_name
     detail_texts = [*difference.fields, *([difference.why] if difference.why else [])]
     subject = f"{name} {printable(difference.path)}"
     return f"{subject}: {printable('; '.join(detail_texts))}" if detail_texts else subject

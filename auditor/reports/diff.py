@@ -129,7 +129,7 @@ def _run_result_text(run: RunSummary) -> str:
 
 def _finding_sentence(finding: ChangedFinding) -> str:
     ledger = finding.ledger_id
-    name = None if ledger is None else LedgerId(ledger, finding.scope_id or 0).in_full
+    name = None if ledger is None else LedgerId(ledger, finding.scope_id or 0).full_display_name
     bookie = None if finding.bookie_id is None else printable(finding.bookie_id)
     subject_text = ", ".join(text_part for text_part in (name, bookie) if text_part) or "the cluster"
     finding_text = f"{finding.severity} {finding.id}: {subject_text}"

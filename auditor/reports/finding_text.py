@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from datetime import date
 
-from auditor.model.acceptance import DATA_LOSS, MAX_ACCEPTED_DAYS, latest_day, missing_digest
+from auditor.model.acceptance import DATA_LOSS, MAX_ACCEPTED_DAYS, last_acceptance_day, missing_digest
 from auditor.model.amounts import and_more, first_names, format_time, plural
 from auditor.model.finding import ChangeStatus, Confidence, Finding, Group, Missing
 from auditor.model.ledger_id import LedgerId
@@ -361,6 +361,6 @@ def suppression_entry(finding: Finding, today: date) -> str:
             else []
         ),
         'reason = ""  # say why; an empty reason is refused',
-        f"until = {latest_day(today)}{latest_day_comment}",
+        f"until = {last_acceptance_day(today)}{latest_day_comment}",
     ]
     return "\n".join(lines)

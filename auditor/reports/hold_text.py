@@ -29,9 +29,9 @@ _ACTION_TEXTS = {
 def refusal_text(refusal: Refused) -> str:
     """Return the sentence that replaces the command of an action that the gate refused.
 
-    >>> from auditor.model.permission import RunUnfit
+    >>> from auditor.model.permission import UnfitRunReason
     >>> objects = (ActionObject(HoldObject.LEDGER, "0/42"),)
-    >>> old = RunUnfit.DATA_TOO_OLD
+    >>> old = UnfitRunReason.DATA_TOO_OLD
     >>> refusal_text(Refused(ActionKind.RECOVER, objects, why=old.sentence, unfit=old))
     'Do not: recover ledger 42: the data of this run is more than 24 hours old; audit again'
     """
@@ -44,7 +44,7 @@ def _object_name(action_object: ActionObject) -> str:
     if action_object.kind is not HoldObject.LEDGER:
         return action_object.key
     scope_text, _, ledger_text = action_object.key.partition("/")
-    return LedgerId(int(ledger_text), int(scope_text)).in_words
+    return LedgerId(int(ledger_text), int(scope_text)).display_name
 
 
 def bookie_hold_lines(run: HeldRun, bookie_id: str, width: int) -> list[str]:

@@ -177,11 +177,11 @@ def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True, widt
 def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
     name = LedgerId(ledger.ledger_id, ledger.scope_id)
     if ledger.status == "gone":
-        return _wrap_text(f"{name.in_words}: not in the metadata; bookies hold it", width, "  ")
+        return _wrap_text(f"{name.display_name}: not in the metadata; bookies hold it", width, "  ")
     verdict = _ledger_class_text(ledger)
     if ledger.potential_class not in (None, ledger.judged_class):
         verdict += f" (could be {ledger.potential_class})"
-    lines = _wrap_text(f"{name.in_words}: {verdict}", width, "  ")
+    lines = _wrap_text(f"{name.display_name}: {verdict}", width, "  ")
     fact_rows = [("at", f"{ledger.path}, version {ledger.version}")]
     if ledger.scope_id:
         fact_rows.append(("named", name.qualified_name))

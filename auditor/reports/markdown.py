@@ -7,7 +7,7 @@ import re
 from itertools import groupby
 
 from auditor.checks import BY_ID
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.model.amounts import first_names, format_time
 from auditor.model.finding import ChangeStatus, Finding, StatusLookup, no_change_status
 from auditor.model.report import Report
@@ -114,7 +114,7 @@ def _coverage_section(report: Report) -> str:
         rows[-1] = ("bookies", f"{rows[-1][1]}; not read: {unread_text}")
     rows += [
         ("skipped checks", f"{escape_markdown(blind_spot.sentence)}; checks: {', '.join(blind_spot.ids)}")
-        for blind_spot in blind_spots(Sight.of(report))
+        for blind_spot in blind_spots(AvailableInputs.from_report(report))
     ]
     if constant_texts := changed_constants(report):
         rows.append(("constants", "; ".join(constant_texts)))

@@ -15,7 +15,7 @@ from auditor.checks import ALL
 from auditor.model.finding import Confidence, Severity
 from auditor.model.repair import RepairFacts
 from auditor.model.report import Report
-from auditor.model.report_source import NO_OWNER, NOBODY, OwnerTotal
+from auditor.model.report_source import NO_OWNER_LABEL, NOBODY, OwnerTotal
 from auditor.model.run_facts import Tally, empty_tally
 from auditor.model.simulation import NearLoss
 from auditor.model.space import DISK_BYTES, SpaceGauges
@@ -324,7 +324,7 @@ def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sampl
         return
     yield Sample("bkaudit_namespaces", {}, sum(namespace.name != NOBODY for namespace in namespaces))
     for total in _bounded_namespaces(namespaces):
-        labels = {"namespace": NO_OWNER if total.name == NOBODY else total.name}
+        labels = {"namespace": NO_OWNER_LABEL if total.name == NOBODY else total.name}
         yield Sample("bkaudit_namespace_ledgers", labels, total.ledgers)
         yield Sample("bkaudit_namespace_bytes", labels, total.bytes)
         yield Sample("bkaudit_namespace_entries", labels, total.entries)

@@ -14,7 +14,15 @@ from typing import Any
 
 from auditor.model.amounts import and_more, duration, plural, size
 from auditor.model.finding import Severity
-from auditor.model.report_source import NO_OWNER, NOBODY, Leak, LeakTotals, Level, OwnerFigures, OwnerTotal
+from auditor.model.report_source import (
+    NO_OWNER_LABEL,
+    NOBODY,
+    Leak,
+    LeakTotals,
+    Level,
+    OwnerFigures,
+    OwnerTotal,
+)
 from auditor.model.states import LedgerClass, Reach
 from auditor.model.views import OtherReference, TopicCursor, TopicLedger, TopicView
 from auditor.reports.csv import escape_formula
@@ -51,7 +59,7 @@ def findings_text(total: OwnerTotal) -> str:
 
 def _total_row(total: OwnerTotal) -> tuple[str, ...]:
     return (
-        NO_OWNER if total.name == NOBODY else printable(total.name),
+        NO_OWNER_LABEL if total.name == NOBODY else printable(total.name),
         f"{total.ledgers:,}",
         size(total.bytes),
         f"{total.entries:,}",
@@ -306,5 +314,5 @@ def owner_page_values(owners: OwnerFigures | None) -> dict[str, Any]:
 
 
 def _owner_page_row(total: OwnerTotal) -> dict[str, Any]:
-    name = NO_OWNER if total.name == NOBODY else shorten(total.name, _MAX_NAME_CHARACTERS)
+    name = NO_OWNER_LABEL if total.name == NOBODY else shorten(total.name, _MAX_NAME_CHARACTERS)
     return {"name": name, "total": total, "findings": findings_text(total)}

@@ -135,5 +135,5 @@ def _group_text(change_group: ChangeGroup) -> str:
 def _subject_text(finding: ChangedFinding) -> str:
     parts = [f"bookie {finding.bookie_id}"] if finding.bookie_id is not None else []
     if finding.ledger_id is not None:
-        parts.insert(0, LedgerId(finding.ledger_id, finding.scope_id or 0).in_words)
+        parts.insert(0, LedgerId(finding.ledger_id, finding.scope_id or 0).display_name)
     return " on ".join(parts) or "the cluster"

@@ -24,7 +24,7 @@ def replica_text(ledger: LedgerView, bookie_id: str, listed_groups: Groups | Non
         width: Columns of a line.
     """
     replica_view = next((replica for replica in ledger.replicas if replica.bookie_id == bookie_id), None)
-    name = LedgerId(ledger.ledger_id, ledger.scope_id).in_words
+    name = LedgerId(ledger.ledger_id, ledger.scope_id).display_name
     is_member = replica_view is not None and replica_view.member
     lines = [
         (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from auditor.checks import BY_ID, Check
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.model.action_facts import Action
 from auditor.model.amounts import and_more, first_names, format_time, plural
 from auditor.model.finding import Confidence, Severity
@@ -193,7 +193,7 @@ def _unread_bookie_lines(run: RunView, width: int) -> list[str]:
 
 def _skipped_check_lines(run: RunView, width: int) -> list[str]:
     lines = []
-    for blind_spot in blind_spots(Sight.of(run.report)):
+    for blind_spot in blind_spots(AvailableInputs.from_report(run.report)):
         ids_text = first_names(
             blind_spot.ids, len(blind_spot.ids) if blind_spot.is_excluded else MAX_IDS_SHOWN
         )

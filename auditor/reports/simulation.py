@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from auditor.model.amounts import first_names, plural, size
-from auditor.model.report_source import NO_OWNER, NOBODY
+from auditor.model.report_source import NO_OWNER_LABEL, NOBODY
 from auditor.model.simulation import (
     YES,
     Amount,
@@ -322,7 +322,7 @@ def _id_text(scope_id: str, ledger_id: str) -> str:
 
 def _owner_row(owner: OwnerLoss) -> tuple[str, ...]:
     return (
-        NO_OWNER if owner.name == NOBODY else owner.name,
+        NO_OWNER_LABEL if owner.name == NOBODY else owner.name,
         f"{owner.ledgers:,}",
         f"{owner.entries:,}",
         size(owner.bytes),

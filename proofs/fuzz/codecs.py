@@ -92,7 +92,7 @@ def _bbolt(data: bytes) -> None:
         if root is None:
             continue
         spans = [span for span in bbolt.leaves(view, meta, root) if not isinstance(span, DecodeError)]
-        at, end = np.array([(span.at, span.end) for span in spans], np.int64).reshape(-1, 2).T
+        at, end = np.array([(span.start, span.end) for span in spans], np.int64).reshape(-1, 2).T
         found = bbolt.elements(view, at, end)
         mvcc.revisions(view, found)
         mvcc.key_spans(view, found)

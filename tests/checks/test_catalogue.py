@@ -11,7 +11,7 @@ import pytest
 
 from auditor.checks import ALL, BY_ID, GROUP_OF, GROUPS, SECTIONS, Basis, Check
 from auditor.checks.check import check
-from auditor.checks.manual import RISKS, SHARED, commands
+from auditor.checks.manual import RISKS, SHARED_COMMANDS, commands
 from auditor.cli import COMMAND_HELP_TEXTS
 from auditor.model.finding import Severity, Urgency
 from auditor.model.holds import ActionKind, HoldRule, HoldTarget
@@ -284,7 +284,7 @@ def test_what_is_to_be_filled_in_is_known(each: Check) -> None:
 
 def test_what_a_command_of_several_pages_does_and_risks_stands_once() -> None:
     pages = Counter(command.text for each in ALL for command in each.commands)
-    assert {text for text, count in pages.items() if count > 1} == set(SHARED)
+    assert {text for text, count in pages.items() if count > 1} == set(SHARED_COMMANDS)
 
 
 def test_a_page_does_not_say_again_what_a_shared_command_does() -> None:

@@ -24,7 +24,7 @@ from auditor.model.options import AuditOptions
 from auditor.model.run_facts import MANIFEST, WHOLE
 from auditor.runs.directory import RunDirectory
 from auditor.spark.session import _scratch_parent, check_master
-from auditor.spark.tasks import DISK_FULL_ERRNOS, HADOOP_AWS, run_errors
+from auditor.spark.tasks import DISK_FULL_ERRNOS, HADOOP_AWS, translate_run_errors
 
 LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
 
@@ -138,7 +138,12 @@ def test_damaged_manifest_of_an_unfinished_run_is_damage(tmp_path: Path, text: s
     [said] = ended.stderr.splitlines()
     assert said.startswith(f"bkaudit: {tmp_path}/run/{MANIFEST} is damaged (")
     run = RunDirectory(str(tmp_path / "run"))
-    for step in (run.read_manifest, run.forget, lambda: run.begin({}), lambda: run.add_to_manifest({"a": 1})):
+    for step in (
+        run.read_manifest,
+        run.delete_tables,
+        lambda: run.begin({}),
+        lambda: run.add_to_manifest({"a": 1}),
+    ):
         with pytest.raises(RunError, match="is damaged"):
             step()
 
@@ -234,7 +239,7 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
     ],
 )
 def test_what_ends_a_run_names_the_way_out(error: Exception, kind: type[Exception], said: str) -> None:
-    with pytest.raises(kind, match=said), run_errors("/r"):
+    with pytest.raises(kind, match=said), translate_run_errors("/r"):
         raise error
 
 

@@ -21,7 +21,7 @@ from auditor.cli import progress as progress_module
 from auditor.cli.progress import LogProgress, ProgressPosition, TerminalProgress
 from auditor.errors import UsageError
 from auditor.model.progress import Progress
-from auditor.spark.session import _redirected_output
+from auditor.spark.session import _redirect_output
 
 
 def test_a_log_gets_a_line_every_period_with_stage_rows_and_time() -> None:
@@ -44,7 +44,7 @@ def test_a_log_gets_its_lines_while_something_else_has_the_number_of_standard_er
     """So it is while Spark starts, which may take a minute."""
     monkeypatch.setattr(sys, "stderr", os.fdopen(2, "w", closefd=False))
     monkeypatch.setattr(LogProgress.__init__, "__defaults__", (0.01,))
-    with progress_module.shown_progress() as progress, _redirected_output(tmp_path / "spark.log"):
+    with progress_module.shown_progress() as progress, _redirect_output(tmp_path / "spark.log"):
         progress.stage("starting Spark")
         time.sleep(0.1)
     assert "bkaudit: starting Spark, " in capfd.readouterr().err

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from auditor.cli import main
 from auditor.errors import UsageError
 from auditor.findings.suppress import read_suppressions
-from auditor.model.acceptance import latest_day, missing_digest
+from auditor.model.acceptance import last_acceptance_day, missing_digest
 from auditor.model.finding import Finding
 from auditor.model.report import Report
 from auditor.model.run_facts import CauseCount, FindingCause
@@ -282,7 +282,7 @@ def test_the_entry_that_accepts_a_loss_is_printed_and_is_valid_with_a_reason(
     [entry] = read_suppressions(file)
     assert entry.names == {"fingerprint": LOST.fingerprint}
     assert entry.missing == missing_digest(LOST.missing)
-    assert entry.until == latest_day(datetime.now(UTC).date())
+    assert entry.until == last_acceptance_day(datetime.now(UTC).date())
     unknown = bkaudit("report", run, "--accept", "f" * 16)
     assert unknown.exit_code == 2
     assert "--accept ffffffffffffffff: the run has no finding with this fingerprint" in unknown.stderr

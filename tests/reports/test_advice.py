@@ -83,7 +83,7 @@ def test_findings_of_one_check_share_its_words() -> None:
     text = "\n".join(advice_lines([FindingWithHistory(SHORT), *others], 80))
     assert text.count("\n\norphan-ledger: ") == 1
     assert [text.count(f"  note: on {name}\n") for name in "abc"] == [1, 1, 1]
-    assert text.count("The bookie's garbage collector deletes them") == 1
+    assert text.count("The bookie's garbage collector deletes such ledgers") == 1
 
 
 def test_findings_that_are_equally_sure_say_so_once() -> None:

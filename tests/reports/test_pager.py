@@ -10,7 +10,7 @@ from auditor.reports import pager
 from tests.reports.hostile import BOOKIE
 from tests.reports.samples import coverage, report, tally
 
-BEFORE = RunSummary.of("runs/before", report(coverage=coverage(True)))
+BEFORE = RunSummary.from_report("runs/before", report(coverage=coverage(True)))
 
 
 def changed(change: str, id: str, ledger: int | None, bookie: str | None = None) -> ChangedFinding:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from auditor.checks import BY_ID
-from auditor.checks.needs import Sight
+from auditor.checks.needs import AvailableInputs
 from auditor.model.finding import Severity
 from auditor.model.history import RunSummary
 from auditor.model.report import Report
@@ -96,7 +96,7 @@ def report_values(report: Report, notes: Sequence[str], run_name: str) -> dict[s
         "changes": run.changes,
         "suppressions": run.suppressions,
         "gaps": _limited_texts(run.gaps),
-        "blind": blind_spots(Sight.of(report)),
+        "blind": blind_spots(AvailableInputs.from_report(report)),
         "constants": run.checks["constants"] if run.checks is not None else [],
         "notes": _limited_texts([*map(sentence_of, run.remarks), *notes]),
         "reused": shorten(reuse_sentence(run.reused), _MAX_TEXT_CHARACTERS) if run.reused else None,
@@ -336,7 +336,7 @@ def _space_parts(part_total: SpaceTotal, highest_count: int) -> list[tuple[str, 
     return part_counts
 
 
-DISK_LABELS = {kind.name: kind.words[0].upper() + kind.words[1:] for kind in DISK_BYTES}
+DISK_LABELS = {kind.name: kind.label[0].upper() + kind.label[1:] for kind in DISK_BYTES}
 """Label of each kind of bytes on a disk other than entry logs."""
 
 

@@ -79,7 +79,7 @@ FIGURES = Figures(
 
 def history(of: Report, runs: int) -> list[RunSummary]:
     """So many runs a day apart, the last of them the run itself; others get better and worse."""
-    this = RunSummary.of("/runs/last", of)
+    this = RunSummary.from_report("/runs/last", of)
     earlier = [
         replace(
             this,
