@@ -41,7 +41,10 @@ def demo(
     say(f"the run is in {out}")
     say(CLOCK_NOTE)
     show(open_run(out), report_outputs, TextChoice(all_findings=all_findings, screen_only=True))
-    for label, finding_keys in (("not found", outcome.missing_findings), ("not known", outcome.unexpected_findings)):
+    for label, finding_keys in (
+        ("not found", outcome.missing_findings),
+        ("not known", outcome.unexpected_findings),
+    ):
         for finding_key in finding_keys:
             click.echo(f"bkaudit: {label}: {' '.join(key_part or '-' for key_part in finding_key)}", err=True)
     if not outcome.has_expected_findings:

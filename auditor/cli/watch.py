@@ -257,6 +257,8 @@ def _prune_runs(runs_path: str, keep: int | None, options: AuditOptions, finishe
 
     if keep is None or finished_round.report is None:
         return
-    for decision in decisions(history(runs_path).runs, RetentionRules(last=keep), runs_in_use(options, (), runs_path)):
+    for decision in decisions(
+        history(runs_path).runs, RetentionRules(last=keep), runs_in_use(options, (), runs_path)
+    ):
         if not decision.reasons:
             remove_run(decision.run.path)

@@ -155,7 +155,9 @@ def document_texts() -> dict[str, str]:
         ]
         page_head = f"# Checks: {group}\n\n[All checks and risks](../checks.md). [Commands](commands.md)."
         pages[f"checks/{group}.md"] = "\n\n".join([page_head, *map(_markdown_page, checks)]) + "\n"
-    pages["checks/commands.md"] = _COMMANDS_PREFACE + "".join(map(_shared_command_item, SHARED_COMMANDS.values()))
+    pages["checks/commands.md"] = _COMMANDS_PREFACE + "".join(
+        map(_shared_command_item, SHARED_COMMANDS.values())
+    )
     return {"checks.md": "\n\n".join(page_parts) + "\n", **pages}
 
 
