@@ -79,7 +79,11 @@ def is_small(uri: MetadataUri, options: AuditOptions) -> bool:
         UsageError, StoreError: a running store does not answer, or its layout differs from the layout in the
         URI.
     """
-    return _is_saved_small(Path(uri.path)) if uri.scheme in SAVED_SCHEMES else _is_running_store_small(uri, options)
+    return (
+        _is_saved_small(Path(uri.path))
+        if uri.scheme in SAVED_SCHEMES
+        else _is_running_store_small(uri, options)
+    )
 
 
 def _is_saved_small(path: Path) -> bool:

@@ -362,7 +362,9 @@ def _find_unequal_rows(
             Account.INDEX,
             table_files("availability"),
             partial(
-                index_replicas, page_size_by_bookie=indexes.shapes.page_size_of_cut_files, excluded_bookies=overlapping_bookies
+                index_replicas,
+                page_size_by_bookie=indexes.shapes.page_size_of_cut_files,
+                excluded_bookies=overlapping_bookies,
             ),
         ),
     ]

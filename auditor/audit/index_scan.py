@@ -90,7 +90,11 @@ class Indexes:
 
         False if index files are truncated, indexes overlap, or journals have entries after the marks.
         """
-        return not self.shapes.bookies_with_cut_files and not self.overlapping_bookies and self.journal_tails.rows is None
+        return (
+            not self.shapes.bookies_with_cut_files
+            and not self.overlapping_bookies
+            and self.journal_tails.rows is None
+        )
 
     @property
     def database_bookies(self) -> list[str]:

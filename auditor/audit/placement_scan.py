@@ -252,7 +252,9 @@ def _find_mapping(uri: MetadataUri, store: MetadataStore, options: AuditOptions)
         )
         return Placement(settings, {}, None, placement_option, (unread_remark,))
     if entries:
-        return Placement(settings, mapping_of_pulsar(entries, mapping_source), mapping_source, placement_option)
+        return Placement(
+            settings, mapping_of_pulsar(entries, mapping_source), mapping_source, placement_option
+        )
     # Below a chroot, brokers may use another root, which the audit does not see. Without a chroot, they
     # cannot.
     is_hidden = path != f"/{PULSAR_MAPPING}"

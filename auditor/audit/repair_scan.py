@@ -153,7 +153,7 @@ def _waiting_queries(
     )
     # Marks are few compared with ledgers, so the marks are filtered, and their number is added.
     marked_ids = marked_ledgers.where("ledger_id is not null").select(*ledger_columns)
-    marked_independent = derived(
+    marked_independent = derive_frame(
         marked_ids.join(depending_ledgers, ledger_columns, "left_anti"), marked_ledgers
     )
     return {"depending": (depending_ledgers, ["count(*)"]), "marked_only": (marked_independent, ["count(*)"])}

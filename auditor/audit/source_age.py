@@ -63,7 +63,9 @@ def _describe_age(data_time: int, scan_time: int) -> str:
 
 def collection_times(bookies: ClusterBookies) -> dict[str, int]:
     """Return the time of each bookie's oldest collection with an index, in ms, by bookie id."""
-    time_by_collection = {manifest.id: manifest.made for _, manifest in bookies.collected.readable_collections}
+    time_by_collection = {
+        manifest.id: manifest.made for _, manifest in bookies.collected.readable_collections
+    }
     oldest_times: dict[str, int] = {}
     for piece_id, owner in bookies.directory_owners.owner_of_piece.items():
         collection_time = time_by_collection.get(piece_id.rpartition(":")[0])

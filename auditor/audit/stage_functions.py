@@ -260,7 +260,12 @@ def make_holds(
     oldest_data_time = oldest_as_of(sources) or source.scan_time
     newest_data_time = newest_as_of(sources, source.scan_time)
     run_scope = RunScope(
-        not any(holes), owners.rows is not None, oldest_data_time, newest_data_time, configuration.unheld_checks)
+        not any(holes),
+        owners.rows is not None,
+        oldest_data_time,
+        newest_data_time,
+        configuration.unheld_checks,
+    )
     (holds, actions), numbers = cache.execution.run_concurrently(
         [
             partial(write_holds, cache, findings, changes, tables, before, run_scope),

@@ -354,7 +354,9 @@ def count_impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
 def _sample_findings(findings: DataFrame, max_samples: int) -> tuple[Finding, ...]:
     """Return the first ``max_samples`` findings of each check id."""
     row_rank = F.row_number().over(F.Window.partitionBy("id").orderBy(*report_order()))
-    rows = findings.withColumn("place", row_rank).where(F.col("place") <= max_samples).orderBy(*report_order())
+    rows = (
+        findings.withColumn("place", row_rank).where(F.col("place") <= max_samples).orderBy(*report_order())
+    )
     return tuple(finding_of(row.asDict(recursive=True)) for row in rows.collect())
 
 

@@ -385,9 +385,7 @@ def _unread_journals(
 
     Journals of cleanly stopped bookies are left out: their entries are all in the index.
     """
-    piece_ids = pa.array(
-        [piece.id for piece in pieces if piece.journals.clean_stop_ms is None], pa.string()
-    )
+    piece_ids = pa.array([piece.id for piece in pieces if piece.journals.clean_stop_ms is None], pa.string())
     row_filter = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(piece_ids)
     for row in _filtered_rows(target, tables["journal_tails"], ["bookie_id", "path", "reason"], row_filter):
         yield f"journal of {row['path'] or row['bookie_id']}: {row['reason']}"

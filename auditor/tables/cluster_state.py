@@ -263,7 +263,11 @@ def _read_long(cluster: ClusterNodes) -> int:
         return UNKNOWN_COUNT
     generator_number, path = highest_generator
     created_children = cluster.nodes[path].made
-    return UNKNOWN_COUNT if created_children == UNKNOWN_COUNT else generator_number << _COUNT_BITS | created_children
+    return (
+        UNKNOWN_COUNT
+        if created_children == UNKNOWN_COUNT
+        else generator_number << _COUNT_BITS | created_children
+    )
 
 
 def _bucket_id_ranges(cluster: ClusterNodes) -> tuple[IdRange, ...]:

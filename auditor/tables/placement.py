@@ -100,7 +100,9 @@ class PlacementJudge:
     ) -> PlacementJudge:
         """Return the judge of a cluster. ``names`` are all bookies that ensembles may name."""
         location_level = POLICY_LEVEL[settings.policy]
-        view = ServerView.from_locations(locations, settings.policy, names, writable_bookies, registered_bookies)
+        view = ServerView.from_locations(
+            locations, settings.policy, names, writable_bookies, registered_bookies
+        )
         depths = sorted({depth_of(view.paths[name]) for name in view.known})
         has_mixed_depths = settings.policy is Policy.RACK and len(depths) > 1
         views = [

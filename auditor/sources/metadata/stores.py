@@ -237,14 +237,14 @@ def source_options(
         pinned_nodes: result of `MetadataStore.cluster`, to read etcd at the same revision; None for the
             newest.
     """
-    max_slots = max_slots(spark)
+    slot_limit = max_slots(spark)
     # The executors of a new session may not have started yet.
     default_slots = max(running_slots(spark), spark.sparkContext.defaultParallelism)
     store = store_options(options)
     settings = {
         **asdict(replace(store, rate_limit=store.rate_limit / max_task_attempts(spark))),
-        "parts": default_slots if max_slots is None else max_slots * options.parts_per_core,
-        "at_once": max_slots,
+        "parts": default_slots if slot_limit is None else slot_limit * options.parts_per_core,
+        "at_once": slot_limit,
         **named_options,
     }
     if pinned_nodes is not None and pinned_nodes.revision is not None:

@@ -349,7 +349,8 @@ def _completeness_problems(data: memoryview, database_meta: Meta) -> tuple[list[
     if len(data) % _SECTOR_BYTES != _HASH_BYTES:
         incompleteness_reasons = (
             []
-            if database_meta.are_both_valid else ["one of its two meta pages is damaged, possibly the newer one"]
+            if database_meta.are_both_valid
+            else ["one of its two meta pages is damaged, possibly the newer one"]
         )
         return incompleteness_reasons, [
             "a copy of etcd's own file: no hash, and changes that were only in the server's log are missing"
