@@ -45,8 +45,8 @@ def dump(
     FILE is compressed if its name ends with .gz or .zst; - is standard output. Metadata has the passwords of
     ledgers in clear text. Therefore only the owner of FILE may read it.
 
-    Exit codes: 0 everything was read; 2 wrong usage, or FILE exists already; 3 the dump was made, and records
-    what of the store could not be read; 4 the store cannot be read.
+    Exit codes: 0 everything was read; 2 wrong usage, or FILE exists already; 3 the dump was made, but parts
+    of the store could not be read, which FILE records; 4 the store cannot be read.
     """
     if len(names) > 2:
         raise UsageError(f"{names[2]}: too many arguments. Pass one URI and one FILE")

@@ -40,7 +40,7 @@ def explain() -> None:
 def ledger(
     ledger_id: LedgerId, run: str, ascii: bool, bookie: str | None, availability: BinaryIO | None
 ) -> None:
-    """Draw which bookies should hold which entries of the ledger ID, and which do; say what to do.
+    """Draw the entries of the ledger ID that each bookie should hold and holds; say what to do.
 
     ID is its id, or scope and id in 32 hexadecimal digits. With --bookie: the entries that this bookie should
     hold and those that it holds, by the run or by the BP-34 value of --availability.

@@ -81,7 +81,9 @@ def findings_cell(report: Report) -> str:
         for finding in shown_findings
     ]
     remainder_note = (
-        f"the first {len(shown_findings)}; iterate to read all" if total > len(shown_findings) else ""
+        f"the first {len(shown_findings)}; iterate over the findings to read all"
+        if total > len(shown_findings)
+        else ""
     )
     return _html_block(
         f"<b>{total:,} finding{'' if total == 1 else 's'}</b>",
@@ -133,10 +135,10 @@ def bookie_cell(bookie: BookieView) -> str:
     ]
     ledger_counts = [
         ("ledgers that name it", bookie.ledgers),
-        ("with entries on it", bookie.depending),
-        ("judged there", bookie.replicas),
-        *([("on its disks", bookie.held)] if bookie.held is not None else []),
-        ("on its disks, not in the metadata", bookie.orphans),
+        ("ledgers with entries on it", bookie.depending),
+        ("ledgers checked on it", bookie.replicas),
+        *([("ledgers on its disks", bookie.held)] if bookie.held is not None else []),
+        ("ledgers on its disks, not in the metadata", bookie.orphans),
     ]
     disk_rows = [
         (

@@ -83,7 +83,7 @@ _CODE_REASONS = {
     0: "no finding at or above that level, and everything was checked or is accepted",
     1: "a finding at or above that level, or data is lost or about to be deleted; accepted findings do not "
     "count",
-    3: "no confirmed finding at or above that level, but an unconfirmed one, or unchecked objects",
+    3: "no confirmed finding at or above that level, but unconfirmed findings or unchecked objects",
     5: "too many ledger records cannot be decoded for a verdict",
 }
 

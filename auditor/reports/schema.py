@@ -82,7 +82,7 @@ def diff_schema() -> dict[str, Any]:
         "old": {"$ref": "#/$defs/run"},
         "new": {"$ref": "#/$defs/run"},
         "warnings": _list_schema(_TEXT_SCHEMA),
-        "counts": {**counts, "description": "complete"},
+        "counts": {**counts, "description": "numbers of all findings, not only of the samples"},
         "tally": {**_list_schema(json_schema(ChangeTally)), "description": "numbers of all changed findings"},
         "samples": {
             **_list_schema(changed_reference),
@@ -104,7 +104,10 @@ def comparison_schema() -> dict[str, Any]:
         "source": store_schema,
         "copy": store_schema,
         "verdict": {"enum": ["same", "different", "incomplete"]},
-        "tallies": {**_list_schema(tally_schema), "description": "complete"},
+        "tallies": {
+            **_list_schema(tally_schema),
+            "description": "numbers of all records, not only of the samples",
+        },
         "gaps": {**_list_schema(_TEXT_SCHEMA), "description": "reasons why some data was not read"},
         "notes": _list_schema(_TEXT_SCHEMA),
         "samples": _list_schema({"$ref": "#/$defs/difference"}),
@@ -214,7 +217,7 @@ def _finding_object() -> dict[str, Any]:
                 "type": ["integer", "null"],
                 "minimum": 1,
                 "description": "number of the cause in report.json that explains the finding; "
-                "null: no cause does",
+                "null if no cause does",
             },
         }
     )

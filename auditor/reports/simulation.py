@@ -39,8 +39,8 @@ _MAX_NAMES_SHOWN = 3
 _MAX_NAME_CHARACTERS = 60
 
 _LEGEND = (
-    "lost: ledgers that lose an entry, by the indexes of today; bytes: of these entries; "
-    "all copies: ledgers that lose one even with all copies present; <Qa, <Qw: ledgers "
+    "lost: ledgers that lose an entry, by the indexes of today; bytes: size of these entries; "
+    "all copies: ledgers that lose an entry even if no copy is missing now; <Qa, <Qw: ledgers "
     "below ack quorum, below write quorum; open: ledgers that recovery could not close. "
     "3-5: from 3 to 5, because copies are unknown."
 )
@@ -348,9 +348,7 @@ def _copyset_parts(copysets: Copysets) -> Iterator[PagePart]:
             f"a bookie fails every {copysets.mttf_days:g} days and is replaced in {copysets.mttr_hours:g} h"
         )
         years = f"{copysets.mttdl_years:,.3g} years"
-        yield LabelledText(
-            "time to data loss", f"{years} on average, if {assumption}: use it only to compare clusters"
-        )
+        yield LabelledText("time to data loss", f"{years} on average, if {assumption}; only for comparisons")
 
 
 def _balance_parts(balance: Balance, command: str) -> Iterator[PagePart]:

@@ -66,7 +66,7 @@ def test_findings_are_counted_by_check_and_the_first_are_shown() -> None:
     assert text.startswith("16 findings")
     assert "below-ack-quorum311" in text  # three of them, one not confirmed, one new
     assert "entry 4 has no copy left" in text
-    assert "iterate to read all" in text
+    assert "iterate over the findings to read all" in text
 
 
 def test_a_ledger_shows_its_holes_as_signs_and_its_facts_as_text() -> None:
