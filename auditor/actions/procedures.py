@@ -115,35 +115,38 @@ REPLICATION_STOPS = "switch replication off to stop the workers (bkaudit explain
 """Advice on stopping copies that were already requested."""
 
 
-_HAND_PREFIXES = {ActionKind.STOP: "stop the bookie ", ActionKind.START: "start "}
+_PREFIX_BY_MANUAL_ACTION = {ActionKind.STOP: "stop the bookie ", ActionKind.START: "start "}
 """Beginnings of instructions that are not commands; the bookie's id follows."""
 
 
-def kind_by_hand(text: str) -> tuple[ActionKind, str] | None:
+def parse_manual_action(text: str) -> tuple[ActionKind, str] | None:
     """Return kind and bookie of an instruction to stop or start a bookie by hand; None for any other text.
 
-    >>> kind_by_hand("start bk1:3181")
+    >>> parse_manual_action("start bk1:3181")
     (<ActionKind.START: 'start'>, 'bk1:3181')
     """
-    hand_actions = (
+    manual_actions = (
         (kind, text.removeprefix(prefix))
-        for kind, prefix in _HAND_PREFIXES.items()
+        for kind, prefix in _PREFIX_BY_MANUAL_ACTION.items()
         if text.startswith(prefix)
     )
-    return next(hand_actions, None)
+    return next(manual_actions, None)
 
 
 def stop_bookie(allowed: Allowed, bookie_id: str, why: str) -> PlanCommand:
     """Return the instruction to stop a bookie."""
     require_permission(allowed, ActionKind.STOP, bookie(bookie_id))
-    return PlanCommand(MANUAL_ROLE, f"{_HAND_PREFIXES[ActionKind.STOP]}{bookie_id}", why, "load")
+    return PlanCommand(MANUAL_ROLE, f"{_PREFIX_BY_MANUAL_ACTION[ActionKind.STOP]}{bookie_id}", why, "load")
 
 
 def start_bookie(allowed: Allowed, bookie_id: str) -> PlanCommand:
     """Return the instruction to start a bookie."""
     require_permission(allowed, ActionKind.START, bookie(bookie_id))
     return PlanCommand(
-        MANUAL_ROLE, f"{_HAND_PREFIXES[ActionKind.START]}{bookie_id}", "serves its copies again", "none"
+        MANUAL_ROLE,
+        f"{_PREFIX_BY_MANUAL_ACTION[ActionKind.START]}{bookie_id}",
+        "serves its copies again",
+        "none",
     )
 
 

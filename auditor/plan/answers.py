@@ -17,7 +17,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.model.arrow import ds
 from auditor.model.ledger_id import LedgerId
 from auditor.model.states import BookieRead
-from auditor.plan.parts import LedgerRow, ledgers_of
+from auditor.plan.parts import LedgerRow, read_ledgers
 from auditor.plan.situation import EXCHANGE_CHECKS, INDEX_FAULTS, MarkTimes, cookie_digest
 from auditor.runs.owners import has_every_owner, has_owners
 from auditor.runs.reader import RunReader
@@ -135,7 +135,7 @@ def _condition_fingerprints(run: RunReader) -> frozenset[str]:
 
 
 def _read_run_ledgers(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
-    facts, rows = run.report.run, ledgers_of(run, ids)
+    facts, rows = run.report.run, read_ledgers(run, ids)
     has_hidden_ledgers = facts.gaps or facts.in_doubt is not None
     marks = MarkTimes(run) if facts.keeps_marks and facts.marks_listed else None
     unowned_ids = None
@@ -154,7 +154,7 @@ def _read_run_ledgers(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
         rows,
         frozenset(ids) - rows.keys() if has_hidden_ledgers else frozenset(),
         None if marks is None else {ledger_id for ledger_id in ids if marks.mark_time(ledger_id) is not None},
-        None if marks is None else {ledger_id for ledger_id in ids if marks.locked(ledger_id)},
+        None if marks is None else {ledger_id for ledger_id in ids if marks.is_locked(ledger_id)},
         unowned_ids,
     )
 

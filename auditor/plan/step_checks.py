@@ -23,7 +23,13 @@ from auditor.model.plan import (
 )
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.plan.answers import Answers
-from auditor.plan.permissions import FUTURE_REASON, StepPermission, ask_gate, forbid_last_stops, without_run
+from auditor.plan.permissions import (
+    FUTURE_REASON,
+    StepPermission,
+    ask_gate,
+    forbid_last_stops,
+    permission_without_run,
+)
 from auditor.reports.plan import condition_text
 
 _MAX_IDS_SHOWN = 5
@@ -68,9 +74,9 @@ def check_plan(plan: RepairPlan, cluster: Answers, time_ms: int | None = None) -
 
 
 def _check_step(step: PlanStep, cluster: Answers, time: int, is_from_future: bool) -> StepCheck:
-    permission = without_run(step) if cluster.run is None else ask_gate(step, cluster.run)
+    permission = permission_without_run(step) if cluster.run is None else ask_gate(step, cluster.run)
     if is_from_future:
-        permission = replace(permission, unknown=(*permission.unknown, FUTURE_REASON))
+        permission = replace(permission, unknown_reasons=(*permission.unknown_reasons, FUTURE_REASON))
     states = {ledger.ledger_id: _ledger_state(step, ledger, cluster, permission) for ledger in step.ledgers}
     state_counts = Counter(states.values())
     premises = [condition for condition in step.requires if condition.fact not in OF_EACH_LEDGER]
@@ -115,8 +121,8 @@ def _state_of_unfinished_step(
     doubts = [
         f"not known: {condition_text(condition)}" for condition, answer in answers.items() if answer is None
     ]
-    faults += [f"not allowed because of a hold: {sentence}" for sentence in permission.forbidden]
-    doubts += [f"not permitted: {sentence}" for sentence in permission.unknown]
+    faults += [f"not allowed because of a hold: {sentence}" for sentence in permission.forbidden_reasons]
+    doubts += [f"not permitted: {sentence}" for sentence in permission.unknown_reasons]
     for state, reasons, label in (
         (StepState.CHANGED, faults, "changed"), (StepState.UNKNOWN, doubts, "not known"),
     ):  # fmt: skip

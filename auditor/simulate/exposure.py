@@ -140,13 +140,13 @@ def possible_last_copies(is_present: Bools, is_unknown: Bools) -> Bools:
 class DependentLedger:
     """A ledger of scope 0 with an entry whose last copy is, or may be, on the bookie ``bookie_id``.
 
-    ``copy_off`` is another bookie that should have the entry, but is down or may lack the entry. If there is
-    no such bookie, ``copy_off`` equals ``bookie_id``.
+    ``bookie_to_replace`` is another bookie that should have the entry, but is down or may lack the entry. It
+    equals ``bookie_id`` if there is no such bookie.
     """
 
     ledger_id: int
     bookie_id: str
-    copy_off: str
+    bookie_to_replace: str
 
 
 def find_dependent_ledgers(
