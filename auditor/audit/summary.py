@@ -172,7 +172,7 @@ def summarise(audited: Audited) -> Report:
         causes=audited.numbers.causes,
         holds=audited.holds,
         actions=list(audited.actions.actions),
-        forbidden=list(audited.actions.forbidden),
+        forbidden=list(audited.actions.forbidden_actions),
         repair=repair_facts(tables.cluster.repair, source.scan_time, _previous_repair(changes)),
         checks=audited.configuration.facts(),
     )

@@ -6,7 +6,8 @@ A running bookie is stopped before it is removed, so holds on its stop count too
 from collections.abc import Iterator, Sequence
 
 from auditor.actions.commands import decommission_command
-from auditor.actions.gate import HeldRun, by_importance, permit
+from auditor.actions.gate import HeldRun, permit
+from auditor.actions.hold_order import sort_by_importance
 from auditor.actions.objects import bookie
 from auditor.model.decommission import Blocker, Cause
 from auditor.model.holds import ActionKind, FactReason, Hold, HoldNotice, notice_of
@@ -36,7 +37,7 @@ def permit_decommission(run: HeldRun, bookies: Sequence[str], live_bookies: Sequ
         return answer
     if isinstance(answer, Allowed):
         return Refused(answer.kind, answer.objects, stop_answer.holds, stop_answer.why, stop_answer.unfit)
-    holds = by_importance(dict.fromkeys((*answer.holds, *stop_answer.holds)))
+    holds = sort_by_importance(dict.fromkeys((*answer.holds, *stop_answer.holds)))
     return Refused(answer.kind, answer.objects, holds, answer.why, answer.unfit)
 
 

@@ -123,7 +123,7 @@ def ask_run(path: str, ledgers: Collection[int], plan_time: int) -> Answers:
         read_bookies=frozenset(row["bookie_id"] for row in bookies if row["read"] == BookieRead.READ),
         blind_checks=frozenset(facts.blind or ()),
         run=run,
-        joint_holders=lambda stopping: find_joint_holders(run.directory, is_listed, stopping),
+        joint_holders=lambda stopping_bookies: find_joint_holders(run.directory, is_listed, stopping_bookies),
     )
 
 
@@ -207,21 +207,21 @@ def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None =
 
 
 def _read_store_ledgers(
-    store: MetadataStore, layout: LayoutKind, ids: Collection[int], is_cut: bool
+    store: MetadataStore, layout: LayoutKind, ids: Collection[int], is_listing_cut: bool
 ) -> LedgerAnswers:
     paths = {f"{store.root}/{path_of(layout, LedgerId(ledger_id))}": ledger_id for ledger_id in ids}
     records, gaps = read_paths(store, layout, Tree.LEDGERS, paths)
     rows = {paths[path]: _parse_row(paths[path], *record) for path, record in records.items()}
     absent_paths = {ledger_id: path for path, ledger_id in paths.items() if ledger_id not in rows}
     unseen_ids = frozenset(
-        ledger_id for ledger_id, path in absent_paths.items() if is_cut or _is_in_gap(path, gaps)
+        ledger_id for ledger_id, path in absent_paths.items() if is_listing_cut or _is_in_gap(path, gaps)
     )
     marked_ids = locked_ids = None
     if store.keeps_marks:
         mark_paths = {f"{store.root}/{ledger_path.mark_to_path(ledger_id)}": ledger_id for ledger_id in ids}
         lock_paths = {f"{store.root}/{ledger_path.lock_to_path(ledger_id)}": ledger_id for ledger_id in ids}
         found_paths, unread_paths = read_paths(store, layout, Tree.MARKS, [*mark_paths, *lock_paths])
-        if not (unread_paths or is_cut):
+        if not (unread_paths or is_listing_cut):
             marked_ids = {ledger_id for path, ledger_id in mark_paths.items() if path in found_paths}
             locked_ids = {ledger_id for path, ledger_id in lock_paths.items() if path in found_paths}
     return LedgerAnswers(rows, unseen_ids, marked_ids, locked_ids)

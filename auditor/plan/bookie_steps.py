@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from auditor.actions import procedures
-from auditor.actions.action_list import ALL_STOP_REFUSAL, REASONS_TO_COPY_FIRST
+from auditor.actions.action_list import ALL_STOP_REFUSAL_TEXT, REASONS_TO_COPY_FIRST
 from auditor.actions.gate import permit
 from auditor.actions.objects import bookie as bookie_object
-from auditor.actions.stop_set import DANGEROUS_CHECKS, NO_COLLECTION, why_last_of_set
+from auditor.actions.stop_set import DANGEROUS_CHECKS, NO_COLLECTION, last_holders_text
 from auditor.model.amounts import plural
 from auditor.model.arrow import ds
 from auditor.model.holds import ActionKind
@@ -99,7 +99,7 @@ def _refuse_until_copied(
     if not refused_step.holds or not {*refused_step.holds} <= {*REASONS_TO_COPY_FIRST}:
         return refused_step
     if not has_other_writable:
-        return replace(refused_step, way_out=ALL_STOP_REFUSAL)
+        return replace(refused_step, way_out=ALL_STOP_REFUSAL_TEXT)
     situation.copy_before_stop[bookie] = groups
     way_out = (
         "copy first, then stop. This plan has the steps that copy the ledgers of the bookie, or the "
@@ -382,7 +382,7 @@ def refuse_last_of_set(
             f"restart one at a time with {NO_COLLECTION}, so that nothing is deleted meanwhile; {way_out}"
         )
     return refuse(
-        kind, RefusalReason.LAST_COPY, title, why_last_of_set(last_holders), way_out, groups.plan_findings()
+        kind, RefusalReason.LAST_COPY, title, last_holders_text(last_holders), way_out, groups.plan_findings()
     )
 
 

@@ -165,7 +165,7 @@ def _highest_urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
 
 def _find_held_ledgers(situation: Situation, lost_bookies: Sequence[str]) -> list[int]:
     """Return the ledgers of these bookies on which a hold forbids copying, at most `MAX_LEDGERS`."""
-    ledger_keys = (hold.key for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER))
+    ledger_keys = (hold.key for hold in situation.run.holds.iterate_ledger_holds(ActionKind.RECOVER))
     held_ledger_ids: list[int] = []
     while ledger_id_batch := list(
         islice(

@@ -8,7 +8,7 @@ from auditor.actions.commands import is_cluster_wide
 from auditor.actions.gate import HeldRun, permit, permit_everywhere, permit_ledgers
 from auditor.actions.objects import bookie, ledger
 from auditor.actions.procedures import parse_manual_action
-from auditor.actions.stop_set import StopSet, why_last_of_set
+from auditor.actions.stop_set import StopSet, last_holders_text
 from auditor.model.holds import ActionKind, HoldObject
 from auditor.model.permission import Refused
 from auditor.model.plan import CommandRole, Fact, PlanStep, StepCheck, StepState
@@ -72,7 +72,7 @@ def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
         if _copies_all_ledgers(step):
             answers += ledger_refusals  # one command copies the held ledgers too
             is_listed = len(step.ledgers) == step.ledger_count
-            if not is_listed and not ledger_refusals and (hold := run.holds.first_of_ledgers(step.kind)):
+            if not is_listed and not ledger_refusals and (hold := run.holds.first_ledger_hold(step.kind)):
                 answers.append(Refused(step.kind, tuple(bookies), hold))
     return StepPermission(
         tuple(dict.fromkeys(answer.sentence for answer in answers if answer.holds)),
@@ -163,7 +163,7 @@ def forbid_last_stops(
         if not bookies_of_stops or not _may_be_executed(check):
             continue
         if last_holders := stop_set.last_holders(*bookies_of_stops):
-            reasons = (*check.why, f"not permitted: {why_last_of_set(last_holders)}")
+            reasons = (*check.why, f"not permitted: {last_holders_text(last_holders)}")
             check_by_step[step.number] = replace(check, state=StepState.CHANGED, why=reasons)
         elif check.state is StepState.TRUE and not _restarts_bookie(step):
             stop_set.add(*bookies_of_stops)

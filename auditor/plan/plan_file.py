@@ -275,7 +275,7 @@ def make_plan(run: RunReader) -> RepairPlan:
         complete=report.complete,
         steps=tuple(replace(step, number=step_number) for step_number, step in enumerate(steps, 1)),
         refused=tuple(step for step in all_steps if isinstance(step, RefusedStep)),
-        without_step=situation.without_step(),
+        without_step=situation.count_findings_without_step(),
         accepted=tuple(
             UnplannedCount(id, step_number)
             for id, step_number in situation.accepted_counts.items()

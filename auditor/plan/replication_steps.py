@@ -75,7 +75,7 @@ def copy_steps(situation: Situation, sorted_findings: FindingsByAction) -> Steps
         yield from wait_step(situation, bookie, groups.plan_findings(), groups, groups.ledgers, groups.count)
     for reason, groups in sorted_findings.refused_groups.items():
         outside_copies = (
-            situation.stored_copies_outside(groups.ledgers) if reason is RefusalReason.NO_COPY else {}
+            situation.find_last_copies_outside(groups.ledgers) if reason is RefusalReason.NO_COPY else {}
         )
         if outside_copies:
             yield _refuse_copies_outside(groups, outside_copies)

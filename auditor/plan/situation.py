@@ -220,7 +220,7 @@ class Situation:
         )
         return {dependent_ledger.ledger_id: dependent_ledger for dependent_ledger in dependent_rows}
 
-    def stored_copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
+    def find_last_copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
         """Return the bookies that have a last copy without being in an ensemble of the ledger, by ledger.
 
         Ledgers without such a bookie are left out.
@@ -284,7 +284,7 @@ class Situation:
             self.addressed_counts[row["id"]] += 1
         return groups_by_bookie
 
-    def without_step(self) -> tuple[UnplannedCount, ...]:
+    def count_findings_without_step(self) -> tuple[UnplannedCount, ...]:
         """Return the numbers of findings without a step, by check id. Accepted findings do not count."""
         counts = self.run.report.counts
         unplanned_counts = {

@@ -106,7 +106,9 @@ _START_REASONS = {FactReason.NO_MEMBER_REGISTERED, FactReason.COPIES_ON_DOWN_BOO
 def start_bookies(situation: Situation) -> Steps:
     """Yield a start for each bookie that is down and may have entries that no registered bookie has."""
     holds = (
-        hold for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER) if hold.reason in _START_REASONS
+        hold
+        for hold in situation.run.holds.iterate_ledger_holds(ActionKind.RECOVER)
+        if hold.reason in _START_REASONS
     )
     ledger_keys = (hold.key.removeprefix("0/") for hold in holds if hold.key.startswith("0/"))
     ids = [int(ledger_key) for ledger_key in islice(ledger_keys, MAX_LEDGERS)]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from auditor.actions.run_inputs import UNNAMED, RunInputs
+from auditor.actions.run_inputs import UNNAMED_STORE, RunInputs
 from auditor.checks import ALL
 from auditor.checks.needs import Need, Sight, lacks
 from auditor.model.history import RunSummary
@@ -36,7 +36,7 @@ def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
     carried_inputs = run.directory.read_manifest().get(KNOWN_INPUTS, {})
     known_stores = carried_inputs.get("owner_stores", ())
     if isinstance(known_stores, int):  # an earlier version counted them
-        known_stores = (*stores, *[UNNAMED] * (known_stores - len(stores)))
+        known_stores = (*stores, *[UNNAMED_STORE] * (known_stores - len(stores)))
     return inputs, inputs.joined(RunInputs(**carried_inputs | {"owner_stores": tuple(known_stores)}))
 
 
