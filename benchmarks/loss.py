@@ -35,7 +35,7 @@ from auditor.codecs.availability.groups import GroupBatch
 from auditor.model.placement import Level, Location, Locations
 from auditor.model.simulation import Simulation
 from auditor.runs.reader import RunReader
-from auditor.simulate.levels import near_loss
+from auditor.simulate.near_loss import near_loss
 from auditor.simulate.simulation import simulate_all, simulate_failure
 from auditor.tables.run_tables import TABLES
 from benchmarks.measure import Line, alternate

@@ -53,7 +53,7 @@ from auditor.reports.simulation import near_loss_sentences, possible_loss_words
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.run_inputs import owner_identities
-from auditor.simulate.levels import near_loss
+from auditor.simulate.near_loss import near_loss
 from auditor.sources.bookies.rpc.listings import ASKABLE_ROWS
 from auditor.spark import functions as F
 from auditor.spark.table_queries import aggregate_many

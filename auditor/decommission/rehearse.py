@@ -44,7 +44,8 @@ from auditor.model.states import TAKES_WRITES, MarkRow
 from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.owners import NAME_COLUMNS, has_owners, owned
 from auditor.runs.reader import RunReader, load_placement
-from auditor.simulate.run_windows import CopyStates, decided_ledgers
+from auditor.simulate.copy_states import CopyStates
+from auditor.simulate.run_windows import decided_ledgers
 from auditor.simulate.windows import BookieNumbers, Longs, windows_of
 from auditor.simulate.writes import IsolationNumbers
 

@@ -42,8 +42,8 @@ class GonePlaces:
     segment with ``last`` below ``first`` has no entry.
     """
 
-    first: Longs
-    last: Longs
+    first_entries: Longs
+    last_entries: Longs
     ensemble_size: Longs
     write_quorum: Longs
     is_gone: Bools
@@ -58,12 +58,14 @@ class GonePlaces:
         """
         ensemble_sizes, entry_classes = self.ensemble_size[:, None], self._entry_classes()
         offsets_of_last, offsets_before_first = (
-            boundary[:, None] - entry_classes for boundary in (self.last, self.first - 1)
+            boundary[:, None] - entry_classes for boundary in (self.last_entries, self.first_entries - 1)
         )
         entry_counts = np.maximum(
             offsets_of_last // ensemble_sizes - offsets_before_first // ensemble_sizes, 0
         )
-        entry_counts[(entry_classes >= ensemble_sizes) | (self.last < self.first)[:, None]] = 0
+        entry_counts[
+            (entry_classes >= ensemble_sizes) | (self.last_entries < self.first_entries)[:, None]
+        ] = 0
         return entry_counts
 
     def count_gone_places(self) -> Longs:
@@ -101,10 +103,10 @@ class GonePlaces:
         [28]
         """
         is_class_stored = self.count_gone_places() > 0
-        entry_count = np.maximum(self.last - self.first + 1, 0)
+        entry_count = np.maximum(self.last_entries - self.first_entries + 1, 0)
         whole_batches, last_batch_size = np.divmod(entry_count, BATCH_ENTRIES)
         entry_total = self._count_entries_read(
-            is_class_stored, self.first + whole_batches * BATCH_ENTRIES, last_batch_size
+            is_class_stored, self.first_entries + whole_batches * BATCH_ENTRIES, last_batch_size
         )
         for batch_number in range(is_class_stored.shape[1]):
             # Batches begin at the same class again after E of them, at the latest.
@@ -114,7 +116,7 @@ class GonePlaces:
             batch_counts[batch_number >= self.ensemble_size] = 0
             entry_total += batch_counts * self._count_entries_read(
                 is_class_stored,
-                self.first + batch_number * BATCH_ENTRIES,
+                self.first_entries + batch_number * BATCH_ENTRIES,
                 np.full_like(whole_batches, BATCH_ENTRIES),
             )
         return entry_total

@@ -50,28 +50,28 @@ class Segments(SegmentColumns):
 
     entry_bytes: NDArray[np.float64]
     isolation: Longs
-    last: Longs
-    open_end: Bools
+    last_entries: Longs
+    is_open_end: Bools
     ensembles: NDArray[np.int32]
 
 
 def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) -> Segments:
     """Return the segments of decidable rows of the table ``ledgers``."""
     columns = segment_columns(rows, numbers)
-    last_entries, open_end = columns.ends()
+    last_entries, is_open_end = columns.ends()
     last_entry, length = (column_of(rows, name, -1) for name in ("last_entry_id", "length"))
     is_closed = np.zeros(rows.num_rows, bool)
-    is_closed[columns.ledger[columns.closed]] = True
+    is_closed[columns.ledger[columns.is_closed]] = True
     entries = np.where(is_closed & (last_entry >= 0), last_entry + 1, 1)
-    ensemble_sizes = np.diff(np.append(columns.starts, len(columns.members)))
+    ensemble_sizes = np.diff(np.append(columns.ensemble_starts, len(columns.members)))
     ensembles = np.full((len(ensemble_sizes), int(ensemble_sizes.max(initial=0))), NO_BOOKIE, np.int32)
     ensembles[np.arange(ensembles.shape[1]) < ensemble_sizes[:, None]] = columns.members
     return Segments(
         **vars(columns),
         entry_bytes=np.where(is_closed, np.maximum(length, 0) / entries, np.nan),
         isolation=isolation,
-        last=np.where(open_end, columns.first - 1, last_entries),
-        open_end=open_end,
+        last_entries=np.where(is_open_end, columns.first_entries - 1, last_entries),
+        is_open_end=is_open_end,
         ensembles=ensembles,
     )
 
@@ -205,11 +205,16 @@ class TrialSums:
         self, segments: Segments, is_leaving: Bools, is_removed: Bools
     ) -> _SegmentInspection:
         is_gone = is_removed[segments.ensembles]
-        segment_shape = (segments.first, segments.last, segments.ensemble_size, segments.write_quorum)
+        segment_shape = (
+            segments.first_entries,
+            segments.last_entries,
+            segments.ensemble_size,
+            segments.write_quorum,
+        )
         gone_places = GonePlaces(*segment_shape, is_gone)
         entries = gone_places.entries()
         is_stored = (entries > 0) & (GonePlaces(*segment_shape, is_leaving).count_gone_places() > 0)
-        must_be_copied: Bools = is_stored.any(1) | (segments.open_end & is_leaving.any(1))
+        must_be_copied: Bools = is_stored.any(1) | (segments.is_open_end & is_leaving.any(1))
         isolation = segments.isolation[segments.ledger]
         options = self.targets.of(segments.ensembles, gone_places, segments.ack_quorum, isolation)
         return _SegmentInspection(
@@ -227,11 +232,11 @@ class TrialSums:
             is_missing.sum(1) >= windows.write_quorum,
             is_missing_or_unknown.sum(1) >= windows.write_quorum,
         )
-        needs_copying = inspection.must_be_copied[segment_rows] & ~windows.open_end
+        needs_copying = inspection.must_be_copied[segment_rows] & ~windows.is_open_end
         is_only_copy = is_gone.sum(1) >= windows.write_quorum
         has_gone_copy = is_gone.any(1)
         has_too_few_candidates = inspection.options.free_spare_counts < inspection.is_gone.sum(1)
-        has_no_ack_quorum = segments.open_end & (
+        has_no_ack_quorum = segments.is_open_end & (
             inspection.gone_counts >= np.maximum(segments.ack_quorum, 1)[:, None]
         ).any(1)
         must_be_copied = segments.any_of_ledger(inspection.must_be_copied)
@@ -262,7 +267,7 @@ class TrialSums:
         """Add the copying work for the ledgers that move."""
         is_stored = (inspection.entries > 0) & (inspection.gone_counts > 0)
         is_moving_segment = is_moving[segments.ledger] & (
-            is_stored.any(1) | (segments.open_end & inspection.is_gone.any(1))
+            is_stored.any(1) | (segments.is_open_end & inspection.is_gone.any(1))
         )
         gone_count = inspection.is_gone.sum(1)
         entries_read = np.where(is_moving_segment, inspection.gone_places.copied(), 0)
@@ -270,7 +275,7 @@ class TrialSums:
         mean_bytes = segments.entry_bytes[segments.ledger]
         entry_sizes, has_unknown_size = np.nan_to_num(mean_bytes), np.isnan(mean_bytes)
         entries_copied = entries_read * gone_count
-        entry_counts = segments.last - segments.first + 1
+        entry_counts = segments.last_entries - segments.first_entries + 1
         sums = self.sums
         sums["ledgers"] += int(is_moving.sum())
         sums["fragments"] += int((entries_read > 0).sum())
@@ -282,7 +287,7 @@ class TrialSums:
         sums["copied_bytes"] += float((entries_copied * entry_sizes).sum())
         sums["unsized"] += int(entries_copied[has_unknown_size].sum())
         sums["open_ends"] += int(
-            segments.any_of_ledger(is_moving_segment & segments.open_end & inspection.is_gone.any(1)).sum()
+            segments.any_of_ledger(is_moving_segment & segments.is_open_end & inspection.is_gone.any(1)).sum()
         )
         self._add_loads(segments, inspection, entries_read, entry_sizes, is_moving_segment)
 
@@ -329,13 +334,15 @@ _SUM_NAMES = (
 
 def _find_segments(segments: Segments, windows: Windows) -> Longs:
     """Return the segment of each window: the segment of its ledger with the same first entry."""
-    assert windows.bounds is not None  # nothing was merged
-    first_entries = np.concatenate([segments.first, windows.bounds[:, 0]])
+    assert windows.segment_bounds is not None  # nothing was merged
+    first_entries = np.concatenate([segments.first_entries, windows.segment_bounds[:, 0]])
     _, ranks = np.unique(first_entries, return_inverse=True)
     rank_count = int(ranks.max(initial=0)) + 1
-    keys = segments.ledger * rank_count + ranks[: len(segments.first)]
+    keys = segments.ledger * rank_count + ranks[: len(segments.first_entries)]
     order = np.argsort(keys, kind="stable")
-    key_positions = np.searchsorted(keys[order], windows.ledger * rank_count + ranks[len(segments.first) :])
+    key_positions = np.searchsorted(
+        keys[order], windows.ledger * rank_count + ranks[len(segments.first_entries) :]
+    )
     segment_rows: Longs = order[key_positions]
     return segment_rows
 

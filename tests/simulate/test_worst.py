@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from auditor.model.placement import Level, Location, Locations
 from auditor.simulate.domains import CopysetSums, SetSums
-from auditor.simulate.levels import LevelSums, near_loss, worst_sets
+from auditor.simulate.levels import LevelSums, worst_sets
 from auditor.simulate.loss import SilentBookies
+from auditor.simulate.near_loss import near_loss
 from auditor.simulate.run_windows import RunWindows
 from tests.examples import examples
 from tests.simulate.small_clusters import BOOKIES, SEVERAL, Ledger, numbered, run_of
@@ -159,7 +160,7 @@ def test_what_is_proved_is_the_worst_and_what_is_not_says_so(
     weights: dict[frozenset[int], int], size: int
 ) -> None:
     held = {members: weight for members, weight in weights.items() if len(members) <= size}
-    sums = SetSums(size, domains=8)
+    sums = SetSums(size, domain_count=8)
     rows = np.array([[*sorted(members), *[-1] * (size - len(members))] for members in held])
     counts = np.array(list(held.values()), np.int64)
     sums.add(rows.reshape(-1, size).astype(np.int64), counts, counts * 10)
