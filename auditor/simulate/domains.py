@@ -101,7 +101,7 @@ def flag_domain_members(
 def pad_sums(sums: Longs, size: int, padded_axis: int) -> Longs:
     """Return the sums padded with zeros to ``size`` along one axis.
 
-    >>> pad_sums(np.ones((1, 2), np.int64), 3, axis=1).tolist()
+    >>> pad_sums(np.ones((1, 2), np.int64), 3, padded_axis=1).tolist()
     [[1, 1, 0]]
     """
     padding_size = max(size - sums.shape[padded_axis], 0)

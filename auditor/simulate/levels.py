@@ -83,7 +83,7 @@ def worst_sets(
 ) -> WorstSets:
     """Return the worst sets of ``set_size`` domains. All sets are compared if there are few (``max_pairs``).
 
-    >>> sums = SetSums(2, domains=4)
+    >>> sums = SetSums(2, domain_count=4)
     >>> sums.add(np.array([[0, 1], [2, -1]]), np.array([5, 1]), np.array([50, 20]))
     >>> [(each.members, each.bytes) for each in worst_sets(sums, 2, max_sets=2).sets]
     [((0, 1), 50), ((0, 2), 20)]
