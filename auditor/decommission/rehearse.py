@@ -236,8 +236,10 @@ def _run_trials(
             pa.array(flag_ledgers_naming(ledger_rows, is_affected, bookies.numbers))
         )
         if len(affected_rows):
-            windows = current_copies.of(windows_of(affected_rows, bookies.numbers))
-            segments = segments_of(affected_rows, bookies.numbers, isolation_numbers.of(affected_rows))
+            windows = current_copies.add_copy_states(windows_of(affected_rows, bookies.numbers))
+            segments = segments_of(
+                affected_rows, bookies.numbers, isolation_numbers.number_isolations(affected_rows)
+            )
             for trial_sums in trials:
                 trial_sums.add(segments, windows)
     return undecided_total

@@ -87,7 +87,7 @@ class GonePlaces:
         return gone_counts
 
     def first_remaining_place(self) -> Longs:
-        """Return the first place of each window that is not gone, where a worker reads; -1 if all are gone."""
+        """Return the first place of each window that is not gone (a worker reads there); -1 if all are."""
         ensemble_sizes, entry_classes = self.ensemble_size[:, None], self._entry_classes()
         first_place = np.full(entry_classes.shape, -1, np.int64)
         for place_offset in range(entry_classes.shape[1]):
@@ -203,7 +203,7 @@ class Targets:
         group_flags = [
             (
                 not isolation_groups.is_known,
-                isolation_groups.is_known and isolation_groups.own and ignores_groups,
+                isolation_groups.is_known and isolation_groups.is_own and ignores_groups,
             )
             for isolation_groups in self._isolations
         ]

@@ -101,7 +101,7 @@ UNKNOWN_GROUPS_DOUBT = "ledgers whose isolation groups are not known"
 OWN_GROUPS_DOUBT = (
     "ledgers with no spare in their own isolation groups (only Pulsar's policy uses such groups)"
 )
-DOUBTS = (UNREAD_COPIES_DOUBT, OTHER_ENTRIES_DOUBT, UNKNOWN_GROUPS_DOUBT, OWN_GROUPS_DOUBT)
+DOUBT_TEXTS = (UNREAD_COPIES_DOUBT, OTHER_ENTRIES_DOUBT, UNKNOWN_GROUPS_DOUBT, OWN_GROUPS_DOUBT)
 _NO_CANDIDATE_COUNT = 1 << 60
 _BATCH_ROWS = 1 << 12
 
@@ -144,7 +144,7 @@ class TrialSums:
         self._absent = bool(absent_bookies)
         self.sums: dict[str, float] = dict.fromkeys(_SUM_NAMES, 0)
         self.ledgers_without_spare = 0
-        self.doubts = dict.fromkeys(DOUBTS, 0)
+        self.doubts = dict.fromkeys(DOUBT_TEXTS, 0)
         self.blocked: list[tuple[Longs, NDArray[np.int8]]] = []
         self.read, self.written = np.zeros((2, bookie_slots - 1)), np.zeros((2, bookie_slots - 1))
         self.candidates = np.zeros(bookie_slots, np.int64)
@@ -172,7 +172,7 @@ class TrialSums:
         """Add the ledgers of a batch to the sums. ``windows`` must be of the same ledgers as ``segments``."""
         is_leaving = self._is_leaving[segments.ensembles]
         has_leaving_member = any_true(is_leaving)
-        names_leaving_bookie = segments.any_of_ledger(has_leaving_member)
+        has_leaving_bookie = segments.any_of_ledger(has_leaving_member)
         inspection = self._inspect_segments(segments, is_leaving, self._is_gone)
         must_be_copied = segments.any_of_ledger(inspection.must_be_copied)
         cause_codes, doubts, has_no_spare = self._find_causes(segments, windows, inspection, self._is_gone)
@@ -194,13 +194,13 @@ class TrialSums:
         )
         cannot_be_placed = (
             segments.any_of_ledger(has_too_few_spares & has_leaving_member)
-            & names_leaving_bookie
+            & has_leaving_bookie
             & ~must_be_copied
         )
         has_gone_member = any_true(inspection.is_gone)
-        has_gone_neighbour = segments.any_of_ledger(has_gone_member) & ~names_leaving_bookie
+        has_gone_neighbour = segments.any_of_ledger(has_gone_member) & ~has_leaving_bookie
         for sum_name, is_counted in (
-            ("renamed", names_leaving_bookie & ~must_be_copied),
+            ("renamed", has_leaving_bookie & ~must_be_copied),
             ("renamed_stuck", cannot_be_placed),
             ("along", has_gone_neighbour),
         ):

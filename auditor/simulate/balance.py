@@ -14,7 +14,7 @@ from auditor.runs.reader import RunReader
 from auditor.simulate.domains import pad_sums
 from auditor.simulate.windows import NO_BOOKIE, BookieNumbers, Longs, Windows, distinct_values
 
-_LEDGERS, _ENTRIES, _BYTES, _OPEN_ENSEMBLES = range(4)
+_LEDGERS_COLUMN, _ENTRIES_COLUMN, _BYTES_COLUMN, _OPEN_ENSEMBLES_COLUMN = range(4)
 _MAX_IDLE_CHANCE = 0.01
 
 _DISK_COLUMNS = ("bookie_id", "directory")
@@ -35,11 +35,11 @@ class LoadSums:
         self._sums = pad_sums(self._sums, len(numbers), padded_axis=0)
         window_rows, copy_columns = np.nonzero(windows.bookies != NO_BOOKIE)
         bookie_numbers = windows.bookies[window_rows, copy_columns]
-        np.add.at(self._sums[:, _ENTRIES], bookie_numbers, windows.entries[window_rows])
-        np.add.at(self._sums[:, _BYTES], bookie_numbers, windows.bytes[window_rows])
+        np.add.at(self._sums[:, _ENTRIES_COLUMN], bookie_numbers, windows.entries[window_rows])
+        np.add.at(self._sums[:, _BYTES_COLUMN], bookie_numbers, windows.bytes[window_rows])
         for sum_column, row_selection in (
-            (_LEDGERS, slice(None)),
-            (_OPEN_ENSEMBLES, windows.is_open_end[window_rows]),
+            (_LEDGERS_COLUMN, slice(None)),
+            (_OPEN_ENSEMBLES_COLUMN, windows.is_open_end[window_rows]),
         ):
             ledger_bookie_pairs = distinct_values(
                 windows.ledger[window_rows][row_selection] * len(numbers) + bookie_numbers[row_selection]
@@ -68,7 +68,7 @@ class LoadSums:
         writable_count = sum(mode == "writable" for mode in mode_by_bookie.values())
         is_idle_by_choice = (
             writable_count > 0
-            and (1 - 1 / writable_count) ** int(load_sums[:, _OPEN_ENSEMBLES].sum()) < _MAX_IDLE_CHANCE
+            and (1 - 1 / writable_count) ** int(load_sums[:, _OPEN_ENSEMBLES_COLUMN].sum()) < _MAX_IDLE_CHANCE
         )
         loads = []
         for name, row in zip(numbers.names, load_sums.tolist(), strict=True):

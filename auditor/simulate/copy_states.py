@@ -60,7 +60,7 @@ class CopyStates:
             ledger_order = rows[np.argsort(self._ids[rows, 1], kind="stable")]
             self._order_by_scope[scope_id] = (self._ids[ledger_order, 1], ledger_order)
 
-    def of(self, windows: Windows) -> Windows:
+    def add_copy_states(self, windows: Windows) -> Windows:
         """Return the windows with the states of their copies. Windows with a partly missing copy are cut."""
         is_unseen = np.array([*(name not in self.seen_bookies for name in self._numbers.names), False])
         copies = np.where(is_unseen[windows.bookies], np.int8(UNKNOWN), windows.copies)
@@ -192,7 +192,7 @@ class CopyStates:
                 name = "missing" if copy_state == MISSING else "unknown"
                 parent_rows = pc.list_parent_indices(batch[name]).to_numpy()
                 copies = batch[name].flatten()
-                bookie_numbers = self._numbers.of(copies.field("bookie_id"))
+                bookie_numbers = self._numbers.number_names(copies.field("bookie_id"))
                 copy_states = np.full(len(copies), copy_state, np.int8)
                 is_listed_copy = np.ones(len(copies), bool)
                 if copy_state == MISSING:

@@ -49,7 +49,7 @@ class Domains:
         """Return the names of the domains. The index of a name is the domain's number."""
         return self._numbers.names
 
-    def of(self, numbers: BookieNumbers) -> Longs:
+    def find_domain_numbers(self, numbers: BookieNumbers) -> Longs:
         """Return the domain number of each bookie. It is `UNKNOWN_DOMAIN` if the domain is not known.
 
         The array has one more element than there are bookies: `NO_DOMAIN`, for places without a bookie.
@@ -58,14 +58,16 @@ class Domains:
         has_domain = np.array([name is not None for name in names], bool)
         domains = np.full(len(names) + 1, UNKNOWN_DOMAIN, np.int64)
         domains[-1] = NO_DOMAIN
-        domains[:-1][has_domain] = self._numbers.of(pa.array([name for name in names if name], pa.string()))
+        domains[:-1][has_domain] = self._numbers.number_names(
+            pa.array([name for name in names if name], pa.string())
+        )
         return domains
 
-    def unplaced(self, bookies: Sequence[str]) -> tuple[str, ...]:
+    def find_unplaced_bookies(self, bookies: Sequence[str]) -> tuple[str, ...]:
         """Return the bookies whose domain is unknown."""
         return tuple(sorted(name for name in bookies if self.locations.domain(name, self.level) is None))
 
-    def named(self, names: Sequence[str]) -> list[str]:
+    def find_full_names(self, names: Sequence[str]) -> list[str]:
         """Return the full names of the domains in ``names``. The slash before a rack's name may be missing.
 
         Raises:
@@ -94,7 +96,7 @@ def flag_domain_members(
     A bookie with an unknown domain may be in one of the named domains.
     """
     domain_numbers = [domains.names.index(name) for name in names]
-    domain_by_bookie = domains.of(numbers)
+    domain_by_bookie = domains.find_domain_numbers(numbers)
     return np.isin(domain_by_bookie, domain_numbers), domain_by_bookie == UNKNOWN_DOMAIN
 
 
@@ -172,8 +174,8 @@ class SetSums:
 
 
 MTTF_DAYS, MTTR_HOURS = 3 * 365.0, 24.0
-_FAILED_COUNTS = (2, 3)
-_HOURS_A_YEAR = 24 * 365.0
+_FAILED_BOOKIE_COUNTS = (2, 3)
+_HOURS_PER_YEAR = 24 * 365.0
 
 
 class CopysetSums:
@@ -230,7 +232,7 @@ class CopysetSums:
         )
         loss_chances = {
             failed_count: chance_of_loss(sizes, len(has_copyset), failed_count)
-            for failed_count in _FAILED_COUNTS
+            for failed_count in _FAILED_BOOKIE_COUNTS
         }
         return Copysets(
             sizes, len(has_copyset), int(min_width), float(mean_width), int(max_width), loss_chances,
@@ -272,4 +274,4 @@ def years_to_loss(
         for size, copyset_count in copyset_counts_by_size.items()
         if size
     )
-    return 1 / loss_rate / _HOURS_A_YEAR if loss_rate else None
+    return 1 / loss_rate / _HOURS_PER_YEAR if loss_rate else None

@@ -19,11 +19,11 @@ from auditor.model.placement import Level, Locations
 from auditor.model.simulation import Amount, Bounds, DomainSet, Failure, LevelLoss, Outcome
 from auditor.simulate.domains import Domains, SetSums, pad_sums
 from auditor.simulate.loss import (
-    BYTES,
-    ENTRIES,
-    LEDGERS,
-    VIEWS,
-    SilentBookies,
+    BYTES_INDEX,
+    ENTRIES_INDEX,
+    LEDGERS_INDEX,
+    TALLY_VIEWS,
+    UnresponsiveBookies,
     WindowOutcome,
     domain_sets,
     failures_by_domain,
@@ -38,7 +38,7 @@ from auditor.simulate.windows import (
     any_true,
 )
 
-SETS_SHOWN = 10
+MAX_SETS_SHOWN = 10
 _SEED_SET_COUNT = 200
 """Number of heaviest sets from which larger sets grow."""
 _MAX_SETS = 1 << 18
@@ -61,14 +61,14 @@ class WeighedSet:
 
 @dataclass(frozen=True, slots=True)
 class WorstSets:
-    """The worst sets that were found. All of them lose an entry. ``proved``: no worse set exists.
+    """The worst sets that were found. All of them lose an entry. ``is_proved``: no worse set exists.
 
-    ``losing`` is the number of all sets that lose an entry, None if it was not counted.
+    ``losing_count`` is the number of all sets that lose an entry, None if it was not counted.
     """
 
     sets: tuple[WeighedSet, ...]
-    proved: bool
-    losing: int | None
+    is_proved: bool
+    losing_count: int | None
 
 
 def loss(sums: SetSums, members: Iterable[int]) -> WeighedSet:
@@ -79,7 +79,7 @@ def loss(sums: SetSums, members: Iterable[int]) -> WeighedSet:
 
 
 def worst_sets(
-    sums: SetSums, set_size: int, max_sets: int = SETS_SHOWN, max_pairs: int = _MAX_SETS
+    sums: SetSums, set_size: int, max_sets: int = MAX_SETS_SHOWN, max_pairs: int = _MAX_SETS
 ) -> WorstSets:
     """Return the worst sets of ``set_size`` domains. All sets are compared if there are few (``max_pairs``).
 
@@ -187,7 +187,7 @@ def _grow_set(
     return members
 
 
-def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
+def find_levels(locations: Locations, bookies: list[str]) -> list[Level]:
     """Return the levels to simulate: bookies, and also racks and regions if locations are known.
 
     Regions are left out if there is only one, or if there are as many regions as racks.
@@ -208,17 +208,19 @@ class LevelSums:
     def __init__(self, level: Level, locations: Locations, bookies: list[str], set_size: int = 2) -> None:
         self.domains = Domains(level, locations, bookies)
         self.set_size = set_size
-        self._outcome_sums = np.zeros((len(VIEWS), 0, len(WindowOutcome), 3), np.int64)
+        self._outcome_sums = np.zeros((len(TALLY_VIEWS), 0, len(WindowOutcome), 3), np.int64)
         self._near_sums = NearLossSums(self.domains)
         self._sets_by_view: dict[bool, SetSums] = {}
 
-    def add(self, windows: Windows, numbers: BookieNumbers, silent_bookies: SilentBookies) -> None:
+    def add(
+        self, windows: Windows, numbers: BookieNumbers, unresponsive_bookies: UnresponsiveBookies
+    ) -> None:
         """Add windows. All windows of a ledger must be in the same call."""
-        domain_by_bookie = self.domains.of(numbers)
+        domain_by_bookie = self.domains.find_domain_numbers(numbers)
         domain_count = len(self.domains.names)
         rows, failure_effect, failed_domains = failures_by_domain(windows, domain_by_bookie)
         self._outcome_sums = pad_sums(self._outcome_sums, domain_count, padded_axis=1)
-        self._outcome_sums += tally(rows, failure_effect, failed_domains, domain_count, silent_bookies)
+        self._outcome_sums += tally(rows, failure_effect, failed_domains, domain_count, unresponsive_bookies)
         self._near_sums.add(windows, numbers)
         is_lacking = any_true(windows.copies == MISSING)
         # For windows without a missing copy, the two views are equal.
@@ -245,7 +247,7 @@ class LevelSums:
                     str(self.domains.level),
                     (name,),
                     bookie_counts[name],
-                    *bounds_of(self._outcome_sums[:, domain_number]),
+                    *make_bounds(self._outcome_sums[:, domain_number]),
                 )
                 for domain_number, name in enumerate(names)
             ),
@@ -253,18 +255,18 @@ class LevelSums:
         )
         empty_sets = SetSums(self.set_size, max(len(names), 1))
         promised_sets, sets = (self._sets_by_view.get(is_today, empty_sets) for is_today in (False, True))
-        worst_sets_found = worst_sets(sets, self.set_size)
+        found_sets = worst_sets(sets, self.set_size)
         return LevelLoss(
             str(self.domains.level),
             len(names),
-            self.domains.unplaced(bookies),
+            self.domains.find_unplaced_bookies(bookies),
             tuple(single_failures),
             self._near_sums.distance,
             self._near_sums.result(),
             self.set_size,
-            tuple(self._domain_set(domain_set, promised_sets) for domain_set in worst_sets_found.sets),
-            worst_sets_found.proved,
-            worst_sets_found.losing,
+            tuple(self._domain_set(domain_set, promised_sets) for domain_set in found_sets.sets),
+            found_sets.is_proved,
+            found_sets.losing_count,
             comb(len(names), self.set_size),
         )
 
@@ -274,7 +276,7 @@ class LevelSums:
         return DomainSet(names, promised_loss.entries, promised_loss.bytes, loss_set.entries, loss_set.bytes)
 
 
-def bounds_of(sums: Longs) -> tuple[Bounds, Bounds]:
+def make_bounds(sums: Longs) -> tuple[Bounds, Bounds]:
     """Return the bounds of the loss by metadata, and by index. ``sums`` has the axes view, outcome, unit."""
     promised_loss, possible_promised_loss, loss_today, possible_loss_today = map(_make_outcome, sums)
     return Bounds(promised_loss, possible_promised_loss), Bounds(loss_today, possible_loss_today)
@@ -282,10 +284,14 @@ def bounds_of(sums: Longs) -> tuple[Bounds, Bounds]:
 
 def _make_outcome(sums: Longs) -> Outcome:
     lost_sums, below_ack_sums, below_write_sums = (
-        Amount(*(int(sums[outcome, amount_unit]) for amount_unit in (LEDGERS, ENTRIES, BYTES)))
+        Amount(
+            *(int(sums[outcome, amount_unit]) for amount_unit in (LEDGERS_INDEX, ENTRIES_INDEX, BYTES_INDEX))
+        )
         for outcome in (WindowOutcome.LOST, WindowOutcome.BELOW_ACK_QUORUM, WindowOutcome.BELOW_WRITE_QUORUM)
     )
-    return Outcome(lost_sums, below_ack_sums, below_write_sums, int(sums[WindowOutcome.OPEN_END, LEDGERS]))
+    return Outcome(
+        lost_sums, below_ack_sums, below_write_sums, int(sums[WindowOutcome.OPEN_END, LEDGERS_INDEX])
+    )
 
 
 def _severity(bounds: Bounds) -> tuple[int, ...]:

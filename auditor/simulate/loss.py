@@ -42,13 +42,13 @@ class WindowOutcome(IntEnum):
     OPEN_END = 4
 
 
-LEDGERS, ENTRIES, BYTES = 0, 1, 2
+LEDGERS_INDEX, ENTRIES_INDEX, BYTES_INDEX = 0, 1, 2
 """Indexes of the last axis of a tally (an array of sums). A ledger counts once, for its worst outcome.
 
 A ledger with an open end that recovery could not close also counts for the outcome OPEN_END.
 """
 
-VIEWS = ("promise", "promise_possible", "today", "today_possible")
+TALLY_VIEWS = ("promise", "promise_possible", "today", "today_possible")
 """Names of the first axis of a tally: a lower and an upper bound for each of `COPY_VIEWS`.
 
 The lower bound counts windows that certainly have an outcome. The upper bound also counts windows that may
@@ -60,7 +60,7 @@ COPY_VIEWS = ("promise", "today")
 
 
 @dataclass(frozen=True)
-class SilentBookies:
+class UnresponsiveBookies:
     """Flags, by bookie number, of bookies that do not answer. The last flag is for places without bookie."""
 
     is_down: Bools  # not registered: it does not answer
@@ -104,7 +104,7 @@ class OutcomeBounds:
             self.ack_quorum[rows],
         )
 
-    def may_be(self, outcome: WindowOutcome) -> Bools:
+    def may_have_outcome(self, outcome: WindowOutcome) -> Bools:
         """Flag the windows that may have an outcome: all outcomes between the bounds are possible."""
         is_within_bounds: Bools = (self.mildest_outcomes <= outcome) & (outcome <= self.worst_outcomes)
         # If Qa is 1, an entry with fewer copies is lost.
@@ -120,13 +120,13 @@ def tally(
     effect: FailureEffect,
     group_by_window: Longs,
     group_count: int,
-    silent_bookies: SilentBookies,
+    unresponsive_bookies: UnresponsiveBookies,
 ) -> Longs:
     """Return sums by view, group, outcome and unit: an array of the shape (4, groups, 5, 3).
 
     ``group_by_window`` has the group of each window, such as the domain that fails.
     """
-    sums = np.zeros((len(VIEWS), group_count, len(WindowOutcome), 3), np.int64)
+    sums = np.zeros((len(TALLY_VIEWS), group_count, len(WindowOutcome), 3), np.int64)
     has_uncertain_copies = _has_uncertain_copies(windows, effect)
     certain_rows = np.flatnonzero(~has_uncertain_copies)
     _add_certain(
@@ -140,7 +140,7 @@ def tally(
         group_by_window[uncertain_rows],
     )
     for view_number, copy_view in enumerate(COPY_VIEWS):
-        bounds_by_window = find_outcome_bounds(windows, effect, silent_bookies, copy_view)
+        bounds_by_window = find_outcome_bounds(windows, effect, unresponsive_bookies, copy_view)
         _add_outcomes(sums[2 * view_number : 2 * view_number + 2], windows, bounds_by_window, group_by_window)
     return sums
 
@@ -157,7 +157,7 @@ def _has_uncertain_copies(windows: Windows, effect: FailureEffect) -> Bools:
 
 
 def find_outcome_bounds(
-    windows: Windows, effect: FailureEffect, silent_bookies: SilentBookies, copy_view: str
+    windows: Windows, effect: FailureEffect, unresponsive_bookies: UnresponsiveBookies, copy_view: str
 ) -> OutcomeBounds:
     """Return the best and worst outcome of each window. ``copy_view`` is one of `COPY_VIEWS`."""
     is_today = copy_view == "today"
@@ -183,7 +183,7 @@ def find_outcome_bounds(
     best_outcomes = np.where(does_take_known_copy, mildest_outcomes, WindowOutcome.WHOLE).astype(np.int8)
     worst_outcomes = np.where(has_possible_loss, worst_outcomes, WindowOutcome.WHOLE).astype(np.int8)
     has_down_member, may_have_down_member = (
-        (silent_bookies.is_down[windows.bookies], silent_bookies.may_be_down[windows.bookies])
+        (unresponsive_bookies.is_down[windows.bookies], unresponsive_bookies.may_be_down[windows.bookies])
         if is_today
         else (is_missing,) * 2
     )
@@ -205,8 +205,8 @@ def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
 
 def _open_end_outcomes(windows: Windows, is_taken: Bools, is_down: Bools) -> NDArray[np.int8]:
     """Return OPEN_END for each open end if the failure takes a bookie and recovery then fails, else WHOLE."""
-    silent_count = count_true((is_taken | is_down) & (windows.bookies != NO_BOOKIE))
-    has_no_ack_quorum = any_true(is_taken) & (silent_count >= windows.ack_quorum)
+    unresponsive_count = count_true((is_taken | is_down) & (windows.bookies != NO_BOOKIE))
+    has_no_ack_quorum = any_true(is_taken) & (unresponsive_count >= windows.ack_quorum)
     return np.where(has_no_ack_quorum, WindowOutcome.OPEN_END, WindowOutcome.WHOLE).astype(np.int8)[
         windows.is_open_end
     ]
@@ -223,8 +223,8 @@ def _add_certain(sums: Longs, windows: Windows, is_taken: Bools, group_by_window
     window_outcomes = _count_outcomes(
         windows, windows.write_quorum - count_true(is_taken[harmed_window_rows])
     )
-    np.add.at(sums[:, :, ENTRIES], (group_by_window, window_outcomes), windows.entries)
-    np.add.at(sums[:, :, BYTES], (group_by_window, window_outcomes), windows.bytes)
+    np.add.at(sums[:, :, ENTRIES_INDEX], (group_by_window, window_outcomes), windows.entries)
+    np.add.at(sums[:, :, BYTES_INDEX], (group_by_window, window_outcomes), windows.bytes)
     # After sorting, the last key of each pair of ledger and group has the worst outcome.
     sort_keys = np.sort((windows.ledger * len(sums) + group_by_window) * len(WindowOutcome) + window_outcomes)
     sort_keys = sort_keys[
@@ -234,7 +234,7 @@ def _add_certain(sums: Longs, windows: Windows, is_taken: Bools, group_by_window
     ]
     ledger_group_pairs, ledger_outcomes = np.divmod(sort_keys, len(WindowOutcome))
     ledgers, groups = np.divmod(ledger_group_pairs, len(sums))
-    np.add.at(sums[:, :, LEDGERS], (groups, ledger_outcomes), windows.equal_ledger_counts[ledgers])
+    np.add.at(sums[:, :, LEDGERS_INDEX], (groups, ledger_outcomes), windows.equal_ledger_counts[ledgers])
 
 
 _HARMFUL_OUTCOMES = (
@@ -270,7 +270,7 @@ def _add_outcomes(
         np.maximum.at(best_outcomes, ledger_group_pairs, bounds_of_part.best_outcomes)
         np.maximum.at(worst_outcomes, ledger_group_pairs, bounds_of_part.worst_outcomes)
         for outcome in _HARMFUL_OUTCOMES:
-            may_have_harm = bounds_of_part.may_be(outcome)
+            may_have_harm = bounds_of_part.may_have_outcome(outcome)
             for view_sums, has_window, has_ledger in (
                 (
                     certain_sums,
@@ -285,8 +285,8 @@ def _add_outcomes(
                 ),
             ):
                 for amount_unit, amount_by_window in (
-                    (ENTRIES, windows_of_part.entries),
-                    (BYTES, windows_of_part.bytes),
+                    (ENTRIES_INDEX, windows_of_part.entries),
+                    (BYTES_INDEX, windows_of_part.bytes),
                 ):
                     np.add.at(
                         view_sums[:, outcome, amount_unit],
@@ -294,7 +294,7 @@ def _add_outcomes(
                         amount_by_window[has_window],
                     )
                 np.add.at(
-                    view_sums[:, outcome, LEDGERS],
+                    view_sums[:, outcome, LEDGERS_INDEX],
                     groups[has_ledger],
                     windows_of_part.equal_ledger_counts[ledgers[has_ledger]],
                 )

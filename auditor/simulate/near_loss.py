@@ -52,7 +52,7 @@ def near_loss(
         """Flag ledgers with Qw = 1, or with two adjacent bookies that may be in one domain."""
         is_candidate = segments.any_of_ledger(segments.write_quorum == 1)
         for level_domains in domains:
-            domain_by_bookie = level_domains.of(windows.numbers)
+            domain_by_bookie = level_domains.find_domain_numbers(windows.numbers)
             has_neighbour = (
                 segments.flag_equal_neighbours(domain_by_bookie)
                 | (domain_by_bookie == UNKNOWN_DOMAIN)[segments.members]
@@ -103,7 +103,7 @@ class NearLossSums:
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
         """Add windows. All windows of a ledger must be in the same call."""
-        domain_by_bookie = self._domains.of(numbers)
+        domain_by_bookie = self._domains.find_domain_numbers(numbers)
         self._bytes_of = pad_sums(self._bytes_of, len(self._domains.names), padded_axis=0)
         closed_windows = windows.take(~windows.is_open_end)
         domains = domain_by_bookie[closed_windows.bookies].astype(np.int64)

@@ -13,7 +13,7 @@ from auditor.model.report_source import NOBODY
 from auditor.model.simulation import OwnerLoss
 from auditor.runs.owners import NAME_COLUMNS, has_owners, owned
 from auditor.runs.reader import RunReader
-from auditor.simulate.loss import FailureEffect, SilentBookies, WindowOutcome, find_outcome_bounds
+from auditor.simulate.loss import FailureEffect, UnresponsiveBookies, WindowOutcome, find_outcome_bounds
 from auditor.simulate.windows import (
     Bools,
     Longs,
@@ -29,13 +29,15 @@ _SUM_COLUMNS = ("ledgers", "entries", "bytes", "unrecoverable", "offloaded")
 _Totals = defaultdict[str, Longs]
 
 
-def affected_ledgers(windows: Windows, effect: FailureEffect, silent_bookies: SilentBookies) -> Longs:
+def affected_ledgers(
+    windows: Windows, effect: FailureEffect, unresponsive_bookies: UnresponsiveBookies
+) -> Longs:
     """Return the ledgers that certainly lose an entry, or that recovery cannot close. Copies are by index.
 
     Each row has scope, id, lost (0 or 1), entries, bytes, unrecoverable (0 or 1).
     """
     assert windows.ids is not None
-    outcomes = find_outcome_bounds(windows, effect, silent_bookies, "today").best_outcomes
+    outcomes = find_outcome_bounds(windows, effect, unresponsive_bookies, "today").best_outcomes
     rows = np.zeros((len(windows.equal_ledger_counts), 6), np.int64)
     rows[:, :2] = windows.ids
     is_lost, ledger_by_window = outcomes == WindowOutcome.LOST, windows.ledger

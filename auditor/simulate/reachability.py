@@ -34,7 +34,7 @@ from auditor.simulate.windows import (
 from auditor.spark.table_files import TableFiles
 from auditor.tables.reachability import REACHABILITY
 
-_ROWS_A_BATCH = 1 << 16
+_MAX_BATCH_ROWS = 1 << 16
 
 
 def reachability_rows(
@@ -53,7 +53,7 @@ def reachability_rows(
     is_bookie_down = np.array([*(name in down_bookies for name in bookies), False])
     copy_states = CopyStates(RunDirectory(run), bookie_numbers, reads_missing_only=True)
     listed_states = pa.array([str(status) for status in LISTED])
-    for table_rows in files.row_groups(WINDOW_COLUMNS, (), _ROWS_A_BATCH):
+    for table_rows in files.row_groups(WINDOW_COLUMNS, (), _MAX_BATCH_ROWS):
         is_decidable = pc.and_(
             pc.is_in(table_rows["status"], listed_states),
             pc.invert(table_rows["undecidable"].fill_null(True)),
@@ -66,7 +66,9 @@ def reachability_rows(
             segments = segment_columns(batch, bookie_numbers)
             has_down_member = segments.any_of_members(is_bookie_down[segments.members])
             if has_down_member.any():
-                windows = copy_states.of(windows_of(batch.filter(pa.array(has_down_member)), bookie_numbers))
+                windows = copy_states.add_copy_states(
+                    windows_of(batch.filter(pa.array(has_down_member)), bookie_numbers)
+                )
                 yield _reachability_batch(windows, is_bookie_down, bookies)
 
 

@@ -41,9 +41,9 @@ class LedgerCounts:
     """
 
     ledgers: int = 0
-    undecided: int = 0
-    not_closed: int = 0
-    shapes: Counter[tuple[int, int, int, bool, int]] = field(default_factory=Counter)
+    undecided_ledgers: int = 0
+    not_closed_ledgers: int = 0
+    ledgers_by_shape: Counter[tuple[int, int, int, bool, int]] = field(default_factory=Counter)
 
 
 def decided_ledgers(
@@ -126,25 +126,27 @@ class RunWindows:
                 batch = batch.filter(
                     pa.array(self._copies.flag_uncertain_ledgers(segments) | self._segment_filter(segments))
                 )
-            windows = self._copies.of(windows_of(batch, self.numbers))
+            windows = self._copies.add_copy_states(windows_of(batch, self.numbers))
             length_by_ledger = batch["length"].fill_null(0).to_numpy(zero_copy_only=False)
             yield with_bytes(windows, np.maximum(length_by_ledger, 0))
 
     def _count_batch(self, decided_batch: pa.RecordBatch, undecided_count: int) -> None:
         self.read.ledgers += decided_batch.num_rows + undecided_count
-        self.read.undecided += undecided_count
+        self.read.undecided_ledgers += undecided_count
         is_closed = pc.equal(decided_batch["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
-        self.read.not_closed += decided_batch.num_rows - (pc.sum(is_closed).as_py() or 0)
+        self.read.not_closed_ledgers += decided_batch.num_rows - (pc.sum(is_closed).as_py() or 0)
         shape_columns = ["ensemble_size", "write_quorum", "ack_quorum"]
         isolation = (
-            self._isolation.of(decided_batch) if self._isolation else np.zeros(len(decided_batch), np.int64)
+            self._isolation.number_isolations(decided_batch)
+            if self._isolation
+            else np.zeros(len(decided_batch), np.int64)
         )
         columns = [*(decided_batch[name] for name in shape_columns), is_closed, pa.array(isolation)]
         shape_rows = pa.table(columns, [*shape_columns, "closed", "isolation"])
         for row in shape_rows.group_by(shape_rows.column_names).aggregate([([], "count_all")]).to_pylist():
             quorums = (row["ensemble_size"], row["write_quorum"], row["ack_quorum"])
             shape_key = (*quorums, not row["closed"], row["isolation"])
-            self.read.shapes[shape_key] += row["count_all"]
+            self.read.ledgers_by_shape[shape_key] += row["count_all"]
 
 
 def _member_names(run: RunDirectory) -> list[str]:

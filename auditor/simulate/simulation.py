@@ -27,10 +27,10 @@ from auditor.model.states import TAKES_WRITES
 from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.balance import LoadSums
 from auditor.simulate.domains import MTTF_DAYS, MTTR_HOURS, CopysetSums, Domains, SetSums, flag_domain_members
-from auditor.simulate.levels import LevelSums, bounds_of, levels_of, pair_loss_matrix
+from auditor.simulate.levels import LevelSums, find_levels, make_bounds, pair_loss_matrix
 from auditor.simulate.loss import (
-    VIEWS,
-    SilentBookies,
+    TALLY_VIEWS,
+    UnresponsiveBookies,
     WindowOutcome,
     domain_sets,
     failure_effect,
@@ -41,10 +41,10 @@ from auditor.simulate.run_windows import RunWindows
 from auditor.simulate.windows import Bools, Longs
 from auditor.simulate.writes import IsolationNumbers, write_answers
 
-LEDGERS_SHOWN = 20
+MAX_LEDGERS_SHOWN = 20
 """Largest number of ledgers, of namespaces and of topics in the result for a failure."""
 
-FATE_BY_LOSS = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
+FATE_TEXT_BY_LOSS = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
 """Text of a ledger's fate, by two flags: the ledger loses an entry, and recovery cannot close it."""
 
 MAX_MATRIX_DOMAINS = 24
@@ -56,13 +56,13 @@ class PlacedRun:
     """A run with the locations and registrations of its bookies."""
 
     run: RunReader
-    settings: PlacementSettings
+    placement_settings: PlacementSettings
     locations: Locations
-    registered: dict[str, str | None]
+    mode_by_bookie: dict[str, str | None]
     isolation: IsolationNumbers
 
     @classmethod
-    def of(cls, run: RunReader, locations: Locations | None = None) -> PlacedRun:
+    def from_run(cls, run: RunReader, locations: Locations | None = None) -> PlacedRun:
         """Read locations and registrations of a run. ``locations`` replace those of the run if given."""
         placement_settings, recorded_locations = load_placement(run)
         bookie_rows = run.table("bookies", ["bookie_id", "registered"]).to_pylist()
@@ -80,29 +80,29 @@ class PlacedRun:
         """Return the windows of the run's ledgers (`auditor.simulate.windows`)."""
         return RunWindows(self.run.directory, merge, isolation=self.isolation)
 
-    def silent_bookies(self, windows: RunWindows) -> SilentBookies:
+    def unresponsive_bookies(self, windows: RunWindows) -> UnresponsiveBookies:
         """Return the bookies that do not answer, because they are not registered.
 
         If no bookie at all is registered, the run may have read a dump of a stopped cluster. It is then not
         certain of any bookie that it does not answer.
         """
         names = windows.numbers.names
-        is_unregistered = np.array([*(self.registered.get(name) is None for name in names), False])
-        return SilentBookies(
+        is_unregistered = np.array([*(self.mode_by_bookie.get(name) is None for name in names), False])
+        return UnresponsiveBookies(
             is_unregistered if self.has_registrations else np.zeros_like(is_unregistered), is_unregistered
         )
 
     @property
-    def policy_and_origins(self) -> tuple[str, str, str | None]:
+    def policy_and_setting_origins(self) -> tuple[str, str, str | None]:
         """Return the placement policy, where it was read from, and where the locations were read from."""
-        return str(self.settings.policy), self.settings.origin, self.locations.origin
+        return str(self.placement_settings.policy), self.placement_settings.origin, self.locations.origin
 
     @property
     def has_registrations(self) -> bool:
         """Return whether any bookie is registered."""
-        return any(self.registered.values())
+        return any(self.mode_by_bookie.values())
 
-    def writable(self, absent_bookies: Sequence[str] = ()) -> list[str]:
+    def find_writable_bookies(self, absent_bookies: Sequence[str] = ()) -> list[str]:
         """Return the registered bookies that take entries, except those in ``absent_bookies``.
 
         A bookie that is registered both as writable and as read-only takes entries.
@@ -110,21 +110,21 @@ class PlacedRun:
         writable_modes = TAKES_WRITES
         return [
             name
-            for name, registration_mode in self.registered.items()
+            for name, registration_mode in self.mode_by_bookie.items()
             if registration_mode in writable_modes and name not in absent_bookies
         ]
 
-    def doubts(self, windows: RunWindows) -> Doubts:
+    def find_doubts(self, windows: RunWindows) -> Doubts:
         """Return the unknown facts about the run. Iterate over ``windows`` before you call this method."""
         names = windows.numbers.names
         return Doubts(
             windows.read.ledgers,
-            windows.read.undecided,
+            windows.read.undecided_ledgers,
             len(self.run.report.run.gaps),
             self.run.report.run.in_doubt,
             windows.unread_bookies,
             tuple(sorted(name for name in names if self.locations.path(name) is None)),
-            windows.read.not_closed,
+            windows.read.not_closed_ledgers,
             self.has_registrations,
         )
 
@@ -142,27 +142,27 @@ def simulate_all(
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    placed_run = PlacedRun.of(run, locations)
+    placed_run = PlacedRun.from_run(run, locations)
     windows = placed_run.windows()
     names = windows.numbers.names
-    levels = levels_of(placed_run.locations, names)
+    levels = find_levels(placed_run.locations, names)
     failure_sums = [LevelSums(level, placed_run.locations, names) for level in levels]
     copyset_sums, bookie_loads = CopysetSums(len(names)), LoadSums()
     for windows_of_batch in windows:
-        silent_bookies = placed_run.silent_bookies(windows)
+        unresponsive_bookies = placed_run.unresponsive_bookies(windows)
         for level in failure_sums:
-            level.add(windows_of_batch, windows.numbers, silent_bookies)
+            level.add(windows_of_batch, windows.numbers, unresponsive_bookies)
         copyset_sums.add(windows_of_batch, windows.numbers)
         bookie_loads.add(windows_of_batch, windows.numbers)
     names = windows.numbers.names
     return Simulation(
         run.path,
-        *placed_run.policy_and_origins,
-        placed_run.doubts(windows),
+        *placed_run.policy_and_setting_origins,
+        placed_run.find_doubts(windows),
         levels=tuple(level.result(names) for level in failure_sums),
         copysets=copyset_sums.result(mttf_days, mttr_hours),
         balance=bookie_loads.result(
-            run, windows.numbers, placed_run.registered, placed_run.locations, levels
+            run, windows.numbers, placed_run.mode_by_bookie, placed_run.locations, levels
         ),
         writes=_write_answers(placed_run, windows, ()),
     )
@@ -204,7 +204,7 @@ def answer_any(
         UsageError: the run has fewer domains.
         RunError: a table of the run is missing or broken.
     """
-    placed_run = PlacedRun.of(run, locations)
+    placed_run = PlacedRun.from_run(run, locations)
     windows = placed_run.windows()
     names = windows.numbers.names
     failure_sums = LevelSums(level, placed_run.locations, names, failed_count)
@@ -212,10 +212,13 @@ def answer_any(
         domain_count = len(failure_sums.domains.names)
         raise UsageError(f"--any {failed_count} {level}: the run has only {domain_count} of them")
     for windows_of_batch in windows:
-        failure_sums.add(windows_of_batch, windows.numbers, placed_run.silent_bookies(windows))
+        failure_sums.add(windows_of_batch, windows.numbers, placed_run.unresponsive_bookies(windows))
     level_loss = failure_sums.result(names)
     simulation = Simulation(
-        run.path, *placed_run.policy_and_origins, placed_run.doubts(windows), levels=(level_loss,)
+        run.path,
+        *placed_run.policy_and_setting_origins,
+        placed_run.find_doubts(windows),
+        levels=(level_loss,),
     )
     if not level_loss.sets:
         return simulation, None
@@ -235,7 +238,7 @@ def failure_matrix(run: RunReader) -> FailureMatrix:
     domains = Domains(level, locations, windows.numbers.names)
     failure_sums = SetSums(2, max(len(domains.names), 1))
     for windows_of_batch in windows:
-        rows, sets = domain_sets(windows_of_batch, domains.of(windows.numbers), True, 2)
+        rows, sets = domain_sets(windows_of_batch, domains.find_domain_numbers(windows.numbers), True, 2)
         failure_sums.add(sets, windows_of_batch.entries[rows], windows_of_batch.bytes[rows])
     heaviest_domains, loss_matrix = (
         pair_loss_matrix(failure_sums, MAX_MATRIX_DOMAINS) if domains.names else ([], [])
@@ -263,13 +266,14 @@ def answer_failure(
         UsageError: there is no such domain.
         RunError: a table of the run is missing or broken.
     """
-    placed_run = PlacedRun.of(run, locations)
+    placed_run = PlacedRun.from_run(run, locations)
     windows = placed_run.windows(merge=False)
     domains_by_failure = [
         Domains(level, placed_run.locations, windows.numbers.names) for level, _ in failed_domains
     ]
     failing_domain_names = [
-        domains.named(names) for domains, (_, names) in zip(domains_by_failure, failed_domains, strict=True)
+        domains.find_full_names(names)
+        for domains, (_, names) in zip(domains_by_failure, failed_domains, strict=True)
     ]
 
     def lost_bookies() -> tuple[Bools, Bools]:
@@ -283,15 +287,15 @@ def answer_failure(
             [may_be_lost for _, may_be_lost in flags_by_failure]
         ) & ~is_bookie_lost
 
-    failure_sums = np.zeros((len(VIEWS), 1, len(WindowOutcome), 3), np.int64)
+    failure_sums = np.zeros((len(TALLY_VIEWS), 1, len(WindowOutcome), 3), np.int64)
     affected_batches: list[Longs] = []
     for windows_of_batch in windows:
-        silent_bookies = placed_run.silent_bookies(windows)
+        unresponsive_bookies = placed_run.unresponsive_bookies(windows)
         effect = failure_effect(windows_of_batch, *lost_bookies())
         failure_sums += tally(
-            windows_of_batch, effect, np.zeros(len(windows_of_batch), np.int64), 1, silent_bookies
+            windows_of_batch, effect, np.zeros(len(windows_of_batch), np.int64), 1, unresponsive_bookies
         )
-        affected_batches.append(affected_ledgers(windows_of_batch, effect, silent_bookies))
+        affected_batches.append(affected_ledgers(windows_of_batch, effect, unresponsive_bookies))
     is_surely_lost, _ = lost_bookies()
     lost_bookie_names = [
         name for name, is_lost in zip(windows.numbers.names, is_surely_lost[:-1], strict=True) if is_lost
@@ -301,26 +305,26 @@ def answer_failure(
     namespaces, topics = owner_losses(run, affected_rows) or (None, None)
     simulation = Simulation(
         run.path,
-        *placed_run.policy_and_origins,
-        placed_run.doubts(windows),
+        *placed_run.policy_and_setting_origins,
+        placed_run.find_doubts(windows),
         failure=Failure(
             ", ".join(dict.fromkeys(str(level) for level, _ in failed_domains)),
             tuple(chain.from_iterable(failing_domain_names)),
             len(lost_bookie_names),
-            *bounds_of(failure_sums[:, 0]),
+            *make_bounds(failure_sums[:, 0]),
         ),
         writes=_write_answers(placed_run, windows, lost_bookie_names),
         ledgers=tuple(
             Concerned(
-                str(scope_id), str(ledger_id), FATE_BY_LOSS[is_lost, unrecoverable], entries, loss_matrix
+                str(scope_id), str(ledger_id), FATE_TEXT_BY_LOSS[is_lost, unrecoverable], entries, loss_matrix
             )
             for scope_id, ledger_id, is_lost, entries, loss_matrix, unrecoverable in affected_rows[
-                :LEDGERS_SHOWN
+                :MAX_LEDGERS_SHOWN
             ].tolist()
         ),
         ledgers_concerned=len(affected_rows),
-        namespaces=None if namespaces is None else tuple(namespaces[:LEDGERS_SHOWN]),
-        topics=None if topics is None else tuple(topics[:LEDGERS_SHOWN]),
+        namespaces=None if namespaces is None else tuple(namespaces[:MAX_LEDGERS_SHOWN]),
+        topics=None if topics is None else tuple(topics[:MAX_LEDGERS_SHOWN]),
         topics_concerned=len(topics or ()),
         namespaces_concerned=len(namespaces or ()),
     )
@@ -330,11 +334,11 @@ def answer_failure(
 def _write_answers(
     placed_run: PlacedRun, windows: RunWindows, lost_bookies: Sequence[str]
 ) -> tuple[WriteAnswer, ...]:
-    writable = placed_run.writable(lost_bookies)
+    writable = placed_run.find_writable_bookies(lost_bookies)
     return write_answers(
-        windows.read.shapes,
+        windows.read.ledgers_by_shape,
         placed_run.isolation.isolations,
         writable,
-        placed_run.settings,
+        placed_run.placement_settings,
         placed_run.locations,
     )

@@ -9,7 +9,7 @@ from auditor.errors import RunUsageError, UsageError
 from auditor.model.simulation import OwnerLoss, Simulation
 from auditor.runs.ledger_topics import topics_of
 from auditor.runs.reader import RunReader
-from auditor.simulate.simulation import FATE_BY_LOSS, FailureAnswer
+from auditor.simulate.simulation import FATE_TEXT_BY_LOSS, FailureAnswer
 
 FAILURE_TABLES = ("ledgers", "topics", "namespaces")
 """Names of the tables of one failure. The first is the default."""
@@ -23,11 +23,12 @@ TABLES = (*FAILURE_TABLES, ALL_FAILURES_TABLE)
 def ledgers_table(run: RunReader, answer: FailureAnswer) -> pa.Table:
     """Return each ledger that a failure affects, with its loss and its topic. An unknown topic is null.
 
-    The column ``fate`` is "lost", "unrecoverable" or both (`FATE_BY_LOSS`).
+    The column ``fate`` is "lost", "unrecoverable" or both (`FATE_TEXT_BY_LOSS`).
     """
     affected_rows = answer.ledgers
     fates = [
-        FATE_BY_LOSS[is_lost, unrecoverable] for is_lost, unrecoverable in affected_rows[:, [2, 5]].tolist()
+        FATE_TEXT_BY_LOSS[is_lost, unrecoverable]
+        for is_lost, unrecoverable in affected_rows[:, [2, 5]].tolist()
     ]
     return pa.table(
         {

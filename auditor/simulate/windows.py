@@ -182,7 +182,7 @@ class BookieNumbers:
         """Return the names of the bookies. The index of a name is the bookie's number."""
         return list(self._numbers)
 
-    def of(self, names: pa.Array | pa.ChunkedArray) -> Ints:
+    def number_names(self, names: pa.Array | pa.ChunkedArray) -> Ints:
         """Return the number of each name of a column without nulls. A new name gets the next number.
 
         >>> import pyarrow as pa
@@ -230,7 +230,7 @@ def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentC
     is_closed = pc.equal(ledgers["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
     segments = ledgers["segments"].flatten()
     ensembles = segments.field("ensemble")
-    members = numbers.of(ensembles.flatten())
+    members = numbers.number_names(ensembles.flatten())
     ledger_of_segment = np.repeat(
         np.arange(ledgers.num_rows),
         pc.list_value_length(ledgers["segments"]).fill_null(0).to_numpy(zero_copy_only=False),

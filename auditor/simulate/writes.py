@@ -41,22 +41,22 @@ METADATA_COLUMN = "custom_metadata"
 class Isolation:
     """The isolation groups of a ledger. ``groups`` is None if the ledger may use any bookie.
 
-    ``own`` is whether the groups come from the ledger's metadata, not from the configuration. ``is_known`` is
-    False if the bookies of the groups are unknown, or if the groups in the metadata cannot be read.
+    ``is_own`` is whether the groups come from the ledger's metadata, not from the configuration. ``is_known``
+    is False if the bookies of the groups are unknown, or if the groups in the metadata cannot be read.
     """
 
     groups: IsolationGroups | None
-    own: bool
+    is_own: bool
     is_known: bool
 
     @property
-    def words(self) -> str | None:
+    def group_text(self) -> str | None:
         """Return the groups from the ledger's metadata in words. None if its metadata has no groups.
 
-        >>> Isolation(IsolationGroups(("fast",), ("slow",)), own=True, is_known=True).words
+        >>> Isolation(IsolationGroups(("fast",), ("slow",)), is_own=True, is_known=True).group_text
         'groups fast, then slow'
         """
-        if not self.own:
+        if not self.is_own:
             return None
         return "groups that cannot be read" if self.groups is None else f"groups {self.groups.words}"
 
@@ -68,10 +68,10 @@ class Isolation:
 
     def settings(self, cluster_settings: PlacementSettings) -> PlacementSettings:
         """Return the settings that place the ledger: with Pulsar's policy if its metadata has groups."""
-        return replace(cluster_settings, policy=Policy.RACK) if self.own else cluster_settings
+        return replace(cluster_settings, policy=Policy.RACK) if self.is_own else cluster_settings
 
 
-_UNREADABLE_ISOLATION = Isolation(None, own=True, is_known=False)
+_UNREADABLE_ISOLATION = Isolation(None, is_own=True, is_known=False)
 
 
 class IsolationNumbers:
@@ -89,7 +89,7 @@ class IsolationNumbers:
         self._has_groups = any(location_groups.groups for location_groups in locations.of.values())
         self.isolations = [self._make_isolation(placement_settings.groups, is_own=False)]
 
-    def of(self, ledgers: pa.RecordBatch) -> Longs:
+    def number_isolations(self, ledgers: pa.RecordBatch) -> Longs:
         """Return the number of the isolation groups of each row of the table ``ledgers``."""
         if not self.columns:
             return np.zeros(len(ledgers), np.int64)
@@ -157,7 +157,9 @@ def write_answers(
         write_answer, reason_text = _write_answer(
             quorum_shape, isolation, writable_bookies, placement_settings, locations
         )
-        answers.append(WriteAnswer(*quorum_shape, isolation.words, ledger_count, write_answer, reason_text))
+        answers.append(
+            WriteAnswer(*quorum_shape, isolation.group_text, ledger_count, write_answer, reason_text)
+        )
     return tuple(answers)
 
 
