@@ -63,18 +63,18 @@ class Shape(NamedTuple):
         """Return the entries that the member on a seat holds, computed entry by entry."""
         entries = []
         for entry in range(ENTRIES):
-            ensemble = [seats for first, seats in self.segments if first <= entry][-1]
-            writers = {ensemble[(entry + copy) % ENSEMBLE] for copy in range(WRITE_QUORUM)}
-            if seat in writers and (seat, entry) not in self.lost:
+            ensemble = [seats for first_bookie, seats in self.segments if first_bookie <= entry][-1]
+            holder_seats = {ensemble[(entry + copy_number) % ENSEMBLE] for copy_number in range(WRITE_QUORUM)}
+            if seat in holder_seats and (seat, entry) not in self.lost:
                 entries.append(entry)
         return entries
 
 
-_ONE_SEGMENT = ((0, (0, 1, 2)),)
-PLAIN_SHAPE = Shape(_ONE_SEGMENT)
-CHANGED_SHAPE = Shape((*_ONE_SEGMENT, (_ENSEMBLE_CHANGE_ENTRY, (0, 1, 3))))
-ONE_MISSING_SHAPE = Shape(_ONE_SEGMENT, ((1, _LOST_ENTRY),))
-BOTH_MISSING_SHAPE = Shape(_ONE_SEGMENT, ((1, _LOST_ENTRY), (2, _LOST_ENTRY)))
+_SINGLE_SEGMENT = ((0, (0, 1, 2)),)
+PLAIN_SHAPE = Shape(_SINGLE_SEGMENT)
+CHANGED_SHAPE = Shape((*_SINGLE_SEGMENT, (_ENSEMBLE_CHANGE_ENTRY, (0, 1, 3))))
+ONE_MISSING_SHAPE = Shape(_SINGLE_SEGMENT, ((1, _LOST_ENTRY),))
+BOTH_MISSING_SHAPE = Shape(_SINGLE_SEGMENT, ((1, _LOST_ENTRY), (2, _LOST_ENTRY)))
 SHAPES = (PLAIN_SHAPE, CHANGED_SHAPE, ONE_MISSING_SHAPE, BOTH_MISSING_SHAPE)
 
 
@@ -114,7 +114,10 @@ class Cluster:
     ids: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        names = tuple(f"10.0.{number // 250}.{number % 250 + 1}:3181" for number in range(self.bookies))
+        names = tuple(
+            f"10.0.{bookie_number // 250}.{bookie_number % 250 + 1}:3181"
+            for bookie_number in range(self.bookies)
+        )
         object.__setattr__(self, "ids", names)
 
     @property
@@ -141,20 +144,20 @@ class Cluster:
         shape[ledger % 10_000 == 9_999] = 3
         # 37 and 100 have no common factor, so the hot ledgers are spread evenly.
         hot = ledger // 8 * 37 % 100 < self.hot
-        first = ledger // 8 % self.bookies
-        key = (first * 2 + hot) * len(SHAPES) + shape
-        sorted_ledgers = np.argsort(key, kind="stable")
-        group_starts = np.flatnonzero(np.diff(key[sorted_ledgers], prepend=-1))
+        first_bookie = ledger // 8 % self.bookies
+        sort_keys = (first_bookie * 2 + hot) * len(SHAPES) + shape
+        sorted_ledgers = np.argsort(sort_keys, kind="stable")
+        group_starts = np.flatnonzero(np.diff(sort_keys[sorted_ledgers], prepend=-1))
         for ids in np.split(sorted_ledgers, group_starts[1:]) if len(sorted_ledgers) else ():
             ledger_shape = SHAPES[int(shape[ids[0]])]
-            members = self._members(ledger_shape, int(first[ids[0]]), bool(hot[ids[0]]))
+            members = self._members(ledger_shape, int(first_bookie[ids[0]]), bool(hot[ids[0]]))
             yield AlikeLedgers(ledger_shape, members, self.ledger_ids(ids))
 
-    def _members(self, shape: Shape, first: int, hot: bool) -> dict[int, int]:
+    def _members(self, shape: Shape, first_bookie: int, hot: bool) -> dict[int, int]:
         if not hot:
-            return {seat: (first + seat) % self.bookies for seat in shape.seats}
+            return {seat: (first_bookie + seat) % self.bookies for seat in shape.seats}
         cold_bookies = self.bookies - 1
-        return {seat: 1 + (first + seat) % cold_bookies if seat else 0 for seat in shape.seats}
+        return {seat: 1 + (first_bookie + seat) % cold_bookies if seat else 0 for seat in shape.seats}
 
     def orphans(self, bookie: int) -> Longs:
         """Return the ids of deleted ledgers that a bookie still holds, as seat 0 of the plain shape."""
@@ -191,11 +194,11 @@ class Cluster:
             digestType=LedgerMetadataFormat.CRC32C,
             password=b"",
         )
-        for first, seats in group.shape.segments:
-            segment = message.segment.add(firstEntryId=first)
+        for first_bookie, seats in group.shape.segments:
+            segment = message.segment.add(firstEntryId=first_bookie)
             segment.ensembleMember.extend(self.ids[group.members[seat]] for seat in seats)
-        for key, metadata_value in (("application", b"pulsar"), ("component", b"managed-ledger")):
-            message.customMetadata.add(key=key, value=metadata_value)
+        for sort_keys, metadata_value in (("application", b"pulsar"), ("component", b"managed-ledger")):
+            message.customMetadata.add(key=sort_keys, value=metadata_value)
         return binary(message)
 
     def cookie(self, bookie: int) -> bytes:

@@ -60,7 +60,7 @@ DB_CHECKED_LEDGERS = 200
 
 DB_STORAGE = "DbLedgerStorage"
 FIRST_JOIN_STAGE, FIRST_COMMAND_STAGE = "reading and join, cold, session and all", "whole command, cold"
-OPTIONS = AuditOptions(master="local[2]", rate_limit=0, grace=0)
+AUDIT_OPTIONS = AuditOptions(master="local[2]", rate_limit=0, grace=0)
 
 
 @dataclass
@@ -89,7 +89,7 @@ class ComparisonCase:
 
     def audit(self) -> float:
         """Run a whole audit in the existing session; return its seconds."""
-        audit = Audit(self.uri, [str(self.cluster.directory)], self.out(), OPTIONS)
+        audit = Audit(self.uri, [str(self.cluster.directory)], self.out(), AUDIT_OPTIONS)
         start_time = time.perf_counter()
         report = audit.run(self.spark)
         if report.verdict != Verdict.HEALTHY:
@@ -125,16 +125,16 @@ class ComparisonCase:
         ledger, bookie = self.ledgers, self.cluster.ids[0]
         self.cluster.stop(bookie)
         if self.storage == DB_STORAGE:
-            striped_entries = [entry for entry in range(ENTRIES) if -entry % ENSEMBLE < WRITE_QUORUM]
+            striped_entries = [entry_id for entry_id in range(ENTRIES) if -entry_id % ENSEMBLE < WRITE_QUORUM]
             self.cluster.forget_entries(bookie, ledger, striped_entries)
             self.cluster.forget_ledger(bookie, ledger)
         else:
             [index] = self.cluster.place(bookie).glob(f"*/current/*/*/{ledger:x}.idx")
             index.unlink()
-        out = self.out()
-        Audit(self.uri, [str(self.cluster.directory)], out, OPTIONS).run(self.spark)
+        run_path = self.out()
+        Audit(self.uri, [str(self.cluster.directory)], run_path, AUDIT_OPTIONS).run(self.spark)
         lossy_ledgers = [
-            finding.ledger_id for finding in open_run(out).findings if finding.id == "below-ack-quorum"
+            finding.ledger_id for finding in open_run(run_path).findings if finding.id == "below-ack-quorum"
         ]
         if lossy_ledgers != [ledger]:
             sys.exit(f"{self.storage}: ledger {ledger} lost a copy, and the audit finds {lossy_ledgers}")
@@ -143,9 +143,9 @@ class ComparisonCase:
         """Return the path of a run directory that does not exist yet."""
         return str(self.root / f"run-{next(self._numbers)}")
 
-    def _require_no_difference(self, differing: int) -> None:
-        if differing:
-            sys.exit(f"{self.storage}: {differing} pairs differ, and all ledgers are healthy")
+    def _require_no_difference(self, differing_count: int) -> None:
+        if differing_count:
+            sys.exit(f"{self.storage}: {differing_count} pairs differ, and all ledgers are healthy")
 
 
 def lines() -> Iterator[Line]:
@@ -155,7 +155,7 @@ def lines() -> Iterator[Line]:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         root = Path(folder)
-        spark = build_session(OPTIONS.master, log=root / "spark.log")
+        spark = build_session(AUDIT_OPTIONS.master, log=root / "spark.log")
         register(spark)
         try:
             for storage in ("InterleavedLedgerStorage", DB_STORAGE):
@@ -188,9 +188,20 @@ def _measure_variants(case: ComparisonCase) -> Iterator[Line]:
     check_seconds, *own_seconds = (min(times) for times in zip(*rounds, strict=True))
     note = f"the server's check: {case.checked:,} ledgers in {check_seconds:.2f} s; ours {case.ledgers:,}"
     rival = ("server's check, warm", case.checked, check_seconds)
-    for (name, (_, goal, target)), seconds in zip(variants_and_goals.items(), own_seconds, strict=True):
+    for (name, (_, required_ratio, desired_ratio)), seconds in zip(
+        variants_and_goals.items(), own_seconds, strict=True
+    ):
         stage = f"{case.storage}, {name}"
-        yield Line(stage, case.ledgers, "ledgers", seconds, *rival, goal=goal, target=target, note=note)
+        yield Line(
+            stage,
+            case.ledgers,
+            "ledgers",
+            seconds,
+            *rival,
+            goal=required_ratio,
+            target=desired_ratio,
+            note=note,
+        )
     if case.storage != DB_STORAGE:
         bookies = str(case.cluster.directory)
         cold_variants = (
@@ -217,45 +228,65 @@ def _measure_generated(case: ComparisonCase, ledgers: int, rival: tuple[str, int
     uri, bookies = write_snapshot(cluster, root / "zookeeper"), str(root / "bookies")
     write_index_files(cluster, root / "bookies")
     planted_findings = cluster.findings()
-    differing = sum(DIFFERING_PAIRS[id] for id, _, _ in planted_findings)
+    differing_count = sum(DIFFERING_PAIRS[id] for id, _, _ in planted_findings)
     runs = (str(root / f"run-{number}") for number in count())
 
     def run_warm_join() -> None:
-        if joined_by_spark(case.spark, uri, bookies) != differing:
+        if joined_by_spark(case.spark, uri, bookies) != differing_count:
             sys.exit(f"of {ledgers:,} made-up ledgers other pairs differ than were planted")
 
     def command() -> None:
-        out = next(runs)
-        _command(uri, bookies, out, code=int(bool(planted_findings)))
-        findings = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in open_run(out).findings}
+        run_path = next(runs)
+        _command(uri, bookies, run_path, exit_code=int(bool(planted_findings)))
+        findings = {
+            (finding.id, finding.ledger_id, finding.bookie_id) for finding in open_run(run_path).findings
+        }
         if findings != planted_findings:
             sys.exit(f"{len(findings ^ planted_findings)} findings are missing or were not planted")
 
-    variants = (run_warm_join, lambda: _run_join(uri, bookies, differing), command)
+    variants = (run_warm_join, lambda: _run_join(uri, bookies, differing_count), command)
     seconds = alternate(*variants, rounds=FIRST_RUN_ROUNDS)
     note = f"{ledgers:,} made-up ledgers; the check at its rate of before"
-    for name, own_seconds, goal, target in zip(
+    for name, own_seconds, required_ratio, desired_ratio in zip(
         ("reading and join, Spark", FIRST_JOIN_STAGE, FIRST_COMMAND_STAGE),
         seconds,
         (2, 1, None),
         (6, 1, 1),
         strict=True,
     ):
-        yield Line(name, ledgers, "ledgers", own_seconds, *rival, goal=goal, target=target, note=note)
+        yield Line(
+            name,
+            ledgers,
+            "ledgers",
+            own_seconds,
+            *rival,
+            goal=required_ratio,
+            target=desired_ratio,
+            note=note,
+        )
 
 
-def _run_join(uri: str, bookies: str, differing: int) -> None:
+def _run_join(uri: str, bookies: str, differing_count: int) -> None:
     """Join both sides in a new process with its own Spark session."""
     command = [sys.executable, "-m", "benchmarks.spark_join", uri, bookies]
     completed = subprocess.run(command, capture_output=True, text=True, check=False)
-    if completed.stdout.strip() != str(differing):
-        sys.exit(f"{differing} pairs should differ: {completed.stdout}\n{completed.stderr}")
+    if completed.stdout.strip() != str(differing_count):
+        sys.exit(f"{differing_count} pairs should differ: {completed.stdout}\n{completed.stderr}")
 
 
-def _command(uri: str, bookies: str, out: str, code: int = 0) -> None:
+def _command(uri: str, bookies: str, run_path: str, exit_code: int = 0) -> None:
     """Run ``bkaudit audit`` in a new process."""
     command = [sys.executable, "-c", "from auditor.cli import main; main()", "audit", "--metadata", uri]
-    command += ["--bookies", bookies, "--out", out, "--master", OPTIONS.master, "--rate-limit", "0"]
+    command += [
+        "--bookies",
+        bookies,
+        "--out",
+        run_path,
+        "--master",
+        AUDIT_OPTIONS.master,
+        "--rate-limit",
+        "0",
+    ]
     completed = subprocess.run([*command, "--grace", "0"], capture_output=True, text=True, check=False)
-    if completed.returncode != code:
+    if completed.returncode != exit_code:
         sys.exit(f"bkaudit audit ended with {completed.returncode}:\n{completed.stdout}\n{completed.stderr}")

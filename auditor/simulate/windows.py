@@ -186,7 +186,7 @@ class BookieNumbers:
         """Return the number of each name of a column without nulls. A new name gets the next number.
 
         >>> import pyarrow as pa
-        >>> BookieNumbers(["b"]).of(pa.array(["a", "b", "a"])).tolist()
+        >>> BookieNumbers(["b"]).number_names(pa.array(["a", "b", "a"])).tolist()
         [1, 0, 1]
         """
         chunks = names.chunks if isinstance(names, pa.ChunkedArray) else [names]
