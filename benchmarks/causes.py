@@ -64,14 +64,14 @@ def lines() -> Iterator[Line]:
     )
     if writers.counted != expected_count:
         sys.exit(f"causes: {writers.counted:,} findings have one, and {expected_count:,} should")
-    driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    driver_memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     yield Line(
         f"{MAX_CLAIMS} causes of {FINDING_COUNT:,} findings, {DRIVER_MEMORY} driver, processor time",
         FINDING_COUNT,
         "findings", seconds_with_causes, "without causes", FINDING_COUNT, seconds_without_causes,
-        most=True, java_mib=peak_memory.peaks["java"], python_mib=driver,
-        note=f"{seconds_with_causes:.1f} and {seconds_without_causes:.1f} s; {writers.counted:,} have a cause; "
-        "Python: the driver",
+        most=True, java_mib=peak_memory.peaks["java"], python_mib=driver_memory_mib,
+        note=f"{seconds_with_causes:.1f} and {seconds_without_causes:.1f} s; {writers.counted:,} have a "
+        "cause; Python: the driver",
     )  # fmt: skip
 
 
@@ -122,9 +122,9 @@ def _write(directory: Path) -> None:
     The ledgers' findings go round the bookies in turn.
     """
     directory.mkdir()
-    for start in range(0, FINDING_COUNT, _BATCH_ROWS):
-        ledgers = np.arange(start, min(start + _BATCH_ROWS, FINDING_COUNT))
-        pq.write_table(_findings(ledgers), directory / f"part-{start}.parquet")
+    for first_row in range(0, FINDING_COUNT, _BATCH_ROWS):
+        ledgers = np.arange(first_row, min(first_row + _BATCH_ROWS, FINDING_COUNT))
+        pq.write_table(_findings(ledgers), directory / f"part-{first_row}.parquet")
     unread_bookies = {
         "id": "bookie-unread", "urgency": "unseen", "severity": "note", "confidence": "unknown",
         "evidence": '{"read": "unread", "reason": "no --bookies source has a directory of this bookie"}',

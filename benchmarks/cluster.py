@@ -47,25 +47,25 @@ _ENSEMBLE_CHANGE_ENTRY = 20
 class Shape(NamedTuple):
     """A kind of ledger: its segments and its lost entries.
 
-    A segment is its first entry and its ensemble. A seat is the distance of an ensemble member from the
-    ledger's first bookie. ``lost`` lists (seat, entry) for each copy that its bookie lacks.
+    A segment has a first entry and an ensemble. A seat is the distance of an ensemble member from the
+    ledger's first bookie. ``lost_copies`` has (seat, entry) for each copy that its bookie lacks.
     """
 
     segments: tuple[tuple[int, tuple[int, ...]], ...]
-    lost: tuple[tuple[int, int], ...] = ()
+    lost_copies: tuple[tuple[int, int], ...] = ()
 
     @property
     def seats(self) -> tuple[int, ...]:
         """The seats of all ensemble members of all segments, ascending."""
         return tuple(sorted({seat for _, ensemble in self.segments for seat in ensemble}))
 
-    def held(self, seat: int) -> list[int]:
-        """Return the entries that the member on a seat holds, computed entry by entry."""
+    def entries_on_seat(self, seat: int) -> list[int]:
+        """Return the entries of the member on a seat, computed entry by entry."""
         entries = []
         for entry in range(ENTRIES):
             ensemble = [seats for first_bookie, seats in self.segments if first_bookie <= entry][-1]
             holder_seats = {ensemble[(entry + copy_number) % ENSEMBLE] for copy_number in range(WRITE_QUORUM)}
-            if seat in holder_seats and (seat, entry) not in self.lost:
+            if seat in holder_seats and (seat, entry) not in self.lost_copies:
                 entries.append(entry)
         return entries
 
@@ -78,7 +78,7 @@ BOTH_MISSING_SHAPE = Shape(_SINGLE_SEGMENT, ((1, _LOST_ENTRY), (2, _LOST_ENTRY))
 SHAPES = (PLAIN_SHAPE, CHANGED_SHAPE, ONE_MISSING_SHAPE, BOTH_MISSING_SHAPE)
 
 
-class AlikeLedgers(NamedTuple):
+class EqualLedgers(NamedTuple):
     """Ledgers of one shape whose ensembles begin at the same bookie.
 
     ``members`` maps seats to bookie numbers.
@@ -93,14 +93,14 @@ class AlikeLedgers(NamedTuple):
 class Cluster:
     """A cluster of ``ledgers`` ledgers on ``bookies`` bookies.
 
-    ``hot`` is the percentage of ledgers whose first bookie is bookie 0. In their
-    ensembles, the other members are the remaining bookies in turn. This is the skew of one busy bookie.
+    ``busy_bookie_percent`` is the percentage of ledgers whose first bookie is bookie 0. The other members of
+    their ensembles are the remaining bookies in turn.
 
-    ``slice_of`` is the size of a larger cluster, of which this one is a part. The part consists of the
-    ledgers whose index files lie in the first directories. Those directories are as full as in the larger
-    cluster. The lowest 16 bits of a ledger id choose its directory.
+    ``full_cluster_size`` is the number of ledgers of a larger cluster, of which this one is a part. The part
+    consists of the ledgers whose index files are in the first directories. Those directories are as full as
+    in the larger cluster. The lowest 16 bits of a ledger id choose its directory.
 
-    >>> Cluster(2_000, slice_of=1_000_000).ledger_ids(np.array([0, 130, 131, 1_999])).tolist()
+    >>> Cluster(2_000, full_cluster_size=1_000_000).ledger_ids(np.array([0, 130, 131, 1_999])).tolist()
     [0, 130, 65536, 983074]
     >>> cluster = Cluster(20_000, 10)
     >>> len(cluster.findings()), sum(len(alike.ids) for alike in cluster.groups_of_ledgers())
@@ -109,8 +109,8 @@ class Cluster:
 
     ledgers: int
     bookies: int = 5
-    hot: int = 0
-    slice_of: int = 0
+    busy_bookie_percent: int = 0
+    full_cluster_size: int = 0
     ids: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -121,21 +121,21 @@ class Cluster:
         object.__setattr__(self, "ids", names)
 
     @property
-    def end(self) -> int:
+    def end_id(self) -> int:
         """An id above the ids of all ledgers."""
-        return max(self.ledgers, self.slice_of)
+        return max(self.ledgers, self.full_cluster_size)
 
     def ledger_ids(self, numbers: Longs) -> Longs:
         """Return the ids of ledgers by their numbers (0 to ``ledgers`` - 1).
 
         A higher number has a higher id.
         """
-        if self.slice_of <= self.ledgers:
+        if self.full_cluster_size <= self.ledgers:
             return numbers
-        directories = DIRECTORIES * self.ledgers // self.slice_of
+        directories = DIRECTORIES * self.ledgers // self.full_cluster_size
         return numbers // directories * DIRECTORIES + numbers % directories
 
-    def groups_of_ledgers(self) -> Iterator[AlikeLedgers]:
+    def groups_of_ledgers(self) -> Iterator[EqualLedgers]:
         """Yield all ledgers, grouped by shape and first bookie."""
         ledger = np.arange(self.ledgers)
         # The later assignments replace the earlier ones, so a ledger lacks either one copy or both.
@@ -143,37 +143,40 @@ class Cluster:
         shape[ledger % 1_000 == 999] = 2
         shape[ledger % 10_000 == 9_999] = 3
         # 37 and 100 have no common factor, so the hot ledgers are spread evenly.
-        hot = ledger // 8 * 37 % 100 < self.hot
+        is_on_busy_bookie = ledger // 8 * 37 % 100 < self.busy_bookie_percent
         first_bookie = ledger // 8 % self.bookies
-        sort_keys = (first_bookie * 2 + hot) * len(SHAPES) + shape
+        sort_keys = (first_bookie * 2 + is_on_busy_bookie) * len(SHAPES) + shape
         sorted_ledgers = np.argsort(sort_keys, kind="stable")
         group_starts = np.flatnonzero(np.diff(sort_keys[sorted_ledgers], prepend=-1))
         for ids in np.split(sorted_ledgers, group_starts[1:]) if len(sorted_ledgers) else ():
             ledger_shape = SHAPES[int(shape[ids[0]])]
-            members = self._members(ledger_shape, int(first_bookie[ids[0]]), bool(hot[ids[0]]))
-            yield AlikeLedgers(ledger_shape, members, self.ledger_ids(ids))
+            members = self._members(ledger_shape, int(first_bookie[ids[0]]), bool(is_on_busy_bookie[ids[0]]))
+            yield EqualLedgers(ledger_shape, members, self.ledger_ids(ids))
 
-    def _members(self, shape: Shape, first_bookie: int, hot: bool) -> dict[int, int]:
-        if not hot:
+    def _members(self, shape: Shape, first_bookie: int, is_on_busy_bookie: bool) -> dict[int, int]:
+        if not is_on_busy_bookie:
             return {seat: (first_bookie + seat) % self.bookies for seat in shape.seats}
         cold_bookies = self.bookies - 1
         return {seat: 1 + (first_bookie + seat) % cold_bookies if seat else 0 for seat in shape.seats}
 
-    def orphans(self, bookie: int) -> Longs:
-        """Return the ids of deleted ledgers that a bookie still holds, as seat 0 of the plain shape."""
-        return self.end + 10_000 * np.arange(bookie, self.ledgers // 1_000, self.bookies)
+    def orphan_ledgers(self, bookie: int) -> Longs:
+        """Return the ids of deleted ledgers that a bookie still has.
+
+        It has the entries of the member on seat 0 of `PLAIN_SHAPE`.
+        """
+        return self.end_id + 10_000 * np.arange(bookie, self.ledgers // 1_000, self.bookies)
 
     def findings(self, asked_bookies: int = 0) -> set[tuple[str, int, str | None]]:
         """Return all findings that a correct audit reports: (check id, ledger id, bookie id or None).
 
-        The audit asks the first ``asked_bookies`` bookies only about ledgers in the metadata. It therefore
-        reports no orphans on them.
+        The audit requests listings of the first ``asked_bookies`` bookies, only for ledgers in the metadata.
+        It therefore reports no orphans on them.
         """
         findings: set[tuple[str, int, str | None]] = {
             ("orphan-ledger", ledger, name)
             for bookie, name in enumerate(self.ids)
             if bookie >= asked_bookies
-            for ledger in self.orphans(bookie).tolist()
+            for ledger in self.orphan_ledgers(bookie).tolist()
         }
         ids = {ONE_MISSING_SHAPE: "below-ack-quorum", BOTH_MISSING_SHAPE: "entry-lost"}
         for group in self.groups_of_ledgers():
@@ -181,7 +184,7 @@ class Cluster:
                 findings |= {(ids[group.shape], ledger, None) for ledger in group.ids.tolist()}
         return findings
 
-    def metadata(self, group: AlikeLedgers) -> bytes:
+    def metadata(self, group: EqualLedgers) -> bytes:
         """Return the metadata of each ledger of a group: format 3, closed, with Pulsar's custom metadata."""
         message = LedgerMetadataFormat(
             quorumSize=WRITE_QUORUM,
@@ -202,7 +205,7 @@ class Cluster:
         return binary(message)
 
     def cookie(self, bookie: int) -> bytes:
-        """Return the cookie of a bookie, as its ``VERSION`` files and the metadata store hold it."""
+        """Return the cookie of a bookie, as in its ``VERSION`` files and in the metadata store."""
         return (
             f'5\nbookieHost: "{self.ids[bookie]}"\njournalDir: "/data/journal"\n'
             f'ledgerDirs: "1\\t/data/ledgers0"\ninstanceId: "{INSTANCE_ID}"\n'
@@ -211,5 +214,5 @@ class Cluster:
 
 def groups(shape: Shape, seat: int) -> bytes:
     """Return the entries of one ensemble member as BP-34 groups of 24 bytes each."""
-    entries = np.array(shape.held(seat), np.int64)
+    entries = np.array(shape.entries_on_seat(seat), np.int64)
     return fold_entries(entries, np.array([0, len(entries)])).tobytes()

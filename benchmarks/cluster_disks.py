@@ -25,11 +25,11 @@ _BATCH_KEYS = 50_000  # keys of the database locations in one write
 # Value of a ledger in the database ledgers: it exists, is not fenced, and has a master key.
 _LEDGER_VALUE = bytes.fromhex("080110001a14") + bytes(20)
 
-_held_entries = cache(Shape.held)  # Shape.held loops over all entries
+_entries_on_seat = cache(Shape.entries_on_seat)  # the method loops over all entries
 
 
 class BookieHolding(NamedTuple):
-    """Ledgers of which one bookie holds the same entries."""
+    """Ledgers of which one bookie has the same entries."""
 
     shape: Shape
     seat: int
@@ -37,13 +37,13 @@ class BookieHolding(NamedTuple):
 
 
 def holdings(cluster: Cluster) -> list[list[BookieHolding]]:
-    """Return, for each bookie, the ledgers it holds. Orphans come last."""
+    """Return the ledgers of each bookie, in groups with equal entries. Orphans come last."""
     holdings_by_bookie: list[list[BookieHolding]] = [[] for _ in cluster.ids]
     for group in cluster.groups_of_ledgers():
         for seat, bookie in group.members.items():
             holdings_by_bookie[bookie].append(BookieHolding(group.shape, seat, group.ids))
     for bookie, holding in enumerate(holdings_by_bookie):
-        holding.append(BookieHolding(PLAIN_SHAPE, 0, cluster.orphans(bookie)))
+        holding.append(BookieHolding(PLAIN_SHAPE, 0, cluster.orphan_ledgers(bookie)))
     return holdings_by_bookie
 
 
@@ -77,7 +77,7 @@ def add_index_files(cluster: Cluster, directories: list[Path]) -> None:
         parent_directories: set[str] = set()
         for holding in bookie_holdings:
             index_slots = np.zeros(-(-ENTRIES // _PAGE_SLOTS) * _PAGE_SLOTS, ">i8")
-            index_slots[_held_entries(holding.shape, holding.seat)] = _ENTRY_LOCATION
+            index_slots[_entries_on_seat(holding.shape, holding.seat)] = _ENTRY_LOCATION
             file_bytes = _INDEX_HEADER + index_slots.tobytes()
             for ledger in holding.ids.tolist():
                 path = f"{directory}/current/{index_path.to_path(ledger)}"
@@ -116,7 +116,7 @@ def write_databases(cluster: Cluster, root: Path) -> None:
 
 def _keys(holding: BookieHolding) -> Iterator[list[bytes]]:
     """Yield the keys of the database ``locations`` (ledger, entry) in batches of about `_BATCH_KEYS`."""
-    entries = np.array(_held_entries(holding.shape, holding.seat), ">i8")
+    entries = np.array(_entries_on_seat(holding.shape, holding.seat), ">i8")
     batch_ledgers = max(_BATCH_KEYS // max(len(entries), 1), 1)
     for first_ledger in range(0, len(holding.ids), batch_ledgers):
         ids = holding.ids[first_ledger : first_ledger + batch_ledgers].astype(">i8")

@@ -33,12 +33,12 @@ def write_snapshot(cluster: Cluster, directory: Path, session_id: int = 1) -> st
 def write_dump(cluster: Cluster, path: Path) -> str:
     """Write the same znodes as a dump, one JSON object per line; return its metadata URI."""
     with path.open("w") as file:
-        for name, znode_data, owner in _own_nodes(cluster):
-            file.write(_line(name, znode_data, owner))
+        for name, znode_data, owner in _znodes_besides_ledgers(cluster):
+            file.write(_dump_line(name, znode_data, owner))
         for group in cluster.groups_of_ledgers():
             znode_data = cluster.metadata(group)
             for ledger in group.ids.tolist():
-                file.write(_line(f"{ROOT_PATH}/{LONG_HIERARCHICAL.to_path(ledger)}", znode_data, 0))
+                file.write(_dump_line(f"{ROOT_PATH}/{LONG_HIERARCHICAL.to_path(ledger)}", znode_data, 0))
     return f"dump://{path}"
 
 
@@ -46,8 +46,8 @@ def _records(cluster: Cluster, session_id: int) -> Iterator[bytes]:
     """Yield the snapshot records of all znodes. Ledgers of one group are yielded many at a time."""
     for name, znode_data, owner in [
         ("", b"", 0),
-        *_own_nodes(cluster, session_id),
-        *_inner_nodes(cluster.end),
+        *_znodes_besides_ledgers(cluster, session_id),
+        *_parent_znodes(cluster.end_id),
     ]:
         yield record(name, znode_data, owner)
     for group in cluster.groups_of_ledgers():
@@ -74,7 +74,7 @@ def _put_digits(rows: NDArray[np.uint8], path_bytes: int, ids: Longs) -> None:
         rows[:, byte_column] = digits + ord("0")
 
 
-def _inner_nodes(ledgers: int) -> Iterator[tuple[str, bytes, int]]:
+def _parent_znodes(ledgers: int) -> Iterator[tuple[str, bytes, int]]:
     names: dict[str, None] = {}
     for first_ledger in range(0, max(ledgers, 1), 10_000):
         path_parts = LONG_HIERARCHICAL.to_path(first_ledger).split("/")[:-1]
@@ -84,7 +84,7 @@ def _inner_nodes(ledgers: int) -> Iterator[tuple[str, bytes, int]]:
     return ((f"{ROOT_PATH}/{name}", b"", 0) for name in names)
 
 
-def _own_nodes(cluster: Cluster, session_id: int = 1) -> Iterator[tuple[str, bytes, int]]:
+def _znodes_besides_ledgers(cluster: Cluster, session_id: int = 1) -> Iterator[tuple[str, bytes, int]]:
     yield ROOT_PATH, b"", 0
     yield f"{ROOT_PATH}/LAYOUT", b"2\n" + _LEDGER_MANAGER_FACTORY + b":1", 0
     yield f"{ROOT_PATH}/INSTANCEID", INSTANCE_ID.encode(), 0
@@ -95,7 +95,7 @@ def _own_nodes(cluster: Cluster, session_id: int = 1) -> Iterator[tuple[str, byt
         yield f"{ROOT_PATH}/available/{bookie}", b"", session_id
 
 
-def _line(path: str, znode_data: bytes, owner: int) -> str:
+def _dump_line(path: str, znode_data: bytes, owner: int) -> str:
     znode = {"path": path, "data": base64.b64encode(znode_data).decode(), "czxid": 1, "mzxid": 1, "pzxid": 1}
     stat_fields = {"ctime": NOW_MS, "mtime": NOW_MS, "version": 1, "cversion": 0, "ephemeralOwner": owner}
     return json.dumps(znode | stat_fields) + "\n"

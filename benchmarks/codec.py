@@ -123,7 +123,7 @@ def striped_entries(count: int) -> Longs:
     return stored_entries
 
 
-def holed_entries(count: int) -> Longs:
+def entries_with_holes(count: int) -> Longs:
     """Return ascending entries of which a random tenth is missing. The random seed is fixed."""
     sample_size = count * 10 // 9 + count // 100 + 100  # the expected number, and a margin for chance
     return np.flatnonzero(np.random.default_rng(7).random(sample_size) >= 0.1)[:count]
@@ -152,7 +152,7 @@ def lines() -> Iterator[Line]:
     cases = [
         *one_ledger("3M striped, E3 Qw2", striped_entries(3 * ENTRY_COUNT)),
         *one_ledger("3M dense", np.arange(3 * ENTRY_COUNT)),
-        *one_ledger("3M with 10 % holes", holed_entries(3 * ENTRY_COUNT)),
+        *one_ledger("3M with 10 % holes", entries_with_holes(3 * ENTRY_COUNT)),
         *many_ledgers(100_000, 50),
     ]
     for case in cases:

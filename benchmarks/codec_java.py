@@ -27,7 +27,7 @@ from auditor.codecs.availability import wire as availability
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.groups import offsets_of
 from auditor.spark.java import find_java
-from benchmarks.codec import ENTRY_COUNT, holed_entries, striped_entries
+from benchmarks.codec import ENTRY_COUNT, entries_with_holes, striped_entries
 from benchmarks.measure import Line
 from tests.servers.bookies.jars import classpath
 
@@ -38,7 +38,7 @@ RIVAL_NAME = "Java"
 
 
 class Case(NamedTuple):
-    """One case: the entries of a ledger, the number of such ledgers, and the ratios to reach.
+    """One case: the entries of a ledger, the number of ledgers with these entries, and the ratios to reach.
 
     ``goal`` is the required ratio and ``target`` the desired one (None if there is none).
     """
@@ -104,7 +104,7 @@ def lines() -> Iterator[Line]:
     dense_entries, striped_set = np.arange(3 * ENTRY_COUNT), striped_entries(3 * ENTRY_COUNT)
     cases = (
         Case("3M striped, E3 Qw2", striped_set, 1, goal=15, target=25),
-        Case("3M with 10 % holes", holed_entries(3 * ENTRY_COUNT), 1, goal=2.5, target=4),
+        Case("3M with 10 % holes", entries_with_holes(3 * ENTRY_COUNT), 1, goal=2.5, target=4),
         Case("3M dense", dense_entries, 1, goal=1.3, target=2),
         Case(
             f"{MANY_LEDGERS:,} ledgers of {LEDGER_ENTRIES} striped",

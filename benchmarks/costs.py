@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of processor time (this process and the server) and elapsed time; bytes both ways."""
+    """Seconds of processor time (this process and the server), elapsed time, and bytes in both directions."""
 
     client: float
     server: float
@@ -72,8 +72,8 @@ def measure_processes(
 ) -> tuple[Result, Cost]:
     """Run a function; return its result and its cost.
 
-    The cost has this process's and process ``pid``'s processor time, and the bytes through ``port`` if
-    given.
+    The cost has the processor time of this process and of process ``pid``. It has the bytes through ``port``
+    if ``port`` is not None.
     """
     counts_before = _cost_counters(pid, port)
     result = measured_function()
@@ -86,14 +86,15 @@ def measure_processes(
 def measure_tree(measured_function: Callable[[], Result]) -> tuple[Result, Cost]:
     """Run a function; return its result and its cost to this process and all its descendants.
 
-    Servers that this process started are included. So is a child that ended, if its parent waited for it.
+    Servers that this process started are included. A child that ended is included if its parent waited for
+    it.
     """
     tree_seconds_before, start_time = tree_seconds(), time.perf_counter()
     result = measured_function()
     return result, Cost(tree_seconds() - tree_seconds_before, 0, time.perf_counter() - start_time, 0)
 
 
-def least(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:
+def least_costs(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:
     """Return, for each step, the least value of each cost over all rounds."""
     return [
         Cost(*(min(getattr(cost, cost_field.name) for cost in step_costs) for cost_field in fields(Cost)))

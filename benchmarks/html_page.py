@@ -127,10 +127,10 @@ def _write_findings(file: Path) -> None:
     for part in file.parent.iterdir():
         part.unlink()
     with pq.ParquetWriter(file, FINDINGS, write_page_checksum=True) as writer:
-        for first in range(0, FINDING_COUNT, _BATCH_FINDINGS):
+        for first_finding in range(0, FINDING_COUNT, _BATCH_FINDINGS):
             rows = [
                 finding_row(_finding(number))
-                for number in range(first, min(first + _BATCH_FINDINGS, FINDING_COUNT))
+                for number in range(first_finding, min(first_finding + _BATCH_FINDINGS, FINDING_COUNT))
             ]
             writer.write_table(pa.Table.from_pylist(rows, schema=FINDINGS))
 

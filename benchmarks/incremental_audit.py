@@ -50,7 +50,7 @@ from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.session import build_session
-from benchmarks.cluster import AlikeLedgers, Cluster, Longs
+from benchmarks.cluster import Cluster, EqualLedgers, Longs
 from benchmarks.cluster_disks import add_index_files, write_bookies
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.costs import measure_tree, tree_seconds
@@ -78,36 +78,36 @@ Costs = dict[str, float]
 class LedgerSlice(Cluster):
     """The ledgers of a cluster from number ``first`` to number ``last`` (exclusive).
 
-    If ``moved`` is true, one ledger in a hundred has changed metadata.
+    If ``has_changed_metadata`` is true, one ledger in a hundred has changed metadata.
     """
 
     first: int = 0
     last: int = 0
-    moved: bool = False
+    has_changed_metadata: bool = False
 
-    def groups_of_ledgers(self) -> Iterator[AlikeLedgers]:
-        """Yield the ledgers of the window in groups of equal ledgers.
+    def groups_of_ledgers(self) -> Iterator[EqualLedgers]:
+        """Yield the ledgers of the slice in groups of equal ledgers.
 
-        Changed ledgers have groups of their own.
+        Changed ledgers are in separate groups.
         """
         first, last = self.ledger_ids(np.array([self.first, self.last])).tolist()
-        hundredths = self.hundredths
+        changed_ids = self.ids_of_hundredth_ledgers
         for group in super().groups_of_ledgers():
             ids = group.ids[(group.ids >= first) & (group.ids < last)]
-            has_moved = self.moved & np.isin(ids, hundredths)
-            for ids_of_part in (ids[~has_moved], ids[has_moved]):
+            is_changed = self.has_changed_metadata & np.isin(ids, changed_ids)
+            for ids_of_part in (ids[~is_changed], ids[is_changed]):
                 if len(ids_of_part):
                     yield group._replace(ids=ids_of_part)
 
     @property
-    def hundredths(self) -> Longs:
+    def ids_of_hundredth_ledgers(self) -> Longs:
         """The ids of every hundredth ledger."""
         return self.ledger_ids(np.arange(0, self.ledgers, LEDGERS_PER_CHANGE))
 
-    def metadata(self, group: AlikeLedgers) -> bytes:
+    def metadata(self, group: EqualLedgers) -> bytes:
         """Return the metadata of a group's ledgers. Changed metadata have the same length as before."""
         snapshot_bytes = super().metadata(group)
-        moved = self.moved and group.ids[0] in self.hundredths
+        moved = self.has_changed_metadata and group.ids[0] in self.ids_of_hundredth_ledgers
         return snapshot_bytes.replace(b"managed-ledger", b"schema-ledgers") if moved else snapshot_bytes
 
 
@@ -140,11 +140,11 @@ def lines() -> Iterator[Line]:
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         trial = _Trial(Path(folder, "cluster"), spark)
-        cluster = LedgerSlice(LEDGERS, slice_of=SLICE_COUNT, last=LEDGERS - changed_count)
+        cluster = LedgerSlice(LEDGERS, full_cluster_size=SLICE_COUNT, last=LEDGERS - changed_count)
         directories = trial.begin(cluster)
         yield trial.line("nothing changed")
-        _rewrite_ledgers(directories, cluster.hundredths)
-        cluster = replace(cluster, moved=True)
+        _rewrite_ledgers(directories, cluster.ids_of_hundredth_ledgers)
+        cluster = replace(cluster, has_changed_metadata=True)
         trial.update_cluster(cluster)
         yield trial.line("1 % changed, all over")
         for directory in directories:
@@ -161,7 +161,7 @@ def lines() -> Iterator[Line]:
 class _Trial:
     """Audits of one cluster.
 
-    Each run has a parent directory of its own. Otherwise an audit would compare itself with its neighbours.
+    Each run has its own parent directory. Otherwise an audit would compare itself with the other runs.
     """
 
     def __init__(self, folder: Path, spark: SparkSession) -> None:

@@ -2,8 +2,8 @@
 
 One ledger in a hundred changed. Both ways end with the rows of the ledgers table, without Spark. The rows of
 the earlier run are in Parquet files. The rate limit counts keys that the store sends. With the default
-limit, both ways mostly wait for it. If ledgers were deleted all over the cluster, the program must list
-keys all over. The last line measures this worst case.
+limit, both ways mostly wait for it. If the deleted ledgers are spread over all keys, the program must list
+all keys. The last line measures this worst case.
 """
 
 from __future__ import annotations

@@ -76,20 +76,20 @@ class ComparisonCase:
     _numbers: Iterator[int] = field(default_factory=count)
 
     @property
-    def checked(self) -> int:
+    def checked_ledgers(self) -> int:
         """The number of ledgers that the server's check covers."""
         return min(DB_CHECKED_LEDGERS, self.ledgers) if self.storage == DB_STORAGE else self.ledgers
 
     def check(self) -> float:
         """Run the server's own check; return its seconds."""
-        seconds, incomplete_ledgers = self.cluster.check(self.checked)
+        seconds, incomplete_ledgers = self.cluster.check(self.checked_ledgers)
         if incomplete_ledgers:
             sys.exit(f"{self.storage}: the server's check finds {incomplete_ledgers} healthy ledgers lacking")
         return seconds
 
     def audit(self) -> float:
         """Run a whole audit in the existing session; return its seconds."""
-        audit = Audit(self.uri, [str(self.cluster.directory)], self.out(), AUDIT_OPTIONS)
+        audit = Audit(self.uri, [str(self.cluster.directory)], self.new_run_path(), AUDIT_OPTIONS)
         start_time = time.perf_counter()
         report = audit.run(self.spark)
         if report.verdict != Verdict.HEALTHY:
@@ -102,7 +102,7 @@ class ComparisonCase:
         self._require_no_difference(joined_by_spark(self.spark, self.uri, str(self.cluster.directory)))
         return time.perf_counter() - start_time
 
-    def one_process(self) -> float:
+    def join_in_one_process(self) -> float:
         """Read both sides and join them in this process; return the seconds.
 
         Only the join uses several threads.
@@ -112,16 +112,16 @@ class ComparisonCase:
         self._require_no_difference(differing_pairs(self.uri, directories))
         return time.perf_counter() - start_time
 
-    def write_one_to_lose(self) -> None:
+    def write_ledger_to_remove(self) -> None:
         """Write one more ledger on known bookies.
 
-        This happens before the server's check, which uses up the process's file descriptors.
+        Call this method before the server's check, which uses up the file descriptors of the process.
         """
         self.cluster.write(self.ledgers, self.cluster.ids[:ENSEMBLE], WRITE_QUORUM, WRITE_QUORUM, ENTRIES)
         self.cluster.flush()
 
-    def find_what_is_lost(self) -> None:
-        """Remove the ledger of `write_one_to_lose` from a stopped bookie. The audit must report only it."""
+    def audit_removed_ledger(self) -> None:
+        """Remove the ledger of `write_ledger_to_remove` from a stopped bookie. An audit must find only it."""
         ledger, bookie = self.ledgers, self.cluster.ids[0]
         self.cluster.stop(bookie)
         if self.storage == DB_STORAGE:
@@ -131,7 +131,7 @@ class ComparisonCase:
         else:
             [index] = self.cluster.place(bookie).glob(f"*/current/*/*/{ledger:x}.idx")
             index.unlink()
-        run_path = self.out()
+        run_path = self.new_run_path()
         Audit(self.uri, [str(self.cluster.directory)], run_path, AUDIT_OPTIONS).run(self.spark)
         lossy_ledgers = [
             finding.ledger_id for finding in open_run(run_path).findings if finding.id == "below-ack-quorum"
@@ -139,8 +139,8 @@ class ComparisonCase:
         if lossy_ledgers != [ledger]:
             sys.exit(f"{self.storage}: ledger {ledger} lost a copy, and the audit finds {lossy_ledgers}")
 
-    def out(self) -> str:
-        """Return the path of a run directory that does not exist yet."""
+    def new_run_path(self) -> str:
+        """Return the path of a new run directory, which does not exist."""
         return str(self.root / f"run-{next(self._numbers)}")
 
     def _require_no_difference(self, differing_count: int) -> None:
@@ -162,16 +162,16 @@ def lines() -> Iterator[Line]:
                 print(f"{storage}: writing {ledgers:,} ledgers", file=sys.stderr)
                 with checked_bookies(root / storage, storage, ledgers) as (cluster, uri):
                     case = ComparisonCase(cluster, uri, storage, ledgers, spark, root / storage)
-                    case.write_one_to_lose()
+                    case.write_ledger_to_remove()
                     yield from _measure_variants(case)
-                    case.find_what_is_lost()
+                    case.audit_removed_ledger()
         finally:
             spark.stop()
 
 
 def _measure_variants(case: ComparisonCase) -> Iterator[Line]:
     variants_and_goals: dict[str, tuple[Callable[[], float], float | None, float | None]] = {
-        "reading and join, one process": (case.one_process, 4, None),
+        "reading and join, one process": (case.join_in_one_process, 4, None),
         "reading and join, Spark": (
             case.join,
             2,
@@ -186,8 +186,11 @@ def _measure_variants(case: ComparisonCase) -> Iterator[Line]:
     variants = [case.check, *(variant for variant, _, _ in variants_and_goals.values())]
     rounds = [[variant() for variant in variants] for _ in range(1 + ROUNDS)][1:]
     check_seconds, *own_seconds = (min(times) for times in zip(*rounds, strict=True))
-    note = f"the server's check: {case.checked:,} ledgers in {check_seconds:.2f} s; ours {case.ledgers:,}"
-    rival = ("server's check, warm", case.checked, check_seconds)
+    note = (
+        f"the server's check: {case.checked_ledgers:,} ledgers in {check_seconds:.2f} s; "
+        f"this program: {case.ledgers:,}"
+    )
+    rival = ("server's check, warm", case.checked_ledgers, check_seconds)
     for (name, (_, required_ratio, desired_ratio)), seconds in zip(
         variants_and_goals.items(), own_seconds, strict=True
     ):
@@ -206,7 +209,7 @@ def _measure_variants(case: ComparisonCase) -> Iterator[Line]:
         bookies = str(case.cluster.directory)
         cold_variants = (
             lambda: _run_join(case.uri, bookies, 0),
-            lambda: _command(case.uri, bookies, case.out()),
+            lambda: _command(case.uri, bookies, case.new_run_path()),
         )
         join_seconds, command_seconds = alternate(*cold_variants, rounds=FIRST_RUN_ROUNDS)
         yield Line(FIRST_JOIN_STAGE, case.ledgers, "ledgers", join_seconds, *rival, note="real bookies")

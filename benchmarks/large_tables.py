@@ -63,7 +63,7 @@ def lines() -> Iterator[Line]:
 
 
 class _TableBenchmark:
-    """The written tables, and each question about them in both ways."""
+    """The written tables, and each question about them in two variants: from the files, and in Spark."""
 
     def __init__(self, work_directory: Path) -> None:
         from pyspark.sql import SparkSession

@@ -31,7 +31,7 @@ from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.execution import Execution
 from auditor.spark.session import build_session
 from benchmarks import ledger_records as made
-from benchmarks.costs import Cost, least, measure_tree
+from benchmarks.costs import Cost, least_costs, measure_tree
 from benchmarks.measure import ROUNDS, Line
 
 LEDGERS = 100_000
@@ -60,7 +60,7 @@ def lines(count: int = LEDGERS) -> Iterator[Line]:
         client.stop()
         client.close()
     changed_costs, full_costs = (
-        least([costs_of_variants[variant_number] for costs_of_variants in rounds])
+        least_costs([costs_of_variants[variant_number] for costs_of_variants in rounds])
         for variant_number in (0, 1)
     )
     for cost_name in ("client", "clock"):
@@ -99,7 +99,7 @@ class _Scans:
         self._runs = 0
 
     def scan_twice(self, is_watched: bool) -> list[Cost]:
-        """Make both scans; return the cost of each."""
+        """Make the first and the second scan; return the cost of each."""
         self._runs += 1
         uri = f"zk://{self._server.hosts}{made.ROOT}"
         run = RunDirectory(str(self._folder / f"run{self._runs}"))

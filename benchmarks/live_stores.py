@@ -42,7 +42,7 @@ from auditor.sources.metadata.store import MetadataStore, Part, StoreOptions, Tr
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
 from benchmarks import ledger_records as made
-from benchmarks.costs import Cost, CountingPort, least, measure_processes
+from benchmarks.costs import Cost, CountingPort, least_costs, measure_processes
 from benchmarks.measure import ROUNDS, Line
 from benchmarks.results import as_text
 from tests.servers.etcd import Etcd, running
@@ -138,7 +138,7 @@ class _Scans:
         for _ in range(rounds):
             for variant, second_scan in enumerate((self._changed_scan, self._full_scan)):
                 costs_of_variants[variant].append(self._scan_twice(second_scan, options))
-        return least(costs_of_variants[0]), least(costs_of_variants[1])
+        return least_costs(costs_of_variants[0]), least_costs(costs_of_variants[1])
 
     def _scan_twice(
         self, second_scan: SecondScan, options: StoreOptions, port: CountingPort | None = None

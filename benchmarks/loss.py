@@ -78,8 +78,8 @@ def make_run(directory: Path, ledgers: int, bookies: int) -> GeneratedRun:
     """Write a run of ``ledgers`` ledgers on ``bookies`` bookies."""
     run = GeneratedRun(directory, ledgers, bookies)
     made_run(directory)
-    _write(run, "ledgers", (_ledgers(run, first) for first in range(0, ledgers, BATCH_ROWS)))
-    _write(run, "judged", (_judged_rows(run, first) for first in range(0, ledgers, BATCH_ROWS)))
+    _write(run, "ledgers", (_ledgers(run, first_ledger) for first_ledger in range(0, ledgers, BATCH_ROWS)))
+    _write(run, "judged", (_judged_rows(run, first_ledger) for first_ledger in range(0, ledgers, BATCH_ROWS)))
     rows = [
         {"bookie_id": name, "named": True, "registered": "writable", "read": "read"} for name in run.names
     ]
@@ -145,9 +145,9 @@ def _ask_rack_failure(run: GeneratedRun) -> Simulation:
     return simulate_failure(RunReader(run.path), [(Level.RACK, [FAILED_RACK])], run.locations)
 
 
-def _ledgers(run: GeneratedRun, first: int) -> pa.Table:
-    """Return `BATCH_ROWS` rows of the ledgers table, from the ledger id ``first``."""
-    ids = np.arange(first, min(first + BATCH_ROWS, run.ledgers))
+def _ledgers(run: GeneratedRun, first_ledger: int) -> pa.Table:
+    """Return `BATCH_ROWS` rows of the ledgers table, from the ledger id ``first_ledger``."""
+    ids = np.arange(first_ledger, min(first_ledger + BATCH_ROWS, run.ledgers))
     shape = np.array(QUORUM_SHAPES)[ids % len(QUORUM_SHAPES)]
     has_changed = ids % 4 == 0
     size = np.repeat(shape[:, 0], 1 + has_changed)
@@ -180,12 +180,12 @@ def _ledgers(run: GeneratedRun, first: int) -> pa.Table:
     )
 
 
-def _judged_rows(run: GeneratedRun, first: int) -> pa.Table:
-    """Return the rows of the judged table for `BATCH_ROWS` ledgers, from the ledger id ``first``.
+def _judged_rows(run: GeneratedRun, first_ledger: int) -> pa.Table:
+    """Return the rows of the judged table for `BATCH_ROWS` ledgers, from the ledger id ``first_ledger``.
 
     One ledger in a thousand lacks all copies of its first member, if that member was never replaced.
     """
-    ids = np.arange(first, min(first + BATCH_ROWS, run.ledgers))
+    ids = np.arange(first_ledger, min(first_ledger + BATCH_ROWS, run.ledgers))
     ids = ids[(ids % 1000 == 1) & (ids % len(QUORUM_SHAPES) == 0)]
     all_entries = GroupBatch.of([[(0, 0, ENTRIES, 0)]]).tobytes()
     missing = [
@@ -247,7 +247,9 @@ def _ask_by_entry(run: GeneratedRun) -> int:
                 ensemble = [
                     segment["ensemble"] for segment in row["segments"] if segment["first_entry_id"] <= entry
                 ][-1]
-                copies = {ensemble[(entry + copy) % size] for copy in range(write)} - {absent_bookie}
+                copies = {ensemble[(entry + copy_number) % size] for copy_number in range(write)} - {
+                    absent_bookie
+                }
                 entries += bool(copies) and copies <= lost_entries
     return entries
 

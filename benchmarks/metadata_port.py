@@ -1,6 +1,6 @@
 """A snapshot reader ported literally from the server: one method per field, one object per record.
 
-It is the rival of `benchmarks.metadata`. It is simple but not wasteful: it builds only what it returns.
+The module is the rival of `benchmarks.metadata`. It makes no object that it does not return.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ V3_HEADER = MAGIC + b"3\n"
 
 @dataclass(slots=True)
 class Stat:
-    """A znode's stat: everything that the server stores beside its data."""
+    """The stat of a znode: everything that the server stores about the znode, except its data."""
 
     czxid: int
     mzxid: int
@@ -43,7 +43,7 @@ class Record:
 
 @dataclass(slots=True)
 class Ledger:
-    """A ledger with all values of its znode."""
+    """A ledger: its id, version and times of its znode, and the fields of its metadata."""
 
     id: int
     version: int

@@ -1,9 +1,9 @@
 """Cost of passing rows to Spark, and the best place to compute the expected entries of ledgers.
 
 A data source of this program passes record batches to Spark. The usual data source passes tuples. This
-program computes expected entries as arrays in Python. The rival computes them with a formula per ledger in
-SQL. It must write numbers as hexadecimal text, because SQL has no other way to make bytes from numbers. It
-does not fold entries into groups with a period, which these ledgers do not have.
+program computes expected entries as arrays in Python. The rival computes the same entries in SQL, with a
+formula per ledger. The SQL writes numbers as hexadecimal text, because SQL has no other way to make bytes
+from numbers. The SQL cannot make groups with a period, but the ledgers of this benchmark have none.
 """
 
 from __future__ import annotations

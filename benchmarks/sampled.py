@@ -44,7 +44,7 @@ from benchmarks.spark_figures import Stage, Stopwatch, start_logged_session
 
 LARGE_LEDGER_COUNT = int(os.environ.get("BKAUDIT_SAMPLE", "30_000_000"))
 BOOKIES = 500
-MEMORY = "2g"
+DRIVER_MEMORY = "2g"
 _TASK_COUNT = 8
 LOCAL_FILE_SYSTEM = fs.LocalFileSystem()
 _TARGET_LEDGERS = 100_000_000
@@ -71,7 +71,7 @@ def lines() -> Iterator[Line]:
         )
         projected_seconds = stage.seconds * _TARGET_LEDGERS / large_sample.ledgers
         yield Line(
-            f"{name} of {LARGE_LEDGER_COUNT:,} ledgers, {MEMORY} driver",
+            f"{name} of {LARGE_LEDGER_COUNT:,} ledgers, {DRIVER_MEMORY} driver",
             large_sample.ledgers,
             "ledgers",
             stage.seconds,
@@ -101,24 +101,24 @@ def _measure_stages(cluster: Cluster) -> SampledCosts:
             write_collection(cluster, work_directory),
         )
         os.sync()  # otherwise these writes would still run during the measurement
-        watch = Stopwatch()
+        stopwatch = Stopwatch()
         with PeakMemory() as peak_memory:
-            watch.stage("spark")
-            start_logged_session(work_directory / "events", MEMORY)
+            stopwatch.stage("spark")
+            start_logged_session(work_directory / "events", DRIVER_MEMORY)
             spark = SparkSession.active()
             spark.range(1).count()
-            watch.stage("metadata")
+            stopwatch.stage("metadata")
             options = {
                 "metadata": uri,
                 "layout": LayoutKind.LONG_HIERARCHICAL.value,
                 "parts": str(_TASK_COUNT),
             }
             part_table(spark, LedgerSource(options)).write(LOCAL_FILE_SYSTEM, str(work_directory / "ledgers"))
-            watch.stage("indexes")
+            stopwatch.stage("indexes")
             copied_files(spark, Collection(str(collection_path)), _TASK_COUNT).write(
                 LOCAL_FILE_SYSTEM, str(work_directory / "availability")
             )
-            watch.stage("join")
+            stopwatch.stage("join")
             replicas = sum(
                 len(ledger_group.ids) * len(ledger_group.members)
                 for ledger_group in cluster.groups_of_ledgers()
@@ -126,12 +126,12 @@ def _measure_stages(cluster: Cluster) -> SampledCosts:
             sample_size = sum(file.stat().st_size for file in work_directory.glob("*/*.parquet"))
             QueryPlans(spark).fit(sample_size, replicas)
             unequal_pairs = find_unequal_in_blocks(spark, work_directory, replicas).count()
-            watch.stage("end")
+            stopwatch.stage("end")
         if unequal_pairs != _planted_pairs(cluster):
             sys.exit(
                 f"the join finds {unequal_pairs} pairs that differ; {_planted_pairs(cluster)} were planted"
             )
-        stages = {stage.name: stage for stage in watch.stages(work_directory / "events")}
+        stages = {stage.name: stage for stage in stopwatch.stages(work_directory / "events")}
         stage_names = ("metadata", "indexes", "join")
         return SampledCosts(
             cluster.ledgers, {name: stages[name] for name in stage_names}, peak_memory.peaks["java"]
@@ -159,7 +159,7 @@ def copied_files(spark: SparkSession, collection: Collection, tasks: int) -> Par
 def _planted_pairs(cluster: Cluster) -> int:
     """Count the replicas that lack entries and the replicas of deleted ledgers."""
     missing_pairs = sum(
-        len(ledger_group.ids) * len({ensemble_seat for ensemble_seat, _ in ledger_group.shape.lost})
+        len(ledger_group.ids) * len({ensemble_seat for ensemble_seat, _ in ledger_group.shape.lost_copies})
         for ledger_group in cluster.groups_of_ledgers()
     )
-    return missing_pairs + sum(len(cluster.orphans(bookie)) for bookie in range(cluster.bookies))
+    return missing_pairs + sum(len(cluster.orphan_ledgers(bookie)) for bookie in range(cluster.bookies))

@@ -22,11 +22,11 @@ from benchmarks.measure import Line
 
 LARGE_LEDGER_COUNT = int(os.environ.get("BKAUDIT_LEDGERS", "10_000_000"))
 BOOKIES = 500
-MEMORY = "2g"
+DRIVER_MEMORY = "2g"
 DEFAULT_DRIVER_JOIN, LARGE_DRIVER_JOIN, SPARK_ROWS_JOIN = (
-    JoinVariant(MEMORY),
+    JoinVariant(DRIVER_MEMORY),
     JoinVariant("8g"),
-    JoinVariant(MEMORY, joins_blocks=False),
+    JoinVariant(DRIVER_MEMORY, joins_blocks=False),
 )
 FIXED_STAGES = ("spark", "starting Spark", "report", "changes")
 """Stages whose cost does not depend on the number of ledgers."""
@@ -38,15 +38,15 @@ def lines() -> Iterator[Line]:
 
     They compare the time per ledger of the large cluster with that of the small one.
     """
-    small = audit_in_process(Cluster(LARGE_LEDGER_COUNT // 10, BOOKIES), memory=MEMORY)
+    small = audit_in_process(Cluster(LARGE_LEDGER_COUNT // 10, BOOKIES), memory=DRIVER_MEMORY)
     large = audit_in_process(
         Cluster(LARGE_LEDGER_COUNT, BOOKIES),
-        memory=MEMORY,
+        memory=DRIVER_MEMORY,
         join_variants=(DEFAULT_DRIVER_JOIN, LARGE_DRIVER_JOIN, SPARK_ROWS_JOIN),
     )
     join = large.stages["unequal"]
     yield replace(
-        _compare_audits(f"audit, {LARGE_LEDGER_COUNT:,} ledgers, {MEMORY} driver", large, small),
+        _compare_audits(f"audit, {LARGE_LEDGER_COUNT:,} ledgers, {DRIVER_MEMORY} driver", large, small),
         goal=1.2,
         target=1,
         java_mib=large.java_mib,
@@ -69,9 +69,12 @@ def lines() -> Iterator[Line]:
             spill_bytes=stage.spill_bytes,
         )
     yield from _measure_other_paths(large)
-    default_join, large_driver_join = large.joins[DEFAULT_DRIVER_JOIN], large.joins[LARGE_DRIVER_JOIN]
+    default_join, large_driver_join = (
+        large.joins[DEFAULT_DRIVER_JOIN],
+        large.joins[LARGE_DRIVER_JOIN],
+    )
     yield Line(
-        f"  its join again, {MEMORY} driver",
+        f"  its join again, {DRIVER_MEMORY} driver",
         LARGE_LEDGER_COUNT,
         "ledgers",
         default_join.seconds,
@@ -96,7 +99,8 @@ def lines() -> Iterator[Line]:
         spark_rows_join.seconds,
         most=True,
         spill_bytes=spark_rows_join.spill_bytes,
-        note=f"{default_join.seconds:.1f} and {spark_rows_join.seconds:.1f} s, both in a driver of {MEMORY}",
+        note=f"{default_join.seconds:.1f} and {spark_rows_join.seconds:.1f} s, "
+        f"both in a driver of {DRIVER_MEMORY}",
     )
 
 
@@ -110,7 +114,10 @@ def _measure_other_paths(plain_audit: Audited) -> Iterator[Line]:
     audit_variants += [("the run under s3a://", object_store_uri)] if object_store_uri else []
     for name, location_prefix in audit_variants:
         audit_costs = audit_in_process(
-            cluster, FORM_COLLECTED if location_prefix else name, MEMORY, location_prefix=location_prefix
+            cluster,
+            FORM_COLLECTED if location_prefix else name,
+            DRIVER_MEMORY,
+            location_prefix=location_prefix,
         )
         yield replace(
             Line(

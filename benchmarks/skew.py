@@ -44,7 +44,7 @@ SLOT_COUNT = 150 * HOLE_COUNT
 An index of 15 million slots belongs to a bookie that stores ten million entries. One in a hundred is
 missing.
 """
-HEADER = b"BKLE".ljust(1024, b"\0")
+INDEX_HEADER = b"BKLE".ljust(1024, b"\0")
 MEMBER_IDS = [f"bookie-{number}:3181" for number in range(7)]
 READ_STATES = {member: BookieState("read") for member in MEMBER_IDS}
 MAX_RATIO = 2
@@ -236,7 +236,7 @@ def _index_files(folder: Path, count: int) -> list[bytes]:
     slots[np.random.default_rng(34).choice(striped, HOLE_COUNT, replace=False)] = 0
     paths = [folder / f"{number}-of-{count}" for number in range(count)]
     for path, part in zip(paths, np.split(slots, count), strict=True):
-        path.write_bytes(HEADER + part.tobytes())
+        path.write_bytes(INDEX_HEADER + part.tobytes())
     return [os.fsencode(path) for path in paths]
 
 

@@ -1,6 +1,6 @@
 """An audit's comparison in plain Spark: read both sides as tables and join them.
 
-It is the rival of the comparison in blocks. Here every replica is a Spark row.
+The module is the rival of the comparison in blocks. In this module every replica is a Spark row.
 
 python -m benchmarks.spark_join URI BOOKIES      from a cold start: prints how many pairs differ
 """

@@ -3,8 +3,8 @@
 The demonstration's cluster runs in an embedded ZooKeeper. ``bkaudit watch`` audits it 50 times in one
 process with ``--since last``. Then ``bkaudit audit`` audits it five times, into another directory. Every
 run must have the same findings. Seconds are processor time of the process tree. Memory is the resident
-memory of the Python and Java processes after each round. The slope is that of a straight line through all
-rounds except the first ten. During the first ten, Java compiles and its heap fills.
+memory of the Python and Java processes after each round. The slope is the slope of a straight line through
+all rounds except the first ten. During the first ten rounds, Java compiles code and its heap fills.
 ``BKAUDIT_WATCH_ROUNDS`` and ``BKAUDIT_WATCH_APART`` set the number of rounds and of single audits.
 """
 

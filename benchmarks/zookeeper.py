@@ -32,7 +32,7 @@ SAMPLE_LEDGER_COUNT = 1_000
 RATE_LIMIT = 5_000.0
 """Rate limit of the last line, in znodes listed or read per second."""
 
-PARTS = 4
+PART_COUNT = 4
 RIVAL_NAME = "kazoo, one get after the other"
 
 
@@ -98,7 +98,7 @@ def _read_ledgers(server: EmbeddedZooKeeper, rate_limit: float = 0) -> int:
     """Read every ledger; return the number of znodes read or listed. A limit of 0 is none."""
     store = open_store(f"zk://{server.hosts}{made.ROOT}", StoreOptions(rate_limit=rate_limit))
     try:
-        for store_part in store.parts(Tree.LEDGERS, made.LAYOUT, PARTS):
+        for store_part in store.parts(Tree.LEDGERS, made.LAYOUT, PART_COUNT):
             for _ in store.read(store_part):
                 pass
         znode_count = store.operations()
@@ -112,7 +112,7 @@ def _rows(server: EmbeddedZooKeeper) -> int:
     try:
         return sum(
             len(ledger_rows(batch, made.ROOT, made.LAYOUT))
-            for store_part in store.parts(Tree.LEDGERS, made.LAYOUT, PARTS)
+            for store_part in store.parts(Tree.LEDGERS, made.LAYOUT, PART_COUNT)
             for batch in store.read(store_part)
         )
     finally:
@@ -123,7 +123,7 @@ def _check(server: EmbeddedZooKeeper, written_count: dict[str, bytes]) -> None:
     store = open_store(f"zk://{server.hosts}{made.ROOT}", StoreOptions(rate_limit=0))
     values = {
         path: znode_data
-        for store_part in store.parts(Tree.LEDGERS, made.LAYOUT, PARTS)
+        for store_part in store.parts(Tree.LEDGERS, made.LAYOUT, PART_COUNT)
         for batch in store.read(store_part)
         for path, znode_data in zip(batch.paths, batch.data, strict=True)
         if znode_data
