@@ -75,7 +75,8 @@ def _measure_many_logs(folder: Path, paths: list[Path]) -> Line:
         (current_directory / f"{log_number * 64 + 1:x}.log").hardlink_to(
             paths[log_number % len(paths)]
         )  # skips verified ids
-    log_part = LogPart("bk1", 0, str(current_directory.parent), IndexDirectory.seen("", None).version_sha256)
+    version_sha256 = IndexDirectory.from_version("", None).version_sha256
+    log_part = LogPart("bk1", 0, str(current_directory.parent), version_sha256)
     memory_before_kib, start_time = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
     rows = sum(batch.num_rows for batch in read_logs_of(log_part))
     read_seconds = time.perf_counter() - start_time

@@ -79,7 +79,7 @@ def _read_plainly(server: Etcd) -> list[tuple[bytes, bytes, int]]:
     """Read all ledgers in the most obvious way: request a page, then the page after its last key."""
     host, port = server.host.split(":")
     client = etcd3.client(host=host, port=int(port))
-    start_key, end_key = etcd.children(ROOT_PATH, etcd.LEDGERS)
+    start_key, end_key = etcd.children(ROOT_PATH, etcd.LEDGERS_KEY)
     revision = None
     records: list[tuple[bytes, bytes, int]] = []
     while True:

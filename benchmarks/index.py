@@ -29,7 +29,7 @@ from auditor.codecs.availability.fold import fold_slots
 from auditor.keys import index_path
 from auditor.keys.index_path import ledger_ids
 from auditor.sources.bookies.availability import IndexFiles
-from auditor.sources.bookies.index_files.listing import PIECE_FILES
+from auditor.sources.bookies.index_files.listing import BATCH_FILES
 from auditor.sources.bookies.part_rows import RowBuilder, read_files, read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
 from benchmarks.measure import Line, alternate, drop_pages
@@ -174,7 +174,7 @@ def _write_index_file(directory: Path, ledger: int, content: bytes) -> bytes:
 
 
 def _index_parts(directory: Path, count: int) -> list[IndexPart]:
-    return plan_parts([("bookie", [IndexDirectory.seen(str(directory), VERSION_FILE_BYTES)])], count)
+    return plan_parts([("bookie", [IndexDirectory.from_version(str(directory), VERSION_FILE_BYTES)])], count)
 
 
 def _index_part(directory: Path) -> IndexPart:
@@ -188,7 +188,7 @@ def _rows(part: IndexPart) -> int:
 
 def _read_given_files(paths: list[bytes]) -> RowBuilder:
     """Read the listed files to rows, without the program's own listing."""
-    path_pieces = (paths[start : start + PIECE_FILES] for start in range(0, len(paths), PIECE_FILES))
+    path_pieces = (paths[start : start + BATCH_FILES] for start in range(0, len(paths), BATCH_FILES))
     rows = RowBuilder("bookie", "idx")
     for batch in read_files(
         (IndexFiles(ledger_ids(path_piece), path_piece) for path_piece in path_pieces), 1
@@ -231,7 +231,7 @@ def _check(directory: Path, paths: list[bytes]) -> None:
     expected = dict(zip(map(os.fsdecode, paths), _fold_one_by_one(paths), strict=True))
     batches = (
         list(read_part(_index_part(directory))),
-        [_read_given_files(paths).take()],
+        [_read_given_files(paths).take_batch()],
         [batch for part in _index_parts(directory, 2) for batch in read_part(part)],
     )
     for own_seconds in batches:

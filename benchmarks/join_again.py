@@ -60,7 +60,8 @@ def find_unequal_in_blocks(spark: SparkSession, tables: Path, replica_count: int
     """Join the tables ledgers and availability in the directory ``tables``; return the pairs that differ."""
     local_file_system = fs.LocalFileSystem()
     ledgers, indexes = (
-        TableFiles.of(local_file_system, str(tables / name)) for name in ("ledgers", "availability")
+        TableFiles.from_directory(local_file_system, str(tables / name))
+        for name in ("ledgers", "availability")
     )
     run_files = [
         AccountFiles(Account.EXPECTED, ledgers, expected_replicas),
@@ -86,7 +87,7 @@ def _measure_join(run: Path, variant: JoinVariant) -> JoinCost:
             ]
             table_bytes = sum(file.stat().st_size for file in files)
             replica_count = finished_run.report.coverage.replicas.expected
-            QueryPlans(spark).fit(table_bytes, replica_count)
+            QueryPlans(spark).fit_to_tables(table_bytes, replica_count)
             join_sides = (spark.read.parquet(str(tables / name)) for name in ("ledgers", "availability"))
             stopwatch.stage("join")
             if variant.joins_blocks:

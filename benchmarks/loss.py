@@ -187,7 +187,7 @@ def _judged_rows(run: GeneratedRun, first_ledger: int) -> pa.Table:
     """
     ids = np.arange(first_ledger, min(first_ledger + BATCH_ROWS, run.ledgers))
     ids = ids[(ids % 1000 == 1) & (ids % len(QUORUM_SHAPES) == 0)]
-    all_entries = GroupBatch.of([[(0, 0, ENTRIES, 0)]]).tobytes()
+    all_entries = GroupBatch.from_tuples([[(0, 0, ENTRIES, 0)]]).tobytes()
     missing = [
         [{"bookie_id": run.names[member], "groups": all_entries, "count": ENTRIES}]
         for member in _members(run, ids, 5)[:, 0].tolist()

@@ -67,4 +67,4 @@ def _read_indexes(index_directories: Mapping[str, Path]) -> pa.Table:
 def _index_directory(path: Path) -> IndexDirectory:
     current_directory = path / "current"
     storage = ROCKSDB if (current_directory / "locations").is_dir() else IDX
-    return IndexDirectory.seen(str(path), (current_directory / "VERSION").read_bytes(), storage)
+    return IndexDirectory.from_version(str(path), (current_directory / "VERSION").read_bytes(), storage)

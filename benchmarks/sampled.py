@@ -124,7 +124,7 @@ def _measure_stages(cluster: Cluster) -> SampledCosts:
                 for ledger_group in cluster.groups_of_ledgers()
             )
             sample_size = sum(file.stat().st_size for file in work_directory.glob("*/*.parquet"))
-            QueryPlans(spark).fit(sample_size, replicas)
+            QueryPlans(spark).fit_to_tables(sample_size, replicas)
             unequal_pairs = find_unequal_in_blocks(spark, work_directory, replicas).count()
             stopwatch.stage("end")
         if unequal_pairs != _planted_pairs(cluster):
@@ -153,7 +153,7 @@ def copied_files(spark: SparkSession, collection: Collection, tasks: int) -> Par
     }
     copied_rows = CopiedRows(bookie_by_directory)
     parts = shares([(collection, manifest)], bookie_by_directory, tasks)
-    return PartTable.of(spark, SCHEMA, copied_rows.read, parts)
+    return PartTable.from_parts(spark, SCHEMA, copied_rows.read, parts)
 
 
 def _planted_pairs(cluster: Cluster) -> int:

@@ -358,7 +358,7 @@ def _ledger_names(first_count: FindingCount, count: int) -> str:
     if first_count.ledger_id is None:
         return f"{count:,} ledgers"
     rest_text = f" and {count - 1:,} more" if count > 1 else ""
-    return LedgerId(first_count.ledger_id, first_count.scope_id or 0).in_words + rest_text
+    return LedgerId(first_count.ledger_id, first_count.scope_id or 0).display_name + rest_text
 
 
 LEDGER_ACTIONS = tuple(

@@ -23,7 +23,15 @@ from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.exposure import BookieExposure
 from auditor.model.finding import Severity, Urgency
-from auditor.model.holds import DANGEROUS, ERASES, OWNERS_SOURCE, ActionKind, FactReason, HoldObject, Lift
+from auditor.model.holds import (
+    DANGEROUS_ACTIONS,
+    ERASES,
+    OWNERS_SOURCE,
+    ActionKind,
+    FactReason,
+    HoldObject,
+    Lift,
+)  # fmt: skip
 from auditor.model.states import (
     DECODED,
     NOT_RECLAIMABLE,
@@ -314,7 +322,7 @@ class OldSource:
 def rows_of_old_sources(sources: Iterable[OldSource]) -> Iterator[Row]:
     """Yield holds on sources that are older than the metadata. The holds forbid every dangerous action."""
     for source in sources:
-        kinds = [kind for kind in ActionKind if kind in DANGEROUS or kind is ActionKind.STOP]
+        kinds = [kind for kind in ActionKind if kind in DANGEROUS_ACTIONS or kind is ActionKind.STOP]
         yield _hold_row(
             source.key, FactReason.SOURCE_TOO_OLD, kinds, source.message, object_kind=HoldObject.SOURCE
         )

@@ -21,9 +21,9 @@ from auditor.model.amounts import first_names
 from auditor.model.arrow import ds, pa, pc
 from auditor.model.finding import Confidence
 from auditor.model.holds import (
-    DANGEROUS,
-    HOLDS_PART,
-    NEEDS_TWO_RUNS,
+    DANGEROUS_ACTIONS,
+    HOLDS_TABLE_PATH,
+    TWO_RUN_ACTIONS,
     ActionKind,
     FactReason,
     Hold,
@@ -32,7 +32,7 @@ from auditor.model.holds import (
     ledger_key,
 )
 from auditor.model.ledger_metadata import LedgerState
-from auditor.model.permission import GATE_SEAL, ActionObject, Allowed, Refused, RunUnfit
+from auditor.model.permission import GATE_SEAL, ActionObject, Allowed, Refused, UnfitRunReason
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 
 __all__ = [
@@ -138,7 +138,7 @@ class HoldBook:
         if keys and self.exists:
             key_array = pa.array(sorted(keys), pa.string())
             is_ledger = ds.field("object") == HoldObject.LEDGER.value
-            for batch in self._batches(HOLDS_PART, _HOLD_COLUMNS, is_ledger):
+            for batch in self._batches(HOLDS_TABLE_PATH, _HOLD_COLUMNS, is_ledger):
                 for row in batch.filter(pc.is_in(batch["key"], key_array)).to_pylist():
                     holds_by_ledger.setdefault(row["key"], []).append(_parse_hold(row))
         return holds_by_ledger
@@ -166,7 +166,7 @@ class HoldBook:
         schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
         tables = [schema.empty_table()]
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
-        for batch in self._batches(HOLDS_PART, columns, is_ledger) if self.exists else ():
+        for batch in self._batches(HOLDS_TABLE_PATH, columns, is_ledger) if self.exists else ():
             is_forbidden = pc.equal(pc.list_flatten(batch["forbids"]), kind.value)
             rows = pa.table(batch).take(pc.list_parent_indices(batch["forbids"]).filter(is_forbidden))
             reason_texts = pc.binary_join_element_wise("a hold forbids it (", rows["reason"], ")", "")
@@ -222,7 +222,7 @@ class HoldBook:
 
     def _read_holds(self, row_filter: Any) -> Iterator[Hold]:
         if self.exists:
-            for batch in self._batches(HOLDS_PART, _HOLD_COLUMNS, row_filter):
+            for batch in self._batches(HOLDS_TABLE_PATH, _HOLD_COLUMNS, row_filter):
                 yield from map(_parse_hold, batch.to_pylist())
 
 
@@ -368,28 +368,28 @@ def _find_unproved_ledgers(
     return frozenset(ledger for ledger in ledger_objects if ledger.key not in proved_keys)
 
 
-def _find_unfit_reason(hold_book: HoldBook, kind: ActionKind) -> RunUnfit | None:
+def _find_unfit_reason(hold_book: HoldBook, kind: ActionKind) -> UnfitRunReason | None:
     """Return why the run permits no action of this kind on any object; None if it may permit one."""
     if not hold_book.exists and kind is not ActionKind.WAIT:
-        return RunUnfit.NO_HOLDS  # a start can destroy data too, and the run did not look for holds
+        return UnfitRunReason.NO_HOLDS  # a start can destroy data too, and the run did not look for holds
     if kind in hold_book.unheld:
-        return RunUnfit.CHECKS_NOT_RUN
-    if kind not in DANGEROUS:
+        return UnfitRunReason.CHECKS_NOT_RUN
+    if kind not in DANGEROUS_ACTIONS:
         return None
     if hold_book.is_stale:
-        return RunUnfit.DATA_TOO_OLD
+        return UnfitRunReason.DATA_TOO_OLD
     if hold_book.is_of_future:
-        return RunUnfit.DATA_OF_FUTURE
-    if kind in NEEDS_TWO_RUNS and not hold_book.has_earlier:
-        return RunUnfit.NO_EARLIER_RUN
+        return UnfitRunReason.DATA_OF_FUTURE
+    if kind in TWO_RUN_ACTIONS and not hold_book.has_earlier:
+        return UnfitRunReason.NO_EARLIER_RUN
     if kind is ActionKind.REBUILD_INDEX and not hold_book.logs_read:
-        return RunUnfit.LOGS_NOT_READ
+        return UnfitRunReason.LOGS_NOT_READ
     return None
 
 
-def _unfit_reason_text(hold_book: HoldBook, kind: ActionKind, unfitness: RunUnfit) -> str:
+def _unfit_reason_text(hold_book: HoldBook, kind: ActionKind, unfitness: UnfitRunReason) -> str:
     """Return the reason in words, with the names of missing checks if checks are missing."""
-    if unfitness is not RunUnfit.CHECKS_NOT_RUN:
+    if unfitness is not UnfitRunReason.CHECKS_NOT_RUN:
         return unfitness.sentence
     return f"{unfitness.sentence} ({first_names(hold_book.unheld[kind], MAX_CHECKS_NAMED)})"
 

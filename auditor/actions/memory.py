@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from auditor.checks import ALL, GROUP_OF
-from auditor.findings.basis import STAGES
-from auditor.findings.table import ranks
+from auditor.findings.basis import TROUBLE_STAGES
+from auditor.findings.table import severity_ranks
 from auditor.model.columns import LEDGER
 from auditor.model.holds import FactReason, HoldObject, HoldTarget, Lift, bookie_source
 from auditor.model.states import FOUND, BookieRead, Change, LedgerClass, TailRead
@@ -80,15 +80,15 @@ def unseen_findings(change_rows: DataFrame) -> DataFrame:
     """Return check, bookie and ledger of earlier findings that may exist but that this run could not see.
 
     A finding may become milder because less was read: entry-lost becomes below-ack-quorum if a bookie that
-    lacks the entry cannot be read. For such a finding the result has a row for each check of `STAGES`.
+    lacks the entry cannot be read. For such a finding the result has a row for each check of `TROUBLE_STAGES`.
     """
-    current_rank, earlier_rank = ranks(), ranks("known_severity")
-    is_milder = (current_rank > earlier_rank) | (
-        (current_rank == earlier_rank) & (F.col("missing") < F.col("known_missing"))
+    current_rank, known_rank = severity_ranks(), severity_ranks("known_severity")
+    is_milder = (current_rank > known_rank) | (
+        (current_rank == known_rank) & (F.col("missing") < F.col("known_missing"))
     )
     is_unseen = (F.col("change") == Change.UNSEEN) | (F.col("change").isin(*FOUND) & is_milder)
-    stage_ids = F.array(*map(F.lit, STAGES))
-    check_ids = F.when(F.col("id").isin(*STAGES), stage_ids).otherwise(F.array("id"))
+    stage_ids = F.array(*map(F.lit, TROUBLE_STAGES))
+    check_ids = F.when(F.col("id").isin(*TROUBLE_STAGES), stage_ids).otherwise(F.array("id"))
     return (
         change_rows.where(is_unseen).select(F.explode(check_ids).alias("id"), "bookie_id", *LEDGER).distinct()
     )

@@ -10,8 +10,8 @@ from auditor.actions.gate import HeldRun, permit
 from auditor.actions.hold_order import sort_by_importance
 from auditor.actions.objects import bookie
 from auditor.model.decommission import Blocker, Cause
-from auditor.model.holds import ActionKind, FactReason, Hold, HoldNotice, notice_of
-from auditor.model.permission import Allowed, Permission, Refused, RunUnfit
+from auditor.model.holds import ActionKind, FactReason, Hold, HoldNotice, hold_notice
+from auditor.model.permission import Allowed, Permission, Refused, UnfitRunReason
 
 _CAUSE_BY_REASON = {
     str(FactReason.OPEN_LEDGERS): Cause.OPEN_LEDGERS,
@@ -20,11 +20,11 @@ _CAUSE_BY_REASON = {
 """Causes of holds that can end while the bookie runs, by reason. Other holds have `Cause.HELD`."""
 
 _CAUSE_BY_UNFITNESS = {
-    RunUnfit.NO_HOLDS: Cause.NO_HOLDS,
-    RunUnfit.DATA_TOO_OLD: Cause.DATA_TOO_OLD,
-    RunUnfit.DATA_OF_FUTURE: Cause.DATA_OF_FUTURE,
-    RunUnfit.NO_EARLIER_RUN: Cause.NO_EARLIER_RUN,
-    RunUnfit.CHECKS_NOT_RUN: Cause.CHECKS_NOT_RUN,
+    UnfitRunReason.NO_HOLDS: Cause.NO_HOLDS,
+    UnfitRunReason.DATA_TOO_OLD: Cause.DATA_TOO_OLD,
+    UnfitRunReason.DATA_OF_FUTURE: Cause.DATA_OF_FUTURE,
+    UnfitRunReason.NO_EARLIER_RUN: Cause.NO_EARLIER_RUN,
+    UnfitRunReason.CHECKS_NOT_RUN: Cause.CHECKS_NOT_RUN,
 }
 
 
@@ -67,7 +67,7 @@ def _reason_text(holds: Sequence[Hold]) -> str:
 
 def notices_of(permission: Permission) -> tuple[HoldNotice, ...]:
     """Return the holds of a refusal, the most important first; empty if the removal is permitted."""
-    return () if isinstance(permission, Allowed) else tuple(map(notice_of, permission.holds))
+    return () if isinstance(permission, Allowed) else tuple(map(hold_notice, permission.holds))
 
 
 def decommission_commands(permission: Permission, bookies: Sequence[str]) -> tuple[str, ...]:

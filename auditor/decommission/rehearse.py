@@ -34,7 +34,7 @@ from auditor.model.decommission import (
     Rehearsal,
     Work,
 )
-from auditor.model.replacements import refuses_by_place
+from auditor.model.replacements import refuses_by_location
 from auditor.model.states import TAKES_WRITES, MarkRow
 from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.reader import RunReader, load_placement
@@ -167,9 +167,10 @@ def rehearse_by_ledger(
     ]
     undecided_total = _run_trials(run, bookies, trials, isolation_numbers)
     unplaced_bookie_count = sum(
-        name not in locations.of or locations.of[name].path is None for name in registered_bookies
+        name not in locations.by_bookie or locations.by_bookie[name].path is None
+        for name in registered_bookies
     )
-    unplaced_bookie_count = unplaced_bookie_count if refuses_by_place(placement_settings) else 0
+    unplaced_bookie_count = unplaced_bookie_count if refuses_by_location(placement_settings) else 0
     doubts = [*auto_recovery.doubts, *_find_doubts(run, undecided_total, unplaced_bookie_count)]
     joint_trial, *single_trials = (
         _make_outcome(run, bookies, sums, names, auto_recovery, doubts, bool(unplaced_bookie_count))

@@ -189,7 +189,7 @@ class Targets:
         self._writable = [
             name for name, is_spare_name in zip(names, is_spare.tolist(), strict=True) if is_spare_name
         ]
-        server_view = ServerView.of(
+        server_view = ServerView.from_locations(
             locations, placement_settings.policy, names, self._writable, registered_bookies
         )
         self._paths = [server_view.paths[name] for name in names]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.decommission.targets import BATCH_ENTRIES, GonePlaces, ReplacementOptions, Targets
-from auditor.model.decommission import OF_LEDGERS, Cause
+from auditor.model.decommission import LEDGER_CAUSES, Cause
 from auditor.runs.ledger_topics import topics_of
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import (
@@ -91,7 +91,7 @@ def flag_ledgers_naming(ledger_rows: pa.RecordBatch, is_selected: Bools, numbers
     return segments.any_of_members(is_selected_number[segments.members])
 
 
-CAUSE_BY_CODE = (None, *OF_LEDGERS, Cause.ABSENT)
+CAUSE_BY_CODE = (None, *LEDGER_CAUSES, Cause.ABSENT)
 """Cause of each code in `TrialSums.blocked`. Code 0 means that the ledger is not blocked."""
 
 _CODE_BY_CAUSE = {cause: cause_code for cause_code, cause in enumerate(CAUSE_BY_CODE)}
@@ -266,7 +266,7 @@ class TrialSums:
         }
         has_too_few_spares = ledgers_by_cause[Cause.NO_SPARE] | ledgers_by_cause[Cause.NO_ADMISSIBLE]
         cause_codes = np.zeros(len(segments.ids), np.int8)
-        for cause in reversed(OF_LEDGERS):
+        for cause in reversed(LEDGER_CAUSES):
             cause_codes[ledgers_by_cause[cause]] = _CODE_BY_CAUSE[cause]
         doubts = {
             UNREAD_COPIES_DOUBT: windows.any_of_ledger(

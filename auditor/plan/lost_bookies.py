@@ -10,7 +10,7 @@ from auditor.actions.gate import permit, permit_everywhere
 from auditor.actions.objects import bookie as bookie_object
 from auditor.decommission.rehearse import rehearse_by_ledger
 from auditor.model.amounts import first_names, plural
-from auditor.model.decommission import OF_LEDGERS, Blocker, Cause
+from auditor.model.decommission import LEDGER_CAUSES, Blocker, Cause
 from auditor.model.finding import Urgency
 from auditor.model.holds import ActionKind
 from auditor.model.permission import Refused
@@ -275,7 +275,7 @@ def _recover_all_ledgers(
     joint_trial = rehearsal.together
     names = first_names(lost_bookies, _MAX_NAMES_SHOWN)
     for blocker in joint_trial.blockers:
-        if blocker.cause in OF_LEDGERS:
+        if blocker.cause in LEDGER_CAUSES:
             yield _refuse_blocked(situation, lost_bookies, blocker, findings)
     if joint_trial.work.open_ends:
         yield refuse(

@@ -103,7 +103,7 @@ def _idle_reason(
     if not is_idle_by_choice:
         return None
     bookie_counts_by_depth = Counter(
-        path.count("/") for bookie in locations.of if (path := locations.path(bookie)) is not None
+        path.count("/") for bookie in locations.by_bookie if (path := locations.path(bookie)) is not None
     )
     path = locations.path(name) or DEFAULT_RACK
     if bookie_counts_by_depth and path.count("/") != max(

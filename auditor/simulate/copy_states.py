@@ -284,4 +284,4 @@ def _entry_groups(first_entry: int, last_entry: int, entry_residue: int, ensembl
                 ensemble_size if last_entry_in_class > first_entry_in_class else 0,
             )
         ]
-    return groups_of(fold(GroupBatch.of([entry_run_tuples])).tobytes())
+    return groups_of(fold(GroupBatch.from_tuples([entry_run_tuples])).tobytes())

@@ -193,7 +193,7 @@ def find_levels(locations: Locations, bookies: list[str]) -> list[Level]:
     Regions are left out if there is only one, or if there are as many regions as racks.
     """
     simulated_levels = [Level.BOOKIE]
-    if locations.known:
+    if locations.has_known_location:
         simulated_levels.append(Level.RACK)
         regions = {locations.domain(bookie, Level.REGION) for bookie in bookies} - {None}
         racks = {locations.domain(bookie, Level.RACK) for bookie in bookies} - {None}

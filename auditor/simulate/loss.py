@@ -15,7 +15,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.model.adherence import first_of_each
+from auditor.model.adherence import flag_first_of_equal_codes
 from auditor.simulate.windows import (
     MISSING,
     NO_BOOKIE,
@@ -360,7 +360,7 @@ def domain_sets(
         domain_by_copy[windows.copies == MISSING] = -2
     has_known_domains = ~any_true(domain_by_copy == -1) & ~windows.is_open_end
     sorted_domains = np.sort(domain_by_copy, axis=1)
-    is_first_of_domain = first_of_each(sorted_domains)
+    is_first_of_domain = flag_first_of_equal_codes(sorted_domains)
     domain_counts = count_true(is_first_of_domain)
     rows = np.flatnonzero(has_known_domains & (domain_counts > 0) & (domain_counts <= max_set_size))
     sets = np.full((len(rows), max_set_size), -1, np.int64)

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from auditor.model.adherence import first_of_each
+from auditor.model.adherence import flag_first_of_equal_codes
 from auditor.model.placement import Level, Locations
 from auditor.model.simulation import Amount, NearLoss
 from auditor.runs.directory import RunDirectory
@@ -45,7 +45,7 @@ def near_loss(
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    simulated_levels = (Level.BOOKIE, Level.RACK) if locations.known else (Level.BOOKIE,)
+    simulated_levels = (Level.BOOKIE, Level.RACK) if locations.has_known_location else (Level.BOOKIE,)
     domains: list[Domains] = []
 
     def find_near_candidates(segments: SegmentColumns) -> Bools:
@@ -149,4 +149,4 @@ class NearLossSums:
 
 def _count_domains(domains: Longs) -> Longs:
     """Return the number of different known domains in each row."""
-    return count_true(first_of_each(np.sort(domains, axis=1)))
+    return count_true(flag_first_of_equal_codes(np.sort(domains, axis=1)))

@@ -15,7 +15,7 @@ import numpy as np
 from auditor.errors import UsageError
 from auditor.model.placement import Level, Locations, PlacementSettings
 from auditor.model.simulation import (
-    Concerned,
+    ConcernedLedger,
     Doubts,
     Failure,
     FailureMatrix,
@@ -234,7 +234,7 @@ def failure_matrix(run: RunReader) -> FailureMatrix:
     """
     _, locations = load_placement(run)
     windows = RunWindows(run.directory, must_merge=False)
-    level = Level.RACK if locations.known else Level.BOOKIE
+    level = Level.RACK if locations.has_known_location else Level.BOOKIE
     domains = Domains(level, locations, windows.numbers.names)
     failure_sums = SetSums(2, max(len(domains.names), 1))
     for windows_of_batch in windows:
@@ -315,7 +315,7 @@ def answer_failure(
         ),
         writes=_write_answers(placed_run, windows, lost_bookie_names),
         ledgers=tuple(
-            Concerned(
+            ConcernedLedger(
                 str(scope_id), str(ledger_id), FATE_TEXT_BY_LOSS[is_lost, unrecoverable], entries, loss_matrix
             )
             for scope_id, ledger_id, is_lost, entries, loss_matrix, unrecoverable in affected_rows[

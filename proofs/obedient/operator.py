@@ -29,7 +29,7 @@ from auditor.model.plan import CommandRole, PlanStep, StepState
 from auditor.plan.answers import ask_store
 from auditor.plan.plan_file import make_plan, read_plan, write_plan
 from auditor.plan.step_checks import check_plan, planned_ledger_ids
-from auditor.reports.advice import blanks_of
+from auditor.reports.advice import placeholders_of
 from auditor.runs.load_space import space_view
 from auditor.runs.reader import RunReader
 from proofs.obedient.cluster import TrialCluster
@@ -225,7 +225,7 @@ def _commands_of(run: RunReader) -> Iterable[tuple[str, ActionKind, str | None]]
     }
     for finding in run.findings:
         check = BY_ID.get(finding.id)
-        blanks = blanks_of(finding, run.report.cluster.instance_id)
+        blanks = placeholders_of(finding, run.report.cluster.instance_id)
         for command in check.commands if check else ():
             kind = kind_of_command(command.text)
             if kind is None or (
