@@ -80,7 +80,7 @@ def unseen_findings(change_rows: DataFrame) -> DataFrame:
     """Return check, bookie and ledger of earlier findings that may exist but that this run could not see.
 
     A finding may become milder because less was read: entry-lost becomes below-ack-quorum if a bookie that
-    lacks the entry cannot be read. For such a finding the result has a row for each check of `TROUBLE_STAGES`.
+    lacks the entry cannot be read. The result then has a row for each check of `TROUBLE_STAGES`.
     """
     current_rank, known_rank = severity_ranks(), severity_ranks("known_severity")
     is_milder = (current_rank > known_rank) | (
