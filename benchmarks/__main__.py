@@ -29,7 +29,7 @@ from benchmarks.measure import Line
 from benchmarks.results import as_json, as_markdown, as_text
 
 # The parts of each command in order of measurement. A part is a module of this package with `lines()`.
-PARTS = {
+PARTS_BY_COMMAND = {
     "codec": ("codec_java", "codec"),
     "scan": ("index", "rocksdb", "journal", "entry_log", "metadata", "zookeeper", "etcd", "rpc"),
     "live": ("live_stores", "live_scans"),
@@ -44,27 +44,29 @@ PARTS = {
 
 
 @click.command(help=__doc__, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("command", type=click.Choice(list(PARTS)))
+@click.argument("command", type=click.Choice(list(PARTS_BY_COMMAND)))
 @click.option("--only", metavar="PART", help="One part of the command alone.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the table here as JSON.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Add the table to this file as Markdown.")
 def main(command: str, only: str | None, json_file: Path | None, markdown: Path | None) -> None:
     """Run one command's benchmarks, print the table, and write it as JSON and Markdown if asked to."""
-    selected_parts = [part for part in PARTS[command] if only in (None, part)]
+    selected_parts = [part_name for part_name in PARTS_BY_COMMAND[command] if only in (None, part_name)]
     if not selected_parts:
-        raise click.UsageError(f"--only {only}: {command} has the parts {', '.join(PARTS[command])}")
+        raise click.UsageError(
+            f"--only {only}: {command} has the parts {', '.join(PARTS_BY_COMMAND[command])}"
+        )
     measured_lines = list(_lines(selected_parts))
     click.echo(as_text(measured_lines))
     if json_file is not None:
         json_file.write_text(as_json(command, measured_lines))
     if markdown is not None:
-        with markdown.open("a") as page:
-            page.write(as_markdown(command, measured_lines) + "\n")
+        with markdown.open("a") as results_page:
+            results_page.write(as_markdown(command, measured_lines) + "\n")
 
 
-def _lines(parts: list[str]) -> Iterator[Line]:
-    for part in parts:
-        for line in import_module(f"benchmarks.{part}").lines():
+def _lines(part_names: list[str]) -> Iterator[Line]:
+    for part_name in part_names:
+        for line in import_module(f"benchmarks.{part_name}").lines():
             comparison = "" if line.ratio is None else f", {line.ratio:.2f}x {line.rival}"
             click.echo(f"{line.stage}: {line.rate:,.0f} {line.unit}/s{comparison}", err=True)
             yield line

@@ -14,7 +14,7 @@ from benchmarks.cluster import Cluster
 from benchmarks.measure import Line
 
 LEDGERS = int(os.environ.get("BKAUDIT_LEDGERS", "100_000"))
-STAGES_SHOWN = 3
+MAX_STAGES_SHOWN = 3
 
 
 def lines() -> Iterator[Line]:
@@ -22,18 +22,22 @@ def lines() -> Iterator[Line]:
 
     The rival of index files and of RocksDB is the audit of collected tables, which are only copied.
     """
-    copied = audit_in_process(Cluster(LEDGERS), FORM_COLLECTED)
-    for form in (FORM_COLLECTED, FORM_FILES, FORM_DATABASES):
-        audited = copied if form == FORM_COLLECTED else audit_in_process(Cluster(LEDGERS), form)
-        longest_stages = sorted(audited.stages.values(), key=lambda stage: -stage.seconds)[:STAGES_SHOWN]
+    collected_tables_audit = audit_in_process(Cluster(LEDGERS), FORM_COLLECTED)
+    for index_form in (FORM_COLLECTED, FORM_FILES, FORM_DATABASES):
+        audited = (
+            collected_tables_audit
+            if index_form == FORM_COLLECTED
+            else audit_in_process(Cluster(LEDGERS), index_form)
+        )
+        longest_stages = sorted(audited.stages.values(), key=lambda stage: -stage.seconds)[:MAX_STAGES_SHOWN]
         yield Line(
-            f"audit, {LEDGERS:,} ledgers, {form}",
+            f"audit, {LEDGERS:,} ledgers, {index_form}",
             LEDGERS,
             "ledgers",
             audited.seconds,
-            None if audited is copied else FORM_COLLECTED,
+            None if audited is collected_tables_audit else FORM_COLLECTED,
             LEDGERS,
-            copied.seconds,
+            collected_tables_audit.seconds,
             java_mib=audited.java_mib,
             python_mib=audited.python_mib,
             shuffle_bytes=audited.shuffle_bytes,

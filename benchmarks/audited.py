@@ -23,7 +23,7 @@ from benchmarks.cluster_store import write_snapshot
 from benchmarks.cluster_tables import write_answers, write_collection
 from benchmarks.join_again import JoinCost, JoinVariant, join_again
 from benchmarks.memory import PeakMemory
-from benchmarks.spark_figures import Stage, Stopwatch, logged_session
+from benchmarks.spark_figures import Stage, Stopwatch, start_logged_session
 
 FORM_COLLECTED, FORM_FILES, FORM_DATABASES = "collected tables", "index files", "RocksDB"
 FORM_UNFLUSHED = "collected tables, an entry of each bookie in its journal"
@@ -65,7 +65,7 @@ class Audited:
 
 def audit_in_process(
     cluster: Cluster,
-    form: str = FORM_COLLECTED,
+    index_form: str = FORM_COLLECTED,
     memory: str = "2g",
     join_variants: Sequence[JoinVariant] = (),
     location_prefix: str = "",
@@ -74,7 +74,7 @@ def audit_in_process(
 
     Args:
         cluster: The cluster to write to disk and audit. Its metadata become a ZooKeeper snapshot.
-        form: The form of the bookies' indexes, such as `FORM_COLLECTED` or `FORM_FILES`.
+        index_form: The form of the bookies' indexes, such as `FORM_COLLECTED` or `FORM_FILES`.
         memory: The memory of the Spark driver, such as ``2g``.
         join_variants: The ways in which to repeat the join of the run's tables after the audit.
         location_prefix: A prefix of the location, such as ``file://``. Without it the location is a path.
@@ -83,31 +83,33 @@ def audit_in_process(
         The costs of the audit. The process ends with an error if the findings are not the planted ones.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return process.submit(_measure_audit, cluster, form, memory, join_variants, location_prefix).result()
+        return process.submit(
+            _measure_audit, cluster, index_form, memory, join_variants, location_prefix
+        ).result()
 
 
 def _measure_audit(
-    cluster: Cluster, form: str, memory: str, join_variants: Sequence[JoinVariant], location_prefix: str
+    cluster: Cluster, index_form: str, memory: str, join_variants: Sequence[JoinVariant], location_prefix: str
 ) -> Audited:
     work_directory = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
-    asked_bookies = cluster.bookies // 10 if form == FORM_ASKED_BOOKIES else 0
+    asked_bookies = cluster.bookies // 10 if index_form == FORM_ASKED_BOOKIES else 0
     run_location = f"{location_prefix}{work_directory}/run"
     try:
         uri, bookies = (
             write_snapshot(cluster, work_directory),
-            str(_write_bookies(cluster, form, work_directory, asked_bookies)),
+            str(_write_bookies(cluster, index_form, work_directory, asked_bookies)),
         )
         if asked_bookies:
             _prepare_answers(
                 write_answers(cluster, work_directory, asked_bookies), cluster.ids[:asked_bookies]
             )
         os.sync()  # otherwise these writes would still run during the audit
-        watch = Stopwatch()
+        stopwatch = Stopwatch()
         with PeakMemory() as peak_memory:
-            watch.stage("spark")
-            logged_session(work_directory / "events", memory)
-            Audit(uri, [bookies], run_location, AuditOptions(samples=0)).run(progress=watch)
-        stages = {stage.name: stage for stage in watch.stages(work_directory / "events")}
+            stopwatch.stage("spark")
+            start_logged_session(work_directory / "events", memory)
+            Audit(uri, [bookies], run_location, AuditOptions(samples=0)).run(progress=stopwatch)
+        stages = {stage.name: stage for stage in stopwatch.stages(work_directory / "events")}
         run = open_run(run_location)
         findings = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in run.findings}
         planted_findings = cluster.findings(asked_bookies)
@@ -121,7 +123,11 @@ def _measure_audit(
             cluster.ledgers,
             stages,
             java_mib=peak_memory.peaks["java"],
-            python_mib=max(peak for name, peak in peak_memory.peaks.items() if name.startswith("python")),
+            python_mib=max(
+                peak_memory_of_process
+                for name, peak_memory_of_process in peak_memory.peaks.items()
+                if name.startswith("python")
+            ),
             replicas=run.report.coverage.replicas.expected,
             unequal=unequal_pairs,
             joins=join_again(work_directory / "run", join_variants),
@@ -144,9 +150,9 @@ def _prepare_answers(table: Path, bookies: Sequence[str]) -> None:
     setattr(audit, "STAGES", tuple(stages))  # noqa: B010  # the module imported it by name
 
 
-def _write_bookies(cluster: Cluster, form: str, work_directory: Path, asked_bookies: int) -> Path:
-    if form in (FORM_COLLECTED, FORM_UNFLUSHED, FORM_ASKED_BOOKIES):
-        return write_collection(cluster, work_directory, form == FORM_UNFLUSHED, asked_bookies)
-    write = write_index_files if form == FORM_FILES else write_databases
+def _write_bookies(cluster: Cluster, index_form: str, work_directory: Path, asked_bookies: int) -> Path:
+    if index_form in (FORM_COLLECTED, FORM_UNFLUSHED, FORM_ASKED_BOOKIES):
+        return write_collection(cluster, work_directory, index_form == FORM_UNFLUSHED, asked_bookies)
+    write = write_index_files if index_form == FORM_FILES else write_databases
     write(cluster, work_directory / "bookies")
     return work_directory / "bookies"

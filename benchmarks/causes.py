@@ -36,12 +36,12 @@ from tests.checks.tables_builder import tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FINDINGS = int(os.environ.get("BKAUDIT_FINDINGS", "1_000_000"))
-BOOKIES, EMPTY_BOOKIES = 500, 50
-UNREAD_COUNT = MAX_CLAIMS - 1
-MEMORY = "2g"
-_ROWS = 500_000
-_NAMES = [f"10.0.{number // 250}.{number % 250 + 1}:3181" for number in range(BOOKIES)]
+FINDING_COUNT = int(os.environ.get("BKAUDIT_FINDINGS", "1_000_000"))
+BOOKIE_COUNT, EMPTY_BOOKIE_COUNT = 500, 50
+UNREAD_BOOKIE_COUNT = MAX_CLAIMS - 1
+DRIVER_MEMORY = "2g"
+_BATCH_ROWS = 500_000
+_BOOKIE_NAMES = [f"10.0.{number // 250}.{number % 250 + 1}:3181" for number in range(BOOKIE_COUNT)]
 _ENTRY_GROUPS = np.array([0, 0], ">i8").tobytes() + np.array([1, 0], ">i4").tobytes()
 
 
@@ -50,24 +50,28 @@ def lines() -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder, PeakMemory() as peak_memory:
         work_directory = Path(folder)
         _write(work_directory / "found")
-        spark = build_session("local[2]", driver_memory=MEMORY, log=work_directory / "spark.log")
+        spark = build_session("local[2]", driver_memory=DRIVER_MEMORY, log=work_directory / "spark.log")
         try:
             writers = _TableWriters(spark, work_directory)
             writers.warm()
-            without_s, with_s = alternate(
+            seconds_without_causes, seconds_with_causes = alternate(
                 writers.without, writers.with_causes, rounds=1, clock=processor_seconds
             )
         finally:
             spark.stop()
-    expected_count = FINDINGS // BOOKIES * (UNREAD_COUNT + EMPTY_BOOKIES) + UNREAD_COUNT
+    expected_count = (
+        FINDING_COUNT // BOOKIE_COUNT * (UNREAD_BOOKIE_COUNT + EMPTY_BOOKIE_COUNT) + UNREAD_BOOKIE_COUNT
+    )
     if writers.counted != expected_count:
         sys.exit(f"causes: {writers.counted:,} findings have one, and {expected_count:,} should")
-    driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    driver_memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     yield Line(
-        f"{MAX_CLAIMS} causes of {FINDINGS:,} findings, {MEMORY} driver, processor time", FINDINGS,
-        "findings", with_s, "without causes", FINDINGS, without_s,
-        most=True, java_mib=peak_memory.peaks["java"], python_mib=driver,
-        note=f"{with_s:.1f} and {without_s:.1f} s; {writers.counted:,} have a cause; Python: the driver",
+        f"{MAX_CLAIMS} causes of {FINDING_COUNT:,} findings, {DRIVER_MEMORY} driver, processor time",
+        FINDING_COUNT,
+        "findings", seconds_with_causes, "without causes", FINDING_COUNT, seconds_without_causes,
+        most=True, java_mib=peak_memory.peaks["java"], python_mib=driver_memory_mib,
+        note=f"{seconds_with_causes:.1f} and {seconds_without_causes:.1f} s; {writers.counted:,} have a "
+        "cause; Python: the driver",
     )  # fmt: skip
 
 
@@ -76,15 +80,15 @@ class _TableWriters:
 
     def __init__(self, spark: SparkSession, work_directory: Path) -> None:
         self._spark, self._work = spark, work_directory
-        per_bookie = FINDINGS // BOOKIES
-        empty_bookies = range(UNREAD_COUNT, UNREAD_COUNT + EMPTY_BOOKIES)
+        findings_per_bookie = FINDING_COUNT // BOOKIE_COUNT
+        empty_bookies = range(UNREAD_BOOKIE_COUNT, UNREAD_BOOKIE_COUNT + EMPTY_BOOKIE_COUNT)
         rows: list[dict[str, Any]] = [
             {
-                "bookie_id": name, "read": "unread" if row_number < UNREAD_COUNT else "read",
+                "bookie_id": name, "read": "unread" if row_number < UNREAD_BOOKIE_COUNT else "read",
                 "absent_directories": [],
-                "replicas": per_bookie if row_number in empty_bookies else 100 * per_bookie,
+                "replicas": findings_per_bookie if row_number in empty_bookies else 100 * findings_per_bookie,
             }
-            for row_number, name in enumerate(_NAMES)
+            for row_number, name in enumerate(_BOOKIE_NAMES)
         ]  # fmt: skip
         self._tables = tables(spark, bookies=rows)
         self.counted = 0
@@ -100,9 +104,11 @@ class _TableWriters:
 
     def with_causes(self) -> None:
         findings = self._spark.read.parquet(str(self._work / "found"))
-        claims = claim_causes(findings, self._tables)
-        add_fingerprints(findings, "x", claims).write.mode("overwrite").parquet(str(self._work / "with"))
-        causes = count_causes(self._spark.read.parquet(str(self._work / "with")), claims)
+        claimed_causes = claim_causes(findings, self._tables)
+        add_fingerprints(findings, "x", claimed_causes).write.mode("overwrite").parquet(
+            str(self._work / "with")
+        )
+        causes = count_causes(self._spark.read.parquet(str(self._work / "with")), claimed_causes)
         self.counted = sum(cause["count"] for cause in causes)
 
     def without(self) -> None:
@@ -116,21 +122,24 @@ def _write(directory: Path) -> None:
     The ledgers' findings go round the bookies in turn.
     """
     directory.mkdir()
-    for start in range(0, FINDINGS, _ROWS):
-        ledgers = np.arange(start, min(start + _ROWS, FINDINGS))
-        pq.write_table(_findings(ledgers), directory / f"part-{start}.parquet")
-    unread = {
+    for first_row in range(0, FINDING_COUNT, _BATCH_ROWS):
+        ledgers = np.arange(first_row, min(first_row + _BATCH_ROWS, FINDING_COUNT))
+        pq.write_table(_findings(ledgers), directory / f"part-{first_row}.parquet")
+    unread_bookies = {
         "id": "bookie-unread", "urgency": "unseen", "severity": "note", "confidence": "unknown",
         "evidence": '{"read": "unread", "reason": "no --bookies source has a directory of this bookie"}',
     }  # fmt: skip
-    rows = [{**unread, "bookie_id": name, "missing": [], "unknown": []} for name in _NAMES[:UNREAD_COUNT]]
+    rows = [
+        {**unread_bookies, "bookie_id": name, "missing": [], "unknown": []}
+        for name in _BOOKIE_NAMES[:UNREAD_BOOKIE_COUNT]
+    ]
     pq.write_table(pa.Table.from_pylist(rows, FOUND_SCHEMA), directory / "unread.parquet")
 
 
 def _findings(ledgers: Longs) -> pa.Table:
-    bookies = ledgers % BOOKIES
-    unread, ids = bookies < UNREAD_COUNT, pa.array(ledgers)
-    names = pa.array(_NAMES).take(pa.array(bookies))
+    bookies = ledgers % BOOKIE_COUNT
+    unread_bookies, ids = bookies < UNREAD_BOOKIE_COUNT, pa.array(ledgers)
+    names = pa.array(_BOOKIE_NAMES).take(pa.array(bookies))
     part_rows = FOUND_SCHEMA.field("missing").type.value_type
     missing_columns = [
         names,
@@ -138,16 +147,16 @@ def _findings(ledgers: Longs) -> pa.Table:
         pa.repeat(pa.scalar(1, pa.int64()), len(ids)),
     ]
     columns = {
-        "id": pc.if_else(unread, "replication-undecided", "below-ack-quorum"),
-        "urgency": pc.if_else(unread, "unseen", "below-ack-quorum"),
+        "id": pc.if_else(unread_bookies, "replication-undecided", "below-ack-quorum"),
+        "urgency": pc.if_else(unread_bookies, "unseen", "below-ack-quorum"),
         "severity": pa.repeat("error", len(ids)),
         "confidence": pa.repeat("confirmed", len(ids)),
         "scope_id": pa.repeat(pa.scalar(0, pa.int64()), len(ids)),
         "ledger_id": ids,
         "missing": _optional_lists(
-            pa.StructArray.from_arrays(missing_columns, fields=list(part_rows)), ~unread
+            pa.StructArray.from_arrays(missing_columns, fields=list(part_rows)), ~unread_bookies
         ),
-        "unknown": _optional_lists(names, unread),
+        "unknown": _optional_lists(names, unread_bookies),
         "message": pc.binary_join_element_wise(
             "ledger", ids.cast(pa.string()), ": 1 entry has too few copies", " "
         ),

@@ -35,8 +35,8 @@ class CheckedBookies(Bookies):
     """The tests' bookies, extended to write many ledgers in one command and to run the server's check."""
 
     JAVA_MAIN_CLASS = "CheckedBookies"
-    JAVA = tuple(Path(__file__).parent.glob("java/*.java"))
-    MEMORY = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g")
+    JAVA_SOURCES = tuple(Path(__file__).parent.glob("java/*.java"))
+    JAVA_MEMORY = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g")
 
     def write_many(self, first_ledger: int, count: int) -> None:
         """Write and close ``count`` ledgers from id ``first_ledger`` on bookies that the server chooses."""
@@ -70,22 +70,26 @@ class CheckedBookies(Bookies):
         Returns:
             Seconds that each request took from its scheduled start, under ``reads`` and ``writes``.
         """
-        answer = self._do("load", ledger=ledger, seconds=seconds, rate=rate, write_every=write_every)
+        command_answer = self._do("load", ledger=ledger, seconds=seconds, rate=rate, write_every=write_every)
         return {
-            request_kind: [latency_ns / 1e9 for latency_ns in answer[request_kind]]
+            request_kind: [latency_ns / 1e9 for latency_ns in command_answer[request_kind]]
             for request_kind in ("reads", "writes")
         }
 
 
 @contextmanager
 def checked_bookies(
-    root: Path, storage: str, ledgers: int, bookies: int = BOOKIES, settings: Mapping[str, str | int] = {}
+    root_directory: Path,
+    storage: str,
+    ledgers: int,
+    bookies: int = BOOKIES,
+    settings: Mapping[str, str | int] = {},
 ) -> Iterator[tuple[CheckedBookies, str]]:
     """Start a cluster with ``ledgers`` closed and flushed ledgers; yield it and its metadata URI."""
-    with EmbeddedZooKeeper(root / "zookeeper") as server:
+    with EmbeddedZooKeeper(root_directory / "zookeeper") as server:
         uri = f"zk+hierarchical://{server.hosts}/ledgers"
         with CheckedBookies(
-            uri, root, storage, [None] * bookies, settings={**_SETTINGS, **settings}
+            uri, root_directory, storage, [None] * bookies, settings={**_SETTINGS, **settings}
         ) as cluster:
             for first_ledger in range(0, ledgers, WRITE_BATCH_LEDGERS):
                 cluster.write_many(first_ledger, min(WRITE_BATCH_LEDGERS, ledgers - first_ledger))

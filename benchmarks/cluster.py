@@ -47,38 +47,38 @@ _ENSEMBLE_CHANGE_ENTRY = 20
 class Shape(NamedTuple):
     """A kind of ledger: its segments and its lost entries.
 
-    A segment is its first entry and its ensemble. A seat is the distance of an ensemble member from the
-    ledger's first bookie. ``lost`` lists (seat, entry) for each copy that its bookie lacks.
+    A segment has a first entry and an ensemble. A seat is the distance of an ensemble member from the
+    ledger's first bookie. ``lost_copies`` has (seat, entry) for each copy that its bookie lacks.
     """
 
     segments: tuple[tuple[int, tuple[int, ...]], ...]
-    lost: tuple[tuple[int, int], ...] = ()
+    lost_copies: tuple[tuple[int, int], ...] = ()
 
     @property
     def seats(self) -> tuple[int, ...]:
         """The seats of all ensemble members of all segments, ascending."""
         return tuple(sorted({seat for _, ensemble in self.segments for seat in ensemble}))
 
-    def held(self, seat: int) -> list[int]:
-        """Return the entries that the member on a seat holds, computed entry by entry."""
+    def entries_on_seat(self, seat: int) -> list[int]:
+        """Return the entries of the member on a seat, computed entry by entry."""
         entries = []
         for entry in range(ENTRIES):
-            ensemble = [seats for first, seats in self.segments if first <= entry][-1]
-            writers = {ensemble[(entry + copy) % ENSEMBLE] for copy in range(WRITE_QUORUM)}
-            if seat in writers and (seat, entry) not in self.lost:
+            ensemble = [seats for first_bookie, seats in self.segments if first_bookie <= entry][-1]
+            holder_seats = {ensemble[(entry + copy_number) % ENSEMBLE] for copy_number in range(WRITE_QUORUM)}
+            if seat in holder_seats and (seat, entry) not in self.lost_copies:
                 entries.append(entry)
         return entries
 
 
-_ONE_SEGMENT = ((0, (0, 1, 2)),)
-PLAIN_SHAPE = Shape(_ONE_SEGMENT)
-CHANGED_SHAPE = Shape((*_ONE_SEGMENT, (_ENSEMBLE_CHANGE_ENTRY, (0, 1, 3))))
-ONE_MISSING_SHAPE = Shape(_ONE_SEGMENT, ((1, _LOST_ENTRY),))
-BOTH_MISSING_SHAPE = Shape(_ONE_SEGMENT, ((1, _LOST_ENTRY), (2, _LOST_ENTRY)))
+_SINGLE_SEGMENT = ((0, (0, 1, 2)),)
+PLAIN_SHAPE = Shape(_SINGLE_SEGMENT)
+CHANGED_SHAPE = Shape((*_SINGLE_SEGMENT, (_ENSEMBLE_CHANGE_ENTRY, (0, 1, 3))))
+ONE_MISSING_SHAPE = Shape(_SINGLE_SEGMENT, ((1, _LOST_ENTRY),))
+BOTH_MISSING_SHAPE = Shape(_SINGLE_SEGMENT, ((1, _LOST_ENTRY), (2, _LOST_ENTRY)))
 SHAPES = (PLAIN_SHAPE, CHANGED_SHAPE, ONE_MISSING_SHAPE, BOTH_MISSING_SHAPE)
 
 
-class AlikeLedgers(NamedTuple):
+class EqualLedgers(NamedTuple):
     """Ledgers of one shape whose ensembles begin at the same bookie.
 
     ``members`` maps seats to bookie numbers.
@@ -93,14 +93,14 @@ class AlikeLedgers(NamedTuple):
 class Cluster:
     """A cluster of ``ledgers`` ledgers on ``bookies`` bookies.
 
-    ``hot`` is the percentage of ledgers whose first bookie is bookie 0. In their
-    ensembles, the other members are the remaining bookies in turn. This is the skew of one busy bookie.
+    ``busy_bookie_percent`` is the percentage of ledgers whose first bookie is bookie 0. The other members of
+    their ensembles are the remaining bookies in turn.
 
-    ``slice_of`` is the size of a larger cluster, of which this one is a part. The part consists of the
-    ledgers whose index files lie in the first directories. Those directories are as full as in the larger
-    cluster. The lowest 16 bits of a ledger id choose its directory.
+    ``full_cluster_size`` is the number of ledgers of a larger cluster, of which this one is a part. The part
+    consists of the ledgers whose index files are in the first directories. Those directories are as full as
+    in the larger cluster. The lowest 16 bits of a ledger id choose its directory.
 
-    >>> Cluster(2_000, slice_of=1_000_000).ledger_ids(np.array([0, 130, 131, 1_999])).tolist()
+    >>> Cluster(2_000, full_cluster_size=1_000_000).ledger_ids(np.array([0, 130, 131, 1_999])).tolist()
     [0, 130, 65536, 983074]
     >>> cluster = Cluster(20_000, 10)
     >>> len(cluster.findings()), sum(len(alike.ids) for alike in cluster.groups_of_ledgers())
@@ -109,30 +109,33 @@ class Cluster:
 
     ledgers: int
     bookies: int = 5
-    hot: int = 0
-    slice_of: int = 0
+    busy_bookie_percent: int = 0
+    full_cluster_size: int = 0
     ids: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        names = tuple(f"10.0.{number // 250}.{number % 250 + 1}:3181" for number in range(self.bookies))
+        names = tuple(
+            f"10.0.{bookie_number // 250}.{bookie_number % 250 + 1}:3181"
+            for bookie_number in range(self.bookies)
+        )
         object.__setattr__(self, "ids", names)
 
     @property
-    def end(self) -> int:
+    def end_id(self) -> int:
         """An id above the ids of all ledgers."""
-        return max(self.ledgers, self.slice_of)
+        return max(self.ledgers, self.full_cluster_size)
 
     def ledger_ids(self, numbers: Longs) -> Longs:
         """Return the ids of ledgers by their numbers (0 to ``ledgers`` - 1).
 
         A higher number has a higher id.
         """
-        if self.slice_of <= self.ledgers:
+        if self.full_cluster_size <= self.ledgers:
             return numbers
-        directories = DIRECTORIES * self.ledgers // self.slice_of
+        directories = DIRECTORIES * self.ledgers // self.full_cluster_size
         return numbers // directories * DIRECTORIES + numbers % directories
 
-    def groups_of_ledgers(self) -> Iterator[AlikeLedgers]:
+    def groups_of_ledgers(self) -> Iterator[EqualLedgers]:
         """Yield all ledgers, grouped by shape and first bookie."""
         ledger = np.arange(self.ledgers)
         # The later assignments replace the earlier ones, so a ledger lacks either one copy or both.
@@ -140,37 +143,40 @@ class Cluster:
         shape[ledger % 1_000 == 999] = 2
         shape[ledger % 10_000 == 9_999] = 3
         # 37 and 100 have no common factor, so the hot ledgers are spread evenly.
-        hot = ledger // 8 * 37 % 100 < self.hot
-        first = ledger // 8 % self.bookies
-        key = (first * 2 + hot) * len(SHAPES) + shape
-        sorted_ledgers = np.argsort(key, kind="stable")
-        group_starts = np.flatnonzero(np.diff(key[sorted_ledgers], prepend=-1))
+        is_on_busy_bookie = ledger // 8 * 37 % 100 < self.busy_bookie_percent
+        first_bookie = ledger // 8 % self.bookies
+        sort_keys = (first_bookie * 2 + is_on_busy_bookie) * len(SHAPES) + shape
+        sorted_ledgers = np.argsort(sort_keys, kind="stable")
+        group_starts = np.flatnonzero(np.diff(sort_keys[sorted_ledgers], prepend=-1))
         for ids in np.split(sorted_ledgers, group_starts[1:]) if len(sorted_ledgers) else ():
             ledger_shape = SHAPES[int(shape[ids[0]])]
-            members = self._members(ledger_shape, int(first[ids[0]]), bool(hot[ids[0]]))
-            yield AlikeLedgers(ledger_shape, members, self.ledger_ids(ids))
+            members = self._members(ledger_shape, int(first_bookie[ids[0]]), bool(is_on_busy_bookie[ids[0]]))
+            yield EqualLedgers(ledger_shape, members, self.ledger_ids(ids))
 
-    def _members(self, shape: Shape, first: int, hot: bool) -> dict[int, int]:
-        if not hot:
-            return {seat: (first + seat) % self.bookies for seat in shape.seats}
+    def _members(self, shape: Shape, first_bookie: int, is_on_busy_bookie: bool) -> dict[int, int]:
+        if not is_on_busy_bookie:
+            return {seat: (first_bookie + seat) % self.bookies for seat in shape.seats}
         cold_bookies = self.bookies - 1
-        return {seat: 1 + (first + seat) % cold_bookies if seat else 0 for seat in shape.seats}
+        return {seat: 1 + (first_bookie + seat) % cold_bookies if seat else 0 for seat in shape.seats}
 
-    def orphans(self, bookie: int) -> Longs:
-        """Return the ids of deleted ledgers that a bookie still holds, as seat 0 of the plain shape."""
-        return self.end + 10_000 * np.arange(bookie, self.ledgers // 1_000, self.bookies)
+    def orphan_ledgers(self, bookie: int) -> Longs:
+        """Return the ids of deleted ledgers that a bookie still has.
+
+        It has the entries of the member on seat 0 of `PLAIN_SHAPE`.
+        """
+        return self.end_id + 10_000 * np.arange(bookie, self.ledgers // 1_000, self.bookies)
 
     def findings(self, asked_bookies: int = 0) -> set[tuple[str, int, str | None]]:
         """Return all findings that a correct audit reports: (check id, ledger id, bookie id or None).
 
-        The audit asks the first ``asked_bookies`` bookies only about ledgers in the metadata. It therefore
-        reports no orphans on them.
+        The audit requests listings of the first ``asked_bookies`` bookies, only for ledgers in the metadata.
+        It therefore reports no orphans on them.
         """
         findings: set[tuple[str, int, str | None]] = {
             ("orphan-ledger", ledger, name)
             for bookie, name in enumerate(self.ids)
             if bookie >= asked_bookies
-            for ledger in self.orphans(bookie).tolist()
+            for ledger in self.orphan_ledgers(bookie).tolist()
         }
         ids = {ONE_MISSING_SHAPE: "below-ack-quorum", BOTH_MISSING_SHAPE: "entry-lost"}
         for group in self.groups_of_ledgers():
@@ -178,7 +184,7 @@ class Cluster:
                 findings |= {(ids[group.shape], ledger, None) for ledger in group.ids.tolist()}
         return findings
 
-    def metadata(self, group: AlikeLedgers) -> bytes:
+    def metadata(self, group: EqualLedgers) -> bytes:
         """Return the metadata of each ledger of a group: format 3, closed, with Pulsar's custom metadata."""
         message = LedgerMetadataFormat(
             quorumSize=WRITE_QUORUM,
@@ -191,15 +197,15 @@ class Cluster:
             digestType=LedgerMetadataFormat.CRC32C,
             password=b"",
         )
-        for first, seats in group.shape.segments:
-            segment = message.segment.add(firstEntryId=first)
+        for first_bookie, seats in group.shape.segments:
+            segment = message.segment.add(firstEntryId=first_bookie)
             segment.ensembleMember.extend(self.ids[group.members[seat]] for seat in seats)
-        for key, metadata_value in (("application", b"pulsar"), ("component", b"managed-ledger")):
-            message.customMetadata.add(key=key, value=metadata_value)
+        for sort_keys, metadata_value in (("application", b"pulsar"), ("component", b"managed-ledger")):
+            message.customMetadata.add(key=sort_keys, value=metadata_value)
         return binary(message)
 
     def cookie(self, bookie: int) -> bytes:
-        """Return the cookie of a bookie, as its ``VERSION`` files and the metadata store hold it."""
+        """Return the cookie of a bookie, as in its ``VERSION`` files and in the metadata store."""
         return (
             f'5\nbookieHost: "{self.ids[bookie]}"\njournalDir: "/data/journal"\n'
             f'ledgerDirs: "1\\t/data/ledgers0"\ninstanceId: "{INSTANCE_ID}"\n'
@@ -208,5 +214,5 @@ class Cluster:
 
 def groups(shape: Shape, seat: int) -> bytes:
     """Return the entries of one ensemble member as BP-34 groups of 24 bytes each."""
-    entries = np.array(shape.held(seat), np.int64)
+    entries = np.array(shape.entries_on_seat(seat), np.int64)
     return fold_entries(entries, np.array([0, len(entries)])).tobytes()

@@ -16,18 +16,20 @@ from benchmarks.cluster import ENTRIES, INDEX_TIME_MS, PLAIN_SHAPE, Cluster, Lon
 
 INDEX_DIRECTORY = "ledgers0"
 # The header of an index file (BookKeeper's FileInfo): magic, version 1, and zeros up to 1,024 bytes.
-_HEADER = b"BKLE" + (1).to_bytes(4, "big") + bytes(1016)
+_INDEX_HEADER = b"BKLE" + (1).to_bytes(4, "big") + bytes(1016)
 _PAGE_SLOTS = 128  # in a page of 1,024 bytes
-_LOCATION = (1 << 32) | 1028  # entry log 1, offset 1028: the first entry behind the header and its length
+_ENTRY_LOCATION = (
+    1 << 32
+) | 1028  # entry log 1, offset 1028: the first entry behind the header and its length
 _BATCH_KEYS = 50_000  # keys of the database locations in one write
 # Value of a ledger in the database ledgers: it exists, is not fenced, and has a master key.
-_LEDGER_DATA = bytes.fromhex("080110001a14") + bytes(20)
+_LEDGER_VALUE = bytes.fromhex("080110001a14") + bytes(20)
 
-_held_entries = cache(Shape.held)  # Shape.held loops over all entries
+_entries_on_seat = cache(Shape.entries_on_seat)  # the method loops over all entries
 
 
 class BookieHolding(NamedTuple):
-    """Ledgers of which one bookie holds the same entries."""
+    """Ledgers of which one bookie has the same entries."""
 
     shape: Shape
     seat: int
@@ -35,13 +37,13 @@ class BookieHolding(NamedTuple):
 
 
 def holdings(cluster: Cluster) -> list[list[BookieHolding]]:
-    """Return, for each bookie, the ledgers it holds. Orphans come last."""
+    """Return the ledgers of each bookie, in groups with equal entries. Orphans come last."""
     holdings_by_bookie: list[list[BookieHolding]] = [[] for _ in cluster.ids]
     for group in cluster.groups_of_ledgers():
         for seat, bookie in group.members.items():
             holdings_by_bookie[bookie].append(BookieHolding(group.shape, seat, group.ids))
     for bookie, holding in enumerate(holdings_by_bookie):
-        holding.append(BookieHolding(PLAIN_SHAPE, 0, cluster.orphans(bookie)))
+        holding.append(BookieHolding(PLAIN_SHAPE, 0, cluster.orphan_ledgers(bookie)))
     return holdings_by_bookie
 
 
@@ -54,9 +56,9 @@ def write_bookies(cluster: Cluster, root: Path) -> list[Path]:
     for number, bookie in enumerate(cluster.ids):
         bookie_root = root / bookie.replace(":", "_")
         for name in ("journal", INDEX_DIRECTORY):
-            current = bookie_root / name / "current"
-            current.mkdir(parents=True)
-            (current / "VERSION").write_bytes(cluster.cookie(number))
+            current_directory = bookie_root / name / "current"
+            current_directory.mkdir(parents=True)
+            (current_directory / "VERSION").write_bytes(cluster.cookie(number))
         last_mark = bookie_root / INDEX_DIRECTORY / "current" / "lastMark"
         last_mark.write_bytes(bytes(16))
         os.utime(last_mark, (INDEX_TIME_MS / 1000,) * 2)
@@ -72,17 +74,17 @@ def write_index_files(cluster: Cluster, root: Path) -> None:
 def add_index_files(cluster: Cluster, directories: list[Path]) -> None:
     """Write one ``.idx`` file for each ledger on each bookie into the bookies' existing index directories."""
     for directory, bookie_holdings in zip(directories, holdings(cluster), strict=True):
-        parents: set[str] = set()
+        parent_directories: set[str] = set()
         for holding in bookie_holdings:
-            slots = np.zeros(-(-ENTRIES // _PAGE_SLOTS) * _PAGE_SLOTS, ">i8")
-            slots[_held_entries(holding.shape, holding.seat)] = _LOCATION
-            file_bytes = _HEADER + slots.tobytes()
+            index_slots = np.zeros(-(-ENTRIES // _PAGE_SLOTS) * _PAGE_SLOTS, ">i8")
+            index_slots[_entries_on_seat(holding.shape, holding.seat)] = _ENTRY_LOCATION
+            file_bytes = _INDEX_HEADER + index_slots.tobytes()
             for ledger in holding.ids.tolist():
                 path = f"{directory}/current/{index_path.to_path(ledger)}"
-                parent = path.rpartition("/")[0]
-                if parent not in parents:
-                    Path(parent).mkdir(parents=True, exist_ok=True)
-                    parents.add(parent)
+                parent_directory = path.rpartition("/")[0]
+                if parent_directory not in parent_directories:
+                    Path(parent_directory).mkdir(parents=True, exist_ok=True)
+                    parent_directories.add(parent_directory)
                 descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
                 os.write(descriptor, file_bytes)
                 os.close(descriptor)
@@ -94,18 +96,18 @@ def write_databases(cluster: Cluster, root: Path) -> None:
     The database ``locations`` has one key for each entry of the bookie, ``ledgers`` one for each ledger.
     """
     for directory, bookie_holdings in zip(write_bookies(cluster, root), holdings(cluster), strict=True):
-        current = directory / "current"
-        locations = Rdict(str(current / "locations"), Options(raw_mode=True))
-        ledgers = Rdict(str(current / "ledgers"), Options(raw_mode=True))
+        current_directory = directory / "current"
+        locations = Rdict(str(current_directory / "locations"), Options(raw_mode=True))
+        ledgers = Rdict(str(current_directory / "ledgers"), Options(raw_mode=True))
         for holding in bookie_holdings:
             for keys in _keys(holding):
                 batch = WriteBatch(raw_mode=True)
                 for key in keys:
-                    batch.put(key, _LOCATION.to_bytes(8, "big"))
+                    batch.put(key, _ENTRY_LOCATION.to_bytes(8, "big"))
                 locations.write(batch)
             batch = WriteBatch(raw_mode=True)
             for ledger in holding.ids.tolist():
-                batch.put(ledger.to_bytes(8, "big"), _LEDGER_DATA)
+                batch.put(ledger.to_bytes(8, "big"), _LEDGER_VALUE)
             ledgers.write(batch)
         for database in (locations, ledgers):
             database.flush()
@@ -114,10 +116,10 @@ def write_databases(cluster: Cluster, root: Path) -> None:
 
 def _keys(holding: BookieHolding) -> Iterator[list[bytes]]:
     """Yield the keys of the database ``locations`` (ledger, entry) in batches of about `_BATCH_KEYS`."""
-    entries = np.array(_held_entries(holding.shape, holding.seat), ">i8")
+    entries = np.array(_entries_on_seat(holding.shape, holding.seat), ">i8")
     batch_ledgers = max(_BATCH_KEYS // max(len(entries), 1), 1)
-    for start in range(0, len(holding.ids), batch_ledgers):
-        ids = holding.ids[start : start + batch_ledgers].astype(">i8")
-        pairs = np.stack((np.repeat(ids, len(entries)), np.tile(entries, len(ids))), axis=1)
-        pair_bytes = pairs.astype(">i8").tobytes()
-        yield [pair_bytes[offset : offset + 16] for offset in range(0, len(pair_bytes), 16)]
+    for first_ledger in range(0, len(holding.ids), batch_ledgers):
+        ids = holding.ids[first_ledger : first_ledger + batch_ledgers].astype(">i8")
+        ledger_entry_pairs = np.stack((np.repeat(ids, len(entries)), np.tile(entries, len(ids))), axis=1)
+        key_bytes = ledger_entry_pairs.astype(">i8").tobytes()
+        yield [key_bytes[offset : offset + 16] for offset in range(0, len(key_bytes), 16)]

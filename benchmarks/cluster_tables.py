@@ -23,13 +23,13 @@ from auditor.tables.judge_replicas import groups_of
 from benchmarks.cluster import INDEX_TIME_MS, Cluster, Longs, groups
 from benchmarks.cluster_disks import BookieHolding, holdings, write_bookies
 
-_ROWS = 500_000
+_BATCH_ROWS = 500_000
 _PAGE_BYTES = 1024
-_BYTE_NAMES = pa.array([f"{byte:x}" for byte in range(256)])
+_HEX_OF_BYTE = pa.array([f"{byte:x}" for byte in range(256)])
 
 
 def write_collection(
-    cluster: Cluster, directory: Path, unflushed: bool = False, asked_bookies: int = 0
+    cluster: Cluster, directory: Path, has_unflushed_entries: bool = False, asked_bookies: int = 0
 ) -> Path:
     """Write the collection of a cluster with index files, one file of availability rows per bookie.
 
@@ -39,34 +39,38 @@ def write_collection(
     Args:
         cluster: The cluster to write.
         directory: The directory for the bookies and the collection.
-        unflushed: Move the last entry of one ledger of each bookie from the index to the journal.
+        has_unflushed_entries: Move the last entry of one ledger of each bookie from the index to the journal.
         asked_bookies: Number of bookies to leave out, from the first. `write_answers` writes their listings.
 
     Returns:
         The path of the collection.
     """
     directories = write_bookies(cluster, directory / "bookies")
-    for place in directories[:asked_bookies]:
-        shutil.rmtree(place.parent)
+    for bookie_directory in directories[:asked_bookies]:
+        shutil.rmtree(bookie_directory.parent)
     collect_outcome = collect([str(directory / "bookies")], str(directory / "collected"))
     collection = Collection(collect_outcome.path)
-    pieces = {
+    piece_by_directory = {
         row["path"]: row["piece"] for row in collection.read_rows("directories", collect_outcome.manifest)
     }
     files, journal_rows = [], []
-    for number, (place, bookie_holdings) in enumerate(zip(directories, holdings(cluster), strict=True)):
-        if number < asked_bookies:
+    for bookie_number, (bookie_directory, bookie_holdings) in enumerate(
+        zip(directories, holdings(cluster), strict=True)
+    ):
+        if bookie_number < asked_bookies:
             continue
-        path = f"availability/bookie-{number:05}.parquet"
+        path = f"availability/bookie-{bookie_number:05}.parquet"
         output_file = Path(collection.base, path)
-        piece = pieces[str(place)]
+        collected_piece = piece_by_directory[str(bookie_directory)]
         with pq.ParquetWriter(
             output_file, INDEX_SCHEMA, compression=COMPRESSION, write_page_checksum=True
         ) as writer:
             rows = 0
-            for batch in batches(bookie_holdings, cluster.ids[number], str(place), piece):
-                if unflushed and not rows:
-                    batch, journal_row = _without_last_entry(batch, piece)
+            for batch in batches(
+                bookie_holdings, cluster.ids[bookie_number], str(bookie_directory), collected_piece
+            ):
+                if has_unflushed_entries and not rows:
+                    batch, journal_row = _without_last_entry(batch, collected_piece)
                     journal_rows.append(journal_row)
                 writer.write_batch(batch)
                 rows += batch.num_rows
@@ -88,13 +92,15 @@ def write_collection(
 
 def write_answers(cluster: Cluster, directory: Path, asked_bookies: int) -> Path:
     """Write the answers table: the listings of the first ``asked_bookies`` bookies. Return its directory."""
-    place = directory / "answers"
-    place.mkdir()
-    for number, bookie_holdings in enumerate(holdings(cluster)[:asked_bookies]):
+    bookie_directory = directory / "answers"
+    bookie_directory.mkdir()
+    for bookie_number, bookie_holdings in enumerate(holdings(cluster)[:asked_bookies]):
         listed_holdings = [
             holding for holding in bookie_holdings if holding.ids is not bookie_holdings[-1].ids
         ]  # an audit does not ask about orphans
-        rows = pa.Table.from_batches(batches(listed_holdings, cluster.ids[number], "", ""), INDEX_SCHEMA)
+        rows = pa.Table.from_batches(
+            batches(listed_holdings, cluster.ids[bookie_number], "", ""), INDEX_SCHEMA
+        )
         constant_columns = {
             "storage": "rpc",
             "answered": INDEX_TIME_MS,
@@ -102,15 +108,15 @@ def write_answers(cluster: Cluster, directory: Path, asked_bookies: int) -> Path
             "page_bytes": None,
             "mtime": None,
         }
-        for name, value in constant_columns.items():
+        for name, column_value in constant_columns.items():
             field = SCHEMA.field(name)
-            column = pa.repeat(pa.scalar(value, field.type), rows.num_rows)
+            column = pa.repeat(pa.scalar(column_value, field.type), rows.num_rows)
             rows = rows.set_column(rows.schema.get_field_index(name), field, column)
-        pq.write_table(rows.select(SCHEMA.names), place / f"part-{number}.parquet")
-    return place
+        pq.write_table(rows.select(SCHEMA.names), bookie_directory / f"part-{bookie_number}.parquet")
+    return bookie_directory
 
 
-def _without_last_entry(batch: pa.RecordBatch, piece: str) -> tuple[pa.RecordBatch, dict[str, Any]]:
+def _without_last_entry(batch: pa.RecordBatch, collected_piece: str) -> tuple[pa.RecordBatch, dict[str, Any]]:
     """Move the last entry of the first ledger out of the rows, into a new row for the journal.
 
     Returns the changed rows and the journal row.
@@ -122,31 +128,31 @@ def _without_last_entry(batch: pa.RecordBatch, piece: str) -> tuple[pa.RecordBat
     )
     groups_column = batch.schema.get_field_index("groups")
     new_groups = pa.concat_arrays([pa.array([index_groups], pa.binary()), batch.column(groups_column)[1:]])
-    pair = {name: batch.column(name)[0].as_py() for name in ("scope_id", "ledger_id", "bookie_id")}
-    row = {**pair, "groups": journal_groups, "state": "ok", "piece": piece}
+    replica_key = {name: batch.column(name)[0].as_py() for name in ("scope_id", "ledger_id", "bookie_id")}
+    row = {**replica_key, "groups": journal_groups, "state": "ok", "piece": collected_piece}
     return batch.set_column(groups_column, batch.schema.field(groups_column), new_groups), row
 
 
 def batches(
-    bookie_holdings: list[BookieHolding], bookie: str, place: str, piece: str
+    bookie_holdings: list[BookieHolding], bookie: str, bookie_directory: str, collected_piece: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one bookie's index files as a collection stores them."""
     for holding in bookie_holdings:
-        value = groups(holding.shape, holding.seat)
-        for start in range(0, len(holding.ids), _ROWS):
-            ids = holding.ids[start : start + _ROWS]
+        column_value = groups(holding.shape, holding.seat)
+        for start in range(0, len(holding.ids), _BATCH_ROWS):
+            ids = holding.ids[start : start + _BATCH_ROWS]
             count = len(ids)
             columns = {
                 "bookie_id": pa.repeat(bookie, count),
                 "scope_id": pa.repeat(pa.scalar(0, pa.int64()), count),
                 "ledger_id": pa.array(ids),
-                "groups": pa.repeat(pa.scalar(value, pa.binary()), count),
+                "groups": pa.repeat(pa.scalar(column_value, pa.binary()), count),
                 "state": pa.repeat("ok", count),
-                "path": _paths(f"{place}/current", ids),
+                "path": _paths(f"{bookie_directory}/current", ids),
                 "page_bytes": pa.repeat(pa.scalar(_PAGE_BYTES, pa.int64()), count),
                 "mtime": pa.repeat(pa.scalar(INDEX_TIME_MS, pa.int64()), count),
                 "storage": pa.repeat("idx", count),
-                "piece": pa.repeat(piece, count),
+                "piece": pa.repeat(collected_piece, count),
             }
             yield pa.RecordBatch.from_arrays(
                 [
@@ -157,9 +163,9 @@ def batches(
             )
 
 
-def _paths(current: str, ids: Longs) -> pa.Array:
+def _paths(current_path: str, ids: Longs) -> pa.Array:
     """Return the index file paths of many ledger ids at once (as `auditor.keys.index_path` builds them)."""
-    high_byte, low_byte = (_BYTE_NAMES.take(pa.array(ids >> bit_shift & 0xFF)) for bit_shift in (8, 0))
+    high_byte, low_byte = (_HEX_OF_BYTE.take(pa.array(ids >> bit_shift & 0xFF)) for bit_shift in (8, 0))
     names = pa.array([f"{ledger:x}.idx" for ledger in ids.tolist()])
-    folder = pa.scalar(current)
+    folder = pa.scalar(current_path)
     return pc.binary_join_element_wise(folder, high_byte, low_byte, names, "/")

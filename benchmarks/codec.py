@@ -21,7 +21,7 @@ from auditor.codecs.availability.striping import stripe
 from benchmarks.measure import Line, alternate
 
 Longs = NDArray[np.int64]
-MILLION = 1_000_000
+ENTRY_COUNT = 1_000_000
 LOOP_SAMPLE_FRACTION = 10  # the loop gets one entry in ten, because it is far slower
 
 
@@ -42,10 +42,14 @@ def plain_loop(entries: list[int]) -> list[tuple[int, int, int, int]]:
     def add_run(start: int, size: int) -> None:
         nonlocal group
         if group is not None:
-            first, last, group_size, period = group
-            distance = start - last
-            if size == group_size and distance < 2**31 and (first == last or distance == period):
-                group = (first, start, size, distance)
+            first_entry, last_entry, group_size, group_period = group
+            run_distance = start - last_entry
+            if (
+                size == group_size
+                and run_distance < 2**31
+                and (first_entry == last_entry or run_distance == group_period)
+            ):
+                group = (first_entry, start, size, run_distance)
                 return
             groups.append(group)
         group = (start, start, size, 0)
@@ -68,16 +72,22 @@ def one_ledger(name: str, entries: Longs) -> list[Case]:
     offsets = np.array([0, len(entries)])
     entry_slots = np.zeros(int(entries[-1]) + 1, np.int64)
     entry_slots[entries] = 1028
-    set_bounds = np.array([0, len(entry_slots)])
-    part = entries[: len(entries) // LOOP_SAMPLE_FRACTION].tolist()
+    bounds_of_sets = np.array([0, len(entry_slots)])
+    entry_part = entries[: len(entries) // LOOP_SAMPLE_FRACTION].tolist()
     return [
-        Case(name, lambda: fold_entries(entries, offsets), len(entries), lambda: plain_loop(part), len(part)),
+        Case(
+            name,
+            lambda: fold_entries(entries, offsets),
+            len(entries),
+            lambda: plain_loop(entry_part),
+            len(entry_part),
+        ),
         Case(
             f"{name}, from index slots",
-            lambda: fold_slots(entry_slots, set_bounds),
+            lambda: fold_slots(entry_slots, bounds_of_sets),
             len(entries),
-            lambda: plain_loop(part),
-            len(part),
+            lambda: plain_loop(entry_part),
+            len(entry_part),
         ),
     ]
 
@@ -85,20 +95,22 @@ def one_ledger(name: str, entries: Longs) -> list[Case]:
 def many_ledgers(count: int, ledger_entries: int) -> list[Case]:
     ledger = striped_entries(ledger_entries)
     entries, offsets = np.tile(ledger, count), offsets_of(np.full(count, len(ledger)))
-    parts = [ledger.tolist()] * (count // LOOP_SAMPLE_FRACTION)
+    entry_parts = [ledger.tolist()] * (count // LOOP_SAMPLE_FRACTION)
     zero_slots = np.zeros(count, np.int64)
-    last = np.full(count, ledger[-1])
+    last_entry = np.full(count, ledger[-1])
 
     def loop() -> None:
-        for part in parts:
-            plain_loop(part)
+        for entry_part in entry_parts:
+            plain_loop(entry_part)
 
     sizes = (len(entries), loop, len(entries) // LOOP_SAMPLE_FRACTION)
     return [
         Case(f"{count:,} ledgers of {ledger_entries}", lambda: fold_entries(entries, offsets), *sizes),
         Case(
             f"{count:,} ledgers of {ledger_entries}, expected",
-            lambda: fold(stripe(zero_slots, last, zero_slots + 1, zero_slots + 3, zero_slots + 2)).tobytes(),
+            lambda: fold(
+                stripe(zero_slots, last_entry, zero_slots + 1, zero_slots + 3, zero_slots + 2)
+            ).tobytes(),
             *sizes,
         ),
     ]
@@ -111,7 +123,7 @@ def striped_entries(count: int) -> Longs:
     return stored_entries
 
 
-def holed_entries(count: int) -> Longs:
+def entries_with_holes(count: int) -> Longs:
     """Return ascending entries of which a random tenth is missing. The random seed is fixed."""
     sample_size = count * 10 // 9 + count // 100 + 100  # the expected number, and a margin for chance
     return np.flatnonzero(np.random.default_rng(7).random(sample_size) >= 0.1)[:count]
@@ -138,9 +150,9 @@ def lines() -> Iterator[Line]:
     """Yield one line per case. The unit is entries."""
     check()
     cases = [
-        *one_ledger("3M striped, E3 Qw2", striped_entries(3 * MILLION)),
-        *one_ledger("3M dense", np.arange(3 * MILLION)),
-        *one_ledger("3M with 10 % holes", holed_entries(3 * MILLION)),
+        *one_ledger("3M striped, E3 Qw2", striped_entries(3 * ENTRY_COUNT)),
+        *one_ledger("3M dense", np.arange(3 * ENTRY_COUNT)),
+        *one_ledger("3M with 10 % holes", entries_with_holes(3 * ENTRY_COUNT)),
         *many_ledgers(100_000, 50),
     ]
     for case in cases:

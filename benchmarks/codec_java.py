@@ -27,7 +27,7 @@ from auditor.codecs.availability import wire as availability
 from auditor.codecs.availability.fold import fold_entries
 from auditor.codecs.availability.groups import offsets_of
 from auditor.spark.java import find_java
-from benchmarks.codec import MILLION, holed_entries, striped_entries
+from benchmarks.codec import ENTRY_COUNT, entries_with_holes, striped_entries
 from benchmarks.measure import Line
 from tests.servers.bookies.jars import classpath
 
@@ -38,7 +38,7 @@ RIVAL_NAME = "Java"
 
 
 class Case(NamedTuple):
-    """One case: the entries of a ledger, the number of such ledgers, and the ratios to reach.
+    """One case: the entries of a ledger, the number of ledgers with these entries, and the ratios to reach.
 
     ``goal`` is the required ratio and ``target`` the desired one (None if there is none).
     """
@@ -55,8 +55,14 @@ class Encoder:
 
     def __init__(self) -> None:
         source = Path(__file__).parent / "java" / "Encoder.java"
-        memory = ("-Xms2g", "-Xmx2g")
-        self._command = [str(find_java().executable), *memory, "-cp", classpath(more=[source]), "Encoder"]
+        memory_options = ("-Xms2g", "-Xmx2g")
+        self._command = [
+            str(find_java().executable),
+            *memory_options,
+            "-cp",
+            classpath(more=[source]),
+            "Encoder",
+        ]
 
     def __enter__(self) -> Encoder:
         self._process = subprocess.Popen(
@@ -65,7 +71,10 @@ class Encoder:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._process.communicate()  # the end of its standard input ends the process
 
@@ -92,10 +101,10 @@ class Encoder:
 
 def lines() -> Iterator[Line]:
     """Yield one line per case. The unit is entry ids, or ledgers if the case has several."""
-    dense_entries, striped_set = np.arange(3 * MILLION), striped_entries(3 * MILLION)
+    dense_entries, striped_set = np.arange(3 * ENTRY_COUNT), striped_entries(3 * ENTRY_COUNT)
     cases = (
         Case("3M striped, E3 Qw2", striped_set, 1, goal=15, target=25),
-        Case("3M with 10 % holes", holed_entries(3 * MILLION), 1, goal=2.5, target=4),
+        Case("3M with 10 % holes", entries_with_holes(3 * ENTRY_COUNT), 1, goal=2.5, target=4),
         Case("3M dense", dense_entries, 1, goal=1.3, target=2),
         Case(
             f"{MANY_LEDGERS:,} ledgers of {LEDGER_ENTRIES} striped",
@@ -112,32 +121,32 @@ def lines() -> Iterator[Line]:
             target=None,
         ),
     )
-    with tempfile.TemporaryDirectory() as folder, Encoder() as java:
-        for number, case in enumerate(cases):
-            yield _measure_case(case, Path(folder, f"{number}.entries"), java)
+    with tempfile.TemporaryDirectory() as folder, Encoder() as java_command:
+        for set_number, case in enumerate(cases):
+            yield _measure_case(case, Path(folder, f"{set_number}.entries"), java_command)
 
 
-def _measure_case(case: Case, file: Path, java: Encoder) -> Line:
+def _measure_case(case: Case, file: Path, java_command: Encoder) -> Line:
     case.entries.astype("<i8").tofile(file)
-    sizes = _check_encodings(case, java.write(file))
+    sizes = _check_encodings(case, java_command.write(file))
     entries = np.tile(case.entries, case.ledgers)
     offsets = offsets_of(np.full(case.ledgers, len(case.entries)))
     own_seconds, java_seconds = [], []
-    for number in range(WARMUP_ROUNDS + ROUNDS):
+    for set_number in range(WARMUP_ROUNDS + ROUNDS):
         start_time = time.perf_counter()
         fold_entries(entries, offsets).groups()
-        seconds = time.perf_counter() - start_time, java.encode(file, case.ledgers)
-        if number >= WARMUP_ROUNDS:
+        seconds = time.perf_counter() - start_time, java_command.encode(file, case.ledgers)
+        if set_number >= WARMUP_ROUNDS:
             own_seconds.append(seconds[0])
             java_seconds.append(seconds[1])
-    amount, unit = (case.ledgers, "ledgers") if case.ledgers > 1 else (len(entries), "ids")
+    item_count, unit = (case.ledgers, "ledgers") if case.ledgers > 1 else (len(entries), "ids")
     return Line(
         f"encode {case.name}",
-        amount,
+        item_count,
         unit,
         min(own_seconds),
         RIVAL_NAME,
-        amount,
+        item_count,
         min(java_seconds),
         goal=case.goal,
         target=case.target,
@@ -150,8 +159,8 @@ def _check_encodings(case: Case, java_value: bytes) -> dict[str, int]:
     batch = fold_entries(case.entries, np.array([0, len(case.entries)]))
     own_seconds = availability.encode(batch.groups())
     sizes = {"ours": len(own_seconds), RIVAL_NAME: len(java_value)}
-    for name, value in (("ours", own_seconds), (RIVAL_NAME, java_value)):
-        if not np.array_equal(availability.expand(availability.decode(value)), case.entries):
+    for name, encoded_value in (("ours", own_seconds), (RIVAL_NAME, java_value)):
+        if not np.array_equal(availability.expand(availability.decode(encoded_value)), case.entries):
             sys.exit(f"{case.name}: the bytes of {name} stand for other entries")
     if case.name.startswith("3M striped") and sizes != STRIPED_BYTES:
         sys.exit(f"{case.name}: {sizes} bytes, not {STRIPED_BYTES}")

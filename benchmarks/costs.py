@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of processor time (this process and the server) and elapsed time; bytes both ways."""
+    """Seconds of processor time (this process and the server), elapsed time, and bytes in both directions."""
 
     client: float
     server: float
@@ -31,8 +31,8 @@ class CountingPort:
     The proxy runs in this process, so it costs some of its processor time.
     """
 
-    def __init__(self, hosts: str) -> None:
-        host, port = hosts.split(":")
+    def __init__(self, server_hosts: str) -> None:
+        host, port = server_hosts.split(":")
         self._to = host, int(port)
         self._door = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
@@ -50,46 +50,54 @@ class CountingPort:
         with suppress(OSError):
             while True:
                 client_socket, server_socket = self._door.accept()[0], socket.create_connection(self._to)
-                for source, target in ((client_socket, server_socket), (server_socket, client_socket)):
-                    threading.Thread(target=self._forward_bytes, args=(source, target), daemon=True).start()
+                for source_socket, target_socket in (
+                    (client_socket, server_socket),
+                    (server_socket, client_socket),
+                ):
+                    threading.Thread(
+                        target=self._forward_bytes, args=(source_socket, target_socket), daemon=True
+                    ).start()
 
-    def _forward_bytes(self, source: socket.socket, target: socket.socket) -> None:
+    def _forward_bytes(self, source_socket: socket.socket, target_socket: socket.socket) -> None:
         with suppress(OSError):
-            while data := source.recv(1 << 16):
+            while received_bytes := source_socket.recv(1 << 16):
                 with self._lock:
-                    self.bytes += len(data)
-                target.sendall(data)
-            target.shutdown(socket.SHUT_RDWR)
+                    self.bytes += len(received_bytes)
+                target_socket.sendall(received_bytes)
+            target_socket.shutdown(socket.SHUT_RDWR)
 
 
-def measure_processes(run: Callable[[], Result], pid: int, port: CountingPort | None) -> tuple[Result, Cost]:
+def measure_processes(
+    measured_function: Callable[[], Result], pid: int, port: CountingPort | None
+) -> tuple[Result, Cost]:
     """Run a function; return its result and its cost.
 
-    The cost has this process's and process ``pid``'s processor time, and the bytes through ``port`` if
-    given.
+    The cost has the processor time of this process and of process ``pid``. It has the bytes through ``port``
+    if ``port`` is not None.
     """
     counts_before = _cost_counters(pid, port)
-    result = run()
+    result = measured_function()
     counts_after = _cost_counters(pid, port)
     return result, Cost(
         *(new_count - old_count for old_count, new_count in zip(counts_before, counts_after, strict=True))
     )
 
 
-def measure_tree(run: Callable[[], Result]) -> tuple[Result, Cost]:
+def measure_tree(measured_function: Callable[[], Result]) -> tuple[Result, Cost]:
     """Run a function; return its result and its cost to this process and all its descendants.
 
-    Servers that this process started are included. So is a child that ended, if its parent waited for it.
+    Servers that this process started are included. A child that ended is included if its parent waited for
+    it.
     """
     tree_seconds_before, start_time = tree_seconds(), time.perf_counter()
-    result = run()
+    result = measured_function()
     return result, Cost(tree_seconds() - tree_seconds_before, 0, time.perf_counter() - start_time, 0)
 
 
-def least(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:
+def least_costs(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:
     """Return, for each step, the least value of each cost over all rounds."""
     return [
-        Cost(*(min(getattr(cost, field.name) for cost in step_costs) for field in fields(Cost)))
+        Cost(*(min(getattr(cost, cost_field.name) for cost in step_costs) for cost_field in fields(Cost)))
         for step_costs in zip(*rounds, strict=True)
     ]
 
@@ -116,6 +124,6 @@ def tree_seconds() -> float:
 def _cost_counters(pid: int, port: CountingPort | None) -> tuple[float, float, float, float]:
     # The process name may contain spaces. Of the fields behind it, utime and stime are the 12th and 13th.
     stat_fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    ticks = int(stat_fields[11]) + int(stat_fields[12])
-    server = ticks / os.sysconf("SC_CLK_TCK")
+    processor_ticks = int(stat_fields[11]) + int(stat_fields[12])
+    server = processor_ticks / os.sysconf("SC_CLK_TCK")
     return time.process_time(), server, time.perf_counter(), port.bytes if port else 0

@@ -26,10 +26,10 @@ from benchmarks.measure import Line, alternate, cat
 ENTRIES = 2_000_000
 ENTRY_BYTES = 1000
 LEDGERS = 50
-LOGS = 2000
+LOG_COUNT = 2000
 LOG_BYTES = 1_000_000_000
 LOG_LEDGERS = 200
-MANY_LOGS = 100_000
+MANY_LOG_COUNT = 100_000
 
 _ENTRY_HEADER = struct.Struct(">iqq")
 
@@ -38,41 +38,54 @@ def lines() -> Iterator[Line]:
     """Yield lines for the header scan of one log, the maps of many logs, and the rows of many logs."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         path = write_open_log(Path(folder, "0.log"), ENTRIES)
-        size = path.stat().st_size
+        file_bytes = path.stat().st_size
         own_seconds, cat_seconds = alternate(lambda: _scan(path), lambda: cat(path))
-        note = f"{size / 1e9:.1f} GB in {own_seconds:.1f} s; cat takes {cat_seconds:.1f} s"
+        note = f"{file_bytes / 1e9:.1f} GB in {own_seconds:.1f} s; cat takes {cat_seconds:.1f} s"
         stage = "entry log of 1 kB entries, to bytes per ledger"
         yield Line(stage, ENTRIES, "entries", own_seconds, "cat", ENTRIES, cat_seconds, target=0.5, note=note)
         path.unlink()
-        paths = [write_closed_log(Path(folder, f"{number:x}.log"), number) for number in range(LOGS)]
+        paths = [
+            write_closed_log(Path(folder, f"{log_number:x}.log"), log_number)
+            for log_number in range(LOG_COUNT)
+        ]
         own_seconds, open_seconds = alternate(lambda: _read_maps(paths), lambda: _read_log_ends(paths))
         note = "beside opening each and reading 4 kB at its start and 4 kB at its end"
         yield Line(
-            "ledgers maps", LOGS, "logs", own_seconds, "open", LOGS, open_seconds, target=0.1, note=note
+            "ledgers maps",
+            LOG_COUNT,
+            "logs",
+            own_seconds,
+            "open",
+            LOG_COUNT,
+            open_seconds,
+            target=0.1,
+            note=note,
         )
         yield _measure_many_logs(Path(folder), paths)
 
 
 def _measure_many_logs(folder: Path, paths: list[Path]) -> Line:
-    """Read a directory of `MANY_LOGS` entry logs to rows.
+    """Read a directory of `MANY_LOG_COUNT` entry logs to rows.
 
     The files are hard links to a few logs, because as many separate files would need a large disk.
     """
-    current = folder / "ledgers" / "current"
-    current.mkdir(parents=True)
-    for number in range(MANY_LOGS):
-        (current / f"{number * 64 + 1:x}.log").hardlink_to(paths[number % len(paths)])  # skips verified ids
-    part = LogPart("bk1", 0, str(current.parent), IndexDirectory.from_version("", None).version_sha256)
-    offset_before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
-    rows = sum(batch.num_rows for batch in read_logs_of(part))
-    read_seconds = time.perf_counter() - started
-    if rows != MANY_LOGS * (LOG_LEDGERS + 1):
+    current_directory = folder / "ledgers" / "current"
+    current_directory.mkdir(parents=True)
+    for log_number in range(MANY_LOG_COUNT):
+        (current_directory / f"{log_number * 64 + 1:x}.log").hardlink_to(
+            paths[log_number % len(paths)]
+        )  # skips verified ids
+    version_sha256 = IndexDirectory.from_version("", None).version_sha256
+    log_part = LogPart("bk1", 0, str(current_directory.parent), version_sha256)
+    memory_before_kib, start_time = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    rows = sum(batch.num_rows for batch in read_logs_of(log_part))
+    read_seconds = time.perf_counter() - start_time
+    if rows != MANY_LOG_COUNT * (LOG_LEDGERS + 1):
         sys.exit("entry log: ours are not the rows of the logs")
-    growth_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - offset_before
-    note = (
-        f"{rows:,} rows of {MANY_LOGS * LOG_BYTES / 1e12:,.0f} TB; memory grew by {growth_kib / 1024:.0f} MB"
-    )
-    return Line("entry logs of 1 GB, to rows", MANY_LOGS, "logs", read_seconds, note=note)
+    growth_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before_kib
+    log_terabytes = MANY_LOG_COUNT * LOG_BYTES / 1e12
+    note = f"{rows:,} rows of {log_terabytes:,.0f} TB; memory grew by {growth_kib / 1024:.0f} MB"
+    return Line("entry logs of 1 GB, to rows", MANY_LOG_COUNT, "logs", read_seconds, note=note)
 
 
 def write_open_log(path: Path, entries: int) -> Path:
@@ -80,22 +93,25 @@ def write_open_log(path: Path, entries: int) -> Path:
     payload = bytes(ENTRY_BYTES - 16)
     with path.open("wb") as file:
         file.write(struct.pack(">4si", MAGIC, NEWEST_VERSION).ljust(HEADER_BYTES, b"\0"))
-        for start in range(0, entries, 1000):
-            numbers = range(start, min(start + 1000, entries))
+        for first_offset in range(0, entries, 1000):
+            numbers = range(first_offset, min(first_offset + 1000, entries))
             entry_headers = (
-                _ENTRY_HEADER.pack(ENTRY_BYTES, number % LEDGERS, number // LEDGERS) for number in numbers
+                _ENTRY_HEADER.pack(ENTRY_BYTES, log_number % LEDGERS, log_number // LEDGERS)
+                for log_number in numbers
             )
             file.write(b"".join(entry_header + payload for entry_header in entry_headers))
     return path
 
 
-def write_closed_log(path: Path, number: int) -> Path:
+def write_closed_log(path: Path, log_number: int) -> Path:
     """Write the header and the ledgers map of a closed entry log, with a hole in place of the entries."""
     ledger_bytes = (LOG_BYTES - HEADER_BYTES) // LOG_LEDGERS
     offset = HEADER_BYTES + ledger_bytes * LOG_LEDGERS
     header = struct.pack(">4siqi", MAGIC, NEWEST_VERSION, offset, LOG_LEDGERS)
     # The ledgers map is stored as an entry of ledger -1 with entry id -2: a count, then (ledger, size) pairs.
-    pairs = b"".join(struct.pack(">qq", number * 7 + ledger, ledger_bytes) for ledger in range(LOG_LEDGERS))
+    pairs = b"".join(
+        struct.pack(">qq", log_number * 7 + ledger, ledger_bytes) for ledger in range(LOG_LEDGERS)
+    )
     with path.open("wb") as file:
         file.write(header)
         file.seek(offset)
@@ -104,13 +120,13 @@ def write_closed_log(path: Path, number: int) -> Path:
 
 
 def _scan(path: Path) -> None:
-    contents = read_contents(str(path))
-    if contents.entries.tolist() != [ENTRIES // LEDGERS] * LEDGERS:
+    log_contents = read_contents(str(path))
+    if log_contents.entries.tolist() != [ENTRIES // LEDGERS] * LEDGERS:
         sys.exit("entry log: ours are not the entries that were written")
 
 
 def _read_maps(paths: list[Path]) -> None:
-    if sum(len(read_contents(str(path)).ledger_ids) for path in paths) != LOGS * LOG_LEDGERS:
+    if sum(len(read_contents(str(path)).ledger_ids) for path in paths) != LOG_COUNT * LOG_LEDGERS:
         sys.exit("entry log: ours are not the maps that were written")
 
 

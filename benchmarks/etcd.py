@@ -25,29 +25,31 @@ from benchmarks import ledger_records as made
 from benchmarks.measure import Line, alternate
 from tests.servers.etcd import Etcd, running
 
-KEYS = 120_000
+KEY_COUNT = 120_000
 """Number of ledgers. Dividing the range takes about thirty requests, which would dominate for few keys."""
-PAGE_KEYS = 5_000
-SCOPE = "/bk"
-PARTS = 8
+KEYS_PER_PAGE = 5_000
+ROOT_PATH = "/bk"
+PART_COUNT = 8
 
 
 def lines() -> Iterator[Line]:
     """Yield a line for one part, for eight parts, and for decoded ledgers."""
-    ids = ((number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(KEYS))
+    ledger_ids = (
+        (number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(KEY_COUNT)
+    )
     written_count = {
-        f"{SCOPE}/{etcd.to_path(LedgerId(id_))}": made.binary(message)
-        for id_, message in zip(ids, made.messages(KEYS), strict=True)
+        f"{ROOT_PATH}/{etcd.to_path(LedgerId(ledger_id))}": made.binary(message)
+        for ledger_id, message in zip(ledger_ids, made.messages(KEY_COUNT), strict=True)
     }
     with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as server:
-        server.load([(f"{SCOPE}/layout", b""), *written_count.items()])
+        server.load([(f"{ROOT_PATH}/layout", b""), *written_count.items()])
         plain_data = {key.decode(): value for key, value, _ in _read_plainly(server)}
         if plain_data != written_count or _read_data(server) != written_count:
             sys.exit("what was read is not what was written")
-        one_part, eight_parts, rows, plain_seconds = alternate(
+        one_part, eight_parts, decoded_rows, plain_seconds = alternate(
             lambda: [len(batch.paths) for batch in _batches(server, 1)],
-            lambda: [len(batch.paths) for batch in _batches(server, PARTS)],
-            lambda: [len(ledger_rows(batch, SCOPE, LayoutKind.ETCD)) for batch in _batches(server, 1)],
+            lambda: [len(batch.paths) for batch in _batches(server, PART_COUNT)],
+            lambda: [len(ledger_rows(batch, ROOT_PATH, LayoutKind.ETCD)) for batch in _batches(server, 1)],
             lambda: _read_plainly(server),
         )
     for stage, seconds, target, note in (
@@ -55,18 +57,18 @@ def lines() -> Iterator[Line]:
         ("live etcd, eight parts", eight_parts, 0.8, "one after the other; tasks read them side by side"),
         (
             "live etcd to ledgers",
-            rows,
+            decoded_rows,
             None,
             "decoded, with expected entries; the rival still only has bytes",
         ),
     ):
         yield Line(
             stage,
-            KEYS,
+            KEY_COUNT,
             "ledgers",
             seconds,
             "plain pages with etcd3",
-            KEYS,
+            KEY_COUNT,
             plain_seconds,
             target=target,
             note=note,
@@ -77,26 +79,26 @@ def _read_plainly(server: Etcd) -> list[tuple[bytes, bytes, int]]:
     """Read all ledgers in the most obvious way: request a page, then the page after its last key."""
     host, port = server.host.split(":")
     client = etcd3.client(host=host, port=int(port))
-    start, end = etcd.children(SCOPE, etcd.LEDGERS_KEY)
+    start_key, end_key = etcd.children(ROOT_PATH, etcd.LEDGERS_KEY)
     revision = None
     records: list[tuple[bytes, bytes, int]] = []
     while True:
-        page = client.get_range_response(start, end, limit=PAGE_KEYS, revision=revision)
+        page = client.get_range_response(start_key, end_key, limit=KEYS_PER_PAGE, revision=revision)
         revision = page.header.revision
-        records += [(kv.key, kv.value, kv.mod_revision) for kv in page.kvs]
+        records += [(key_value.key, key_value.value, key_value.mod_revision) for key_value in page.kvs]
         if not page.more:
             client.close()
             return records
-        start = page.kvs[-1].key + b"\0"
+        start_key = page.kvs[-1].key + b"\0"
 
 
 def _batches(server: Etcd, part_count: int) -> Iterator[ZnodeBatch]:
     """Yield the batches of all parts, read one part after the other."""
-    store = open_store(f"etcd://{server.host}{SCOPE}", StoreOptions(rate_limit=0))
+    store = open_store(f"etcd://{server.host}{ROOT_PATH}", StoreOptions(rate_limit=0))
     try:
         store.cluster()
-        for part in store.parts(Tree.LEDGERS, LayoutKind.ETCD, part_count):
-            yield from store.read(part)
+        for store_part in store.parts(Tree.LEDGERS, LayoutKind.ETCD, part_count):
+            yield from store.read(store_part)
     finally:
         store.close()
 
@@ -104,6 +106,6 @@ def _batches(server: Etcd, part_count: int) -> Iterator[ZnodeBatch]:
 def _read_data(server: Etcd) -> dict[str, bytes]:
     return {
         path: data
-        for batch in _batches(server, PARTS)
+        for batch in _batches(server, PART_COUNT)
         for path, data in zip(batch.paths, batch.data, strict=True)
     }

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 FINDING_COUNT = int(os.environ.get("BKAUDIT_FINDINGS", "100_000"))
-OPEN_COUNT = int(os.environ.get("BKAUDIT_OPENED", str(ROUNDS)))
+PAGE_OPEN_COUNT = int(os.environ.get("BKAUDIT_OPENED", str(ROUNDS)))
 RIVAL_NAME = os.environ.get("BKAUDIT_PAGE")
-_BATCH = 20_000
-_SAMPLES = 100
+_BATCH_FINDINGS = 20_000
+_SAMPLE_COUNT = 100
 _FIRST_PAINT_SCRIPT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-_COMMAND = "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"
+_COMMAND_PROGRAM = "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"
 
 
 def lines() -> Iterator[Line]:
@@ -48,27 +48,38 @@ def lines() -> Iterator[Line]:
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder, sync_playwright() as playwright:
-        tallies, samples = (
+        finding_tallies, samples = (
             [tally("below-write-quorum", "warning", FINDING_COUNT)],
-            map(_finding, range(_SAMPLES)),
+            map(_finding, range(_SAMPLE_COUNT)),
         )
         run = made_run(
-            Path(folder) / "run", report=report(tallies, tuple(samples), changes=None, suppressions=[])
+            Path(folder) / "run",
+            report=report(finding_tallies, tuple(samples), changes=None, suppressions=[]),
         )
         _write_findings(Path(folder) / "run" / "findings" / "part-00000.parquet")
         page = Path(folder) / "page.html"
         start_time = time.perf_counter()
         subprocess.run(
-            [sys.executable, "-c", _COMMAND, "report", run.path, "--format", f"html={page}"], check=True
+            [sys.executable, "-c", _COMMAND_PROGRAM, "report", run.path, "--format", f"html={page}"],
+            check=True,
         )
-        seconds, usage = time.perf_counter() - start_time, resource.getrusage(resource.RUSAGE_CHILDREN)
-        size = (
-            f"{page.stat().st_size / 1e6:.1f} MB, {usage.ru_utime + usage.ru_stime:.1f} s of processor time"
+        seconds, resource_usage = (
+            time.perf_counter() - start_time,
+            resource.getrusage(resource.RUSAGE_CHILDREN),
         )
-        yield Line("write", FINDING_COUNT, "findings", seconds, python_mib=usage.ru_maxrss / 1024, note=size)
+        processor_seconds = resource_usage.ru_utime + resource_usage.ru_stime
+        page_note = f"{page.stat().st_size / 1e6:.1f} MB, {processor_seconds:.1f} s of processor time"
+        yield Line(
+            "write",
+            FINDING_COUNT,
+            "findings",
+            seconds,
+            python_mib=resource_usage.ru_maxrss / 1024,
+            note=page_note,
+        )
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page_times, rival_times = [], []
-        for _ in range(OPEN_COUNT):
+        for _ in range(PAGE_OPEN_COUNT):
             page_times.append(_open_page(browser, page))
             if RIVAL_NAME:
                 rival_times.append(_open_page(browser, Path(RIVAL_NAME)))
@@ -77,9 +88,9 @@ def lines() -> Iterator[Line]:
             least_seconds, note = _summarize_times(page_times, number)
             line = Line(stage, 1, "pages", least_seconds, note=note)
             if rival_times and number == 0:
-                rival_least, rival_note = _summarize_times(rival_times, 0)
+                rival_least_seconds, rival_note = _summarize_times(rival_times, 0)
                 line = replace(
-                    line, rival="before", rival_amount=1, rival_seconds=rival_least, most=True,
+                    line, rival="before", rival_amount=1, rival_seconds=rival_least_seconds, most=True,
                     note=f"{line.note}; before: {rival_note}",
                 )  # fmt: skip
             yield line
@@ -87,8 +98,10 @@ def lines() -> Iterator[Line]:
 
 def _summarize_times(pages_times: list[tuple[float, float, float]], stage: int) -> tuple[float, str]:
     """Return the least of a stage's times, and a text with their median and maximum."""
-    times = [times_of_page[stage] for times_of_page in pages_times]
-    return min(times), f"median {median(times):.3f} s, at most {max(times):.3f} s of {len(times)}"
+    times_of_stage = [times_of_page[stage] for times_of_page in pages_times]
+    return min(
+        times_of_stage
+    ), f"median {median(times_of_stage):.3f} s, at most {max(times_of_stage):.3f} s of {len(times_of_stage)}"
 
 
 def _open_page(browser: Browser, page: Path) -> tuple[float, float, float]:
@@ -114,16 +127,17 @@ def _write_findings(file: Path) -> None:
     for part in file.parent.iterdir():
         part.unlink()
     with pq.ParquetWriter(file, FINDINGS, write_page_checksum=True) as writer:
-        for first in range(0, FINDING_COUNT, _BATCH):
+        for first_finding in range(0, FINDING_COUNT, _BATCH_FINDINGS):
             rows = [
-                finding_row(_finding(number)) for number in range(first, min(first + _BATCH, FINDING_COUNT))
+                finding_row(_finding(number))
+                for number in range(first_finding, min(first_finding + _BATCH_FINDINGS, FINDING_COUNT))
             ]
             writer.write_table(pa.Table.from_pylist(rows, schema=FINDINGS))
 
 
 def _finding(number: int) -> Finding:
     bookie, entries = f"bk-{number % 97}:3181", number % 500 + 1
-    problem = f"{entries} of 900 entries have fewer copies than the write quorum of 2"
+    problem_text = f"{entries} of 900 entries have fewer copies than the write quorum of 2"
     return Finding(
         "below-write-quorum",
         Severity.WARNING,
@@ -131,7 +145,7 @@ def _finding(number: int) -> Finding:
         0,
         number * 37,
         missing=(Missing(bookie, ((0, 0, entries, 0),), entries),),
-        message=f"ledger {number * 37}: {problem}",
+        message=f"ledger {number * 37}: {problem_text}",
         evidence={"state": "CLOSED", "write_quorum": 2, "ack_quorum": 2, "metadata_version": number % 7},
         fingerprint=fingerprint("below-write-quorum", "one", 0, number * 37, None),
     )

@@ -35,13 +35,13 @@ from auditor.sources.bookies.reusable_parts import ReusablePart, read_reusable_p
 from benchmarks.measure import Line, alternate, drop_pages
 
 TARGET_RATIO = 10
-TASKS = 26
+TASK_COUNT = 26
 SMALL_FILES, LARGE_FILES, ENTRIES = 20_000, 300, 250_000
 THREADS = 8
 DATABASE_LEDGERS, DATABASE_ENTRIES = 50_000, 50
 DAY_MS = 86_400_000
-VERSION = b"5\n"
-HEADER = b"BKLE".ljust(1024, b"\0")
+VERSION_FILE_BYTES = b"5\n"
+INDEX_HEADER = b"BKLE".ljust(1024, b"\0")
 
 
 def lines() -> Iterator[Line]:
@@ -52,37 +52,45 @@ def lines() -> Iterator[Line]:
         _write_files(large_files, LARGE_FILES, ENTRIES)
         _write_database(database)
         time.sleep(MIN_STAMP_AGE_NS / 1e9 + 0.1)  # an audit reads younger files again
-        for file_kind, count, directory, storage in (
+        for file_kind, item_count, directory, storage in (
             ("small index files", SMALL_FILES, small_files, "idx"),
             ("index files of 2 MB", LARGE_FILES, large_files, "idx"),
         ):
-            part = _part(directory, storage)
-            earlier = _write_earlier(Path(folder, f"run-{directory.name}"), part)
-            _change_files(directory, count)
+            part = _index_part(directory, storage)
+            earlier_rows = _write_earlier(Path(folder, f"run-{directory.name}"), part)
+            _change_files(directory, item_count)
             yield _measure_stage(
-                f"{file_kind}, 1 % changed", count, "files", part, ReusablePart(part, earlier)
+                f"{file_kind}, 1 % changed", item_count, "files", part, ReusablePart(part, earlier_rows)
             )
             if directory == small_files:
-                yield _measure_stat(small_files, ReusablePart(part, earlier))
-                yield _measure_cold(small_files, replace(part, threads=THREADS), earlier)
+                yield _measure_stat(small_files, ReusablePart(part, earlier_rows))
+                yield _measure_cold(small_files, replace(part, threads=THREADS), earlier_rows)
                 yield _measure_many_tasks(Path(folder, "run-dealt"), directory)
-        part = _part(database, ROCKSDB)
-        earlier = _write_earlier(Path(folder, "run-database"), part)
+        part = _index_part(database, ROCKSDB)
+        earlier_rows = _write_earlier(Path(folder, "run-database"), part)
         stage = "a RocksDB that has not changed"
-        yield _measure_stage(stage, DATABASE_LEDGERS, "ledgers", part, ReusablePart(part, earlier))
+        yield _measure_stage(stage, DATABASE_LEDGERS, "ledgers", part, ReusablePart(part, earlier_rows))
 
 
 def _measure_stage(
-    stage: str, count: int, unit: str, full_part: IndexPart, reusable_part: ReusablePart
+    stage: str, item_count: int, amount_unit: str, full_part: IndexPart, reusable_part: ReusablePart
 ) -> Line:
-    if _comparable_rows(_read(full_part)) != _comparable_rows(_read(reusable_part)):
+    if _comparable_rows(_read_rows(full_part)) != _comparable_rows(_read_rows(reusable_part)):
         sys.exit(f"incremental: {stage}: not the rows of a full run")
     own_seconds, full_seconds = alternate(
-        lambda: _read(reusable_part), lambda: _read(full_part), clock=time.process_time
+        lambda: _read_rows(reusable_part), lambda: _read_rows(full_part), clock=time.process_time
     )
     note = "processor time of both"
     return Line(
-        stage, count, unit, own_seconds, "all read", count, full_seconds, target=TARGET_RATIO, note=note
+        stage,
+        item_count,
+        amount_unit,
+        own_seconds,
+        "all read",
+        item_count,
+        full_seconds,
+        target=TARGET_RATIO,
+        note=note,
     )
 
 
@@ -94,15 +102,17 @@ def _measure_stat(directory: Path, reusable_part: ReusablePart) -> Line:
         for path in paths:
             os.stat(path)  # noqa: PTH116 -- the same call as in the program
 
-    own_seconds, stat_seconds = alternate(lambda: _read(reusable_part), stat_files, clock=time.process_time)
-    count = len(paths)
+    own_seconds, stat_seconds = alternate(
+        lambda: _read_rows(reusable_part), stat_files, clock=time.process_time
+    )
+    item_count = len(paths)
     return Line(
         "  the same",
-        count,
+        item_count,
         "files",
         own_seconds,
         "stat alone",
-        count,
+        item_count,
         stat_seconds,
         note="processor time of both",
     )
@@ -113,17 +123,17 @@ def _measure_many_tasks(run: Path, directory: Path) -> Line:
 
     Each task wrote one file of rows in the earlier run. Now each must find its own rows among all files.
     """
-    parts = _parts(directory, TASKS)
+    parts = _index_parts(directory, TASK_COUNT)
     run.mkdir()
-    names = [f"part-{number:05}.parquet" for number in range(TASKS)]
+    names = [f"part-{number:05}.parquet" for number in range(TASK_COUNT)]
     for part, name in zip(parts, names, strict=True):
-        pq.write_table(_read(part), run / name, write_page_checksum=True)
-    earlier = EarlierTable(str(run), tuple(names), time.time_ns() // 1_000_000 + DAY_MS)
-    reusable_parts = [ReusablePart(part, earlier) for part in parts]
+        pq.write_table(_read_rows(part), run / name, write_page_checksum=True)
+    earlier_rows = EarlierTable(str(run), tuple(names), time.time_ns() // 1_000_000 + DAY_MS)
+    reusable_parts = [ReusablePart(part, earlier_rows) for part in parts]
     own_seconds, full_seconds = alternate(
-        partial(_read_all, reusable_parts), partial(_read_all, parts), clock=time.process_time
+        partial(_read_all_parts, reusable_parts), partial(_read_all_parts, parts), clock=time.process_time
     )
-    stage, note = f"  the same, {TASKS} tasks", "processor time of both"
+    stage, note = f"  the same, {TASK_COUNT} tasks", "processor time of both"
     return Line(
         stage,
         SMALL_FILES,
@@ -137,18 +147,18 @@ def _measure_many_tasks(run: Path, directory: Path) -> Line:
     )
 
 
-def _read_all(parts: Sequence[IndexPart | ReusablePart]) -> None:
+def _read_all_parts(parts: Sequence[IndexPart | ReusablePart]) -> None:
     for part in parts:
-        _read(part)
+        _read_rows(part)
 
 
-def _measure_cold(directory: Path, part: IndexPart, earlier: EarlierTable) -> Line:
+def _measure_cold(directory: Path, part: IndexPart, earlier_rows: EarlierTable) -> Line:
     paths = list(directory.rglob("*.idx"))
-    reusable_part = ReusablePart(part, earlier)
+    reusable_part = ReusablePart(part, earlier_rows)
 
     os.sync()
     own_seconds, full_seconds = alternate(
-        lambda: _read(reusable_part), lambda: _read(part), before=lambda: drop_pages(paths)
+        lambda: _read_rows(reusable_part), lambda: _read_rows(part), prepare_run=lambda: drop_pages(paths)
     )
     stage, note = f"  the same, cold, {THREADS} threads", "pages of files dropped, not those of directories"
     return Line(
@@ -164,18 +174,18 @@ def _measure_cold(directory: Path, part: IndexPart, earlier: EarlierTable) -> Li
     )
 
 
-def _part(directory: Path, storage: str) -> IndexPart:
-    [part] = _parts(directory, 1, storage)
+def _index_part(directory: Path, storage: str) -> IndexPart:
+    [part] = _index_parts(directory, 1, storage)
     return part
 
 
-def _parts(directory: Path, part_count: int, storage: str = "idx") -> list[IndexPart]:
+def _index_parts(directory: Path, part_count: int, storage: str = "idx") -> list[IndexPart]:
     return plan_parts(
-        [("bookie", [IndexDirectory.from_version(str(directory), VERSION, storage)])], part_count
+        [("bookie", [IndexDirectory.from_version(str(directory), VERSION_FILE_BYTES, storage)])], part_count
     )
 
 
-def _read(part: IndexPart | ReusablePart) -> pa.Table:
+def _read_rows(part: IndexPart | ReusablePart) -> pa.Table:
     batches = read_reusable_part(part) if isinstance(part, ReusablePart) else read_part(part)
     return pa.Table.from_batches(list(batches), SCHEMA)
 
@@ -186,45 +196,45 @@ def _comparable_rows(table: pa.Table) -> pa.Table:
 
 def _write_earlier(run: Path, part: IndexPart) -> EarlierTable:
     run.mkdir()
-    pq.write_table(_read(part), run / "part-00000.parquet", write_page_checksum=True)
+    pq.write_table(_read_rows(part), run / "part-00000.parquet", write_page_checksum=True)
     return EarlierTable(str(run), ("part-00000.parquet",), time.time_ns() // 1_000_000 + DAY_MS)
 
 
-def _change_files(directory: Path, count: int) -> None:
+def _change_files(directory: Path, item_count: int) -> None:
     """Remove an entry from one index file in a hundred."""
-    for ledger in range(0, count, 100):
+    for ledger in range(0, item_count, 100):
         with (directory / "current" / index_path.to_path(ledger)).open("r+b") as stream:
             stream.seek(1024)
             stream.write(bytes(8))
 
 
-def _write_files(directory: Path, count: int, slots: int) -> None:
-    slot_bytes = np.zeros(slots, ">i8")
+def _write_files(directory: Path, item_count: int, slot_count: int) -> None:
+    slot_bytes = np.zeros(slot_count, ">i8")
     slot_bytes[0::3] = slot_bytes[1::3] = 1028
-    content = HEADER + slot_bytes.tobytes()
-    for ledger in range(count):
+    content = INDEX_HEADER + slot_bytes.tobytes()
+    for ledger in range(item_count):
         file = directory / "current" / index_path.to_path(ledger)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-    (directory / "current" / "VERSION").write_bytes(VERSION)
+    (directory / "current" / "VERSION").write_bytes(VERSION_FILE_BYTES)
 
 
 def _write_database(directory: Path) -> None:
-    current = directory / "current"
-    current.mkdir(parents=True)
-    (current / "VERSION").write_bytes(VERSION)
-    locations = Rdict(str(current / "locations"), Options(raw_mode=True))
+    current_directory = directory / "current"
+    current_directory.mkdir(parents=True)
+    (current_directory / "VERSION").write_bytes(VERSION_FILE_BYTES)
+    locations = Rdict(str(current_directory / "locations"), Options(raw_mode=True))
     for ledger in range(DATABASE_LEDGERS):
         batch = WriteBatch(raw_mode=True)
         for entry in range(DATABASE_ENTRIES):
             batch.put(_long_bytes(ledger) + _long_bytes(entry), _long_bytes(1028))
         locations.write(batch)
     locations.close()
-    ledgers = Rdict(str(current / "ledgers"), Options(raw_mode=True))
+    ledgers = Rdict(str(current_directory / "ledgers"), Options(raw_mode=True))
     for ledger in range(DATABASE_LEDGERS):
         ledgers[_long_bytes(ledger)] = bytes.fromhex("080110001a00")
     ledgers.close()
 
 
-def _long_bytes(value: int) -> bytes:
-    return value.to_bytes(8, "big")
+def _long_bytes(number: int) -> bytes:
+    return number.to_bytes(8, "big")

@@ -50,7 +50,7 @@ from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.session import build_session
-from benchmarks.cluster import AlikeLedgers, Cluster, Longs
+from benchmarks.cluster import Cluster, EqualLedgers, Longs
 from benchmarks.cluster_disks import add_index_files, write_bookies
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.costs import measure_tree, tree_seconds
@@ -63,13 +63,13 @@ LEDGERS = int(os.environ.get("BKAUDIT_INCREMENTAL_LEDGERS", "20000"))
 ROUNDS = int(os.environ.get("BKAUDIT_INCREMENTAL_ROUNDS", "2"))
 SLICE_COUNT = int(os.environ.get("BKAUDIT_INCREMENTAL_SLICE_OF", "0"))
 HAS_COLD_CACHES = os.environ.get("BKAUDIT_INCREMENTAL_COLD") == "1"
-CACHES = Path("/proc/sys/vm/drop_caches")
+DROP_CACHES_FILE = Path("/proc/sys/vm/drop_caches")
 TARGET_RATIO = 10
-FEW_LEDGERS = 1_000
+FEW_LEDGER_COUNT = 1_000
 STAGES_SHOWN = 8
-CHANGED_ONE_IN = 100
+LEDGERS_PER_CHANGE = 100
 
-COST_UNIT = "seconds of the clock" if HAS_COLD_CACHES else "processor time"
+COST_UNIT_TEXT = "seconds of the clock" if HAS_COLD_CACHES else "processor time"
 Costs = dict[str, float]
 """Seconds by stage: processor time, or elapsed time if `HAS_COLD_CACHES` is set."""
 
@@ -78,37 +78,37 @@ Costs = dict[str, float]
 class LedgerSlice(Cluster):
     """The ledgers of a cluster from number ``first`` to number ``last`` (exclusive).
 
-    If ``moved`` is true, one ledger in a hundred has changed metadata.
+    If ``has_changed_metadata`` is true, one ledger in a hundred has changed metadata.
     """
 
     first: int = 0
     last: int = 0
-    moved: bool = False
+    has_changed_metadata: bool = False
 
-    def groups_of_ledgers(self) -> Iterator[AlikeLedgers]:
-        """Yield the ledgers of the window in groups of equal ledgers.
+    def groups_of_ledgers(self) -> Iterator[EqualLedgers]:
+        """Yield the ledgers of the slice in groups of equal ledgers.
 
-        Changed ledgers have groups of their own.
+        Changed ledgers are in separate groups.
         """
         first, last = self.ledger_ids(np.array([self.first, self.last])).tolist()
-        hundredths = self.hundredths
+        changed_ids = self.ids_of_hundredth_ledgers
         for group in super().groups_of_ledgers():
             ids = group.ids[(group.ids >= first) & (group.ids < last)]
-            has_moved = self.moved & np.isin(ids, hundredths)
-            for ids_of_part in (ids[~has_moved], ids[has_moved]):
+            is_changed = self.has_changed_metadata & np.isin(ids, changed_ids)
+            for ids_of_part in (ids[~is_changed], ids[is_changed]):
                 if len(ids_of_part):
                     yield group._replace(ids=ids_of_part)
 
     @property
-    def hundredths(self) -> Longs:
+    def ids_of_hundredth_ledgers(self) -> Longs:
         """The ids of every hundredth ledger."""
-        return self.ledger_ids(np.arange(0, self.ledgers, CHANGED_ONE_IN))
+        return self.ledger_ids(np.arange(0, self.ledgers, LEDGERS_PER_CHANGE))
 
-    def metadata(self, group: AlikeLedgers) -> bytes:
+    def metadata(self, group: EqualLedgers) -> bytes:
         """Return the metadata of a group's ledgers. Changed metadata have the same length as before."""
-        data = super().metadata(group)
-        moved = self.moved and group.ids[0] in self.hundredths
-        return data.replace(b"managed-ledger", b"schema-ledgers") if moved else data
+        snapshot_bytes = super().metadata(group)
+        moved = self.has_changed_metadata and group.ids[0] in self.ids_of_hundredth_ledgers
+        return snapshot_bytes.replace(b"managed-ledger", b"schema-ledgers") if moved else snapshot_bytes
 
 
 def now() -> float:
@@ -127,7 +127,7 @@ class CostWatch(Silent):
         """End the current stage or table, and begin the next."""
         self.stage(name)
 
-    def stage(self, name: str, number: int = 0, total: int = 0) -> None:
+    def stage(self, name: str, file_number: int = 0, total: int = 0) -> None:
         """End the current stage or table, and begin the next."""
         stage_end = now()
         self.seconds[self._name] = self.seconds.get(self._name, 0.0) + stage_end - self._begun
@@ -136,15 +136,15 @@ class CostWatch(Silent):
 
 def lines() -> Iterator[Line]:
     """Yield lines for no change, evenly spread changes, changes at both ends, and the unavoidable work."""
-    changed_count = LEDGERS // (2 * CHANGED_ONE_IN)
+    changed_count = LEDGERS // (2 * LEDGERS_PER_CHANGE)
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         trial = _Trial(Path(folder, "cluster"), spark)
-        cluster = LedgerSlice(LEDGERS, slice_of=SLICE_COUNT, last=LEDGERS - changed_count)
+        cluster = LedgerSlice(LEDGERS, full_cluster_size=SLICE_COUNT, last=LEDGERS - changed_count)
         directories = trial.begin(cluster)
         yield trial.line("nothing changed")
-        _rewrite_ledgers(directories, cluster.hundredths)
-        cluster = replace(cluster, moved=True)
+        _rewrite_ledgers(directories, cluster.ids_of_hundredth_ledgers)
+        cluster = replace(cluster, has_changed_metadata=True)
         trial.update_cluster(cluster)
         yield trial.line("1 % changed, all over")
         for directory in directories:
@@ -161,7 +161,7 @@ def lines() -> Iterator[Line]:
 class _Trial:
     """Audits of one cluster.
 
-    Each run has a parent directory of its own. Otherwise an audit would compare itself with its neighbours.
+    Each run has its own parent directory. Otherwise an audit would compare itself with the other runs.
     """
 
     def __init__(self, folder: Path, spark: SparkSession) -> None:
@@ -187,38 +187,44 @@ class _Trial:
         self._use_as_earlier()
         self.uri = write_snapshot(cluster, self._folder / f"store-{self._audit_count}")
 
-    def audit(self, since: str | None) -> Costs:
-        """Audit the cluster against the run ``since`` (None: in full); return the costs by stage."""
+    def audit(self, earlier_run: str | None) -> Costs:
+        """Audit the cluster against the run ``earlier_run`` (None: in full); return the costs by stage."""
         self._audit_count += 1
         self._out = str(self._folder / f"audit-{self._audit_count}" / "run")
         if HAS_COLD_CACHES:
             os.sync()
-            CACHES.write_text("3")
+            DROP_CACHES_FILE.write_text("3")
         watch = CostWatch()
-        audit = Audit(self.uri, [str(self.bookies)], self._out, AuditOptions(since=since, samples=0))
+        audit = Audit(self.uri, [str(self.bookies)], self._out, AuditOptions(since=earlier_run, samples=0))
         report = audit.run(self._spark, watch)
         watch.stage("end")
         self._ended = time.time_ns() // 1_000_000
         reused_counts = report.run.reused
-        if since is not None and (reused_counts is None or reused_counts["indexes"]["reused"] < 2 * LEDGERS):
+        if earlier_run is not None and (
+            reused_counts is None or reused_counts["indexes"]["reused"] < 2 * LEDGERS
+        ):
             sys.exit(f"incremental_audit: the audit took nothing: {reused_counts}")
         return watch.seconds
 
-    def line(self, change: str) -> Line:
+    def line(self, change_text: str) -> Line:
         """Run both kinds of audit in turns and return a line with the least time of each."""
         costs_by_earlier: dict[str | None, Costs] = {}
         findings = set()
         for _ in range(ROUNDS):
-            for since in (self._earlier, None):
-                costs = self.audit(since)
-                costs_by_earlier[since] = min(costs, costs_by_earlier.get(since, costs), key=_total_seconds)
+            for earlier_run in (self._earlier, None):
+                costs = self.audit(earlier_run)
+                costs_by_earlier[earlier_run] = min(
+                    costs, costs_by_earlier.get(earlier_run, costs), key=_total_seconds
+                )
                 findings.add(_findings(self._out))
         if len(findings) != 1:
-            sys.exit(f"incremental_audit: {change}: other findings than those of a full run")
-        incremental_costs, full = costs_by_earlier[self._earlier], costs_by_earlier[None]
-        self.full = _total_seconds(full)
-        note = f"{COST_UNIT}; {_stages_text(incremental_costs)}; full {_stages_text(full)}"
-        return _line(f"whole audits, {change}", _total_seconds(incremental_costs), "full", self.full, note)
+            sys.exit(f"incremental_audit: {change_text}: other findings than those of a full run")
+        incremental_costs, full_costs = costs_by_earlier[self._earlier], costs_by_earlier[None]
+        self.full = _total_seconds(full_costs)
+        note = f"{COST_UNIT_TEXT}; {_stages_text(incremental_costs)}; full {_stages_text(full_costs)}"
+        return _line(
+            f"whole audits, {change_text}", _total_seconds(incremental_costs), "full", self.full, note
+        )
 
     def _use_as_earlier(self) -> None:
         """Make the latest run the earlier run, and date it so that older directories need no new listing."""
@@ -230,7 +236,7 @@ class _Trial:
 
 def _measure_fixed_work(trial: _Trial, folder: Path) -> Line:
     paths = [str(path) for path in trial.bookies.rglob("*.idx")]
-    stat_s, snapshot_s = (
+    stat_seconds, snapshot_seconds = (
         _elapsed_cost(run) for run in (partial(_stat_all, paths), partial(_read_snapshot, trial.uri))
     )
     small_trial = _Trial(folder, build_session("local[2]"))
@@ -238,13 +244,13 @@ def _measure_fixed_work(trial: _Trial, folder: Path) -> Line:
         patch("auditor.spark.query_plans.SMALL_BYTES", -1),
         patch("auditor.spark.query_plans.TINY_BYTES", -1),
     ):
-        small_trial.begin(Cluster(FEW_LEDGERS))
-        fixed_s = min(_total_seconds(small_trial.audit(None)) for _ in range(ROUNDS))
-    note = f"{COST_UNIT}; stat {stat_s:.1f} s, snapshot {snapshot_s:.1f} s, "
-    note += f"audit of {FEW_LEDGERS:,} ledgers {fixed_s:.1f} s"
+        small_trial.begin(Cluster(FEW_LEDGER_COUNT))
+        fixed_seconds = min(_total_seconds(small_trial.audit(None)) for _ in range(ROUNDS))
+    note = f"{COST_UNIT_TEXT}; stat {stat_seconds:.1f} s, snapshot {snapshot_seconds:.1f} s, "
+    note += f"audit of {FEW_LEDGER_COUNT:,} ledgers {fixed_seconds:.1f} s"
     return _line(
         "  what is left if only changes cost",
-        stat_s + snapshot_s + fixed_s,
+        stat_seconds + snapshot_seconds + fixed_seconds,
         "the last full run",
         trial.full,
         note,
@@ -266,8 +272,8 @@ def _line(stage: str, incremental_costs: float, rival: str, rival_seconds: float
 
 
 def _elapsed_cost(run: Callable[[], None]) -> float:
-    cost = measure_tree(run)[1]
-    return cost.clock if HAS_COLD_CACHES else cost.client
+    audit_cost = measure_tree(run)[1]
+    return audit_cost.clock if HAS_COLD_CACHES else audit_cost.client
 
 
 def _stat_all(paths: Sequence[str]) -> None:
@@ -282,7 +288,9 @@ def _read_snapshot(uri: str) -> None:
 
 def _findings(run_path: str) -> str:
     batches = open_run(run_path).batches("findings")
-    return "\n".join(sorted(json.dumps(row, default=str) for batch in batches for row in batch.to_pylist()))
+    return "\n".join(
+        sorted(json.dumps(finding_row, default=str) for batch in batches for finding_row in batch.to_pylist())
+    )
 
 
 def _total_seconds(seconds: Costs) -> float:
@@ -290,8 +298,8 @@ def _total_seconds(seconds: Costs) -> float:
 
 
 def _stages_text(seconds: Costs) -> str:
-    longest = sorted(seconds.items(), key=lambda stage: -stage[1])[:STAGES_SHOWN]
-    stages = ", ".join(f"{name} {stage_seconds:.1f}" for name, stage_seconds in longest)
+    longest_stages = sorted(seconds.items(), key=lambda stage: -stage[1])[:STAGES_SHOWN]
+    stages = ", ".join(f"{name} {stage_seconds:.1f}" for name, stage_seconds in longest_stages)
     return f"{_total_seconds(seconds):.1f} s: {stages}"
 
 
@@ -300,7 +308,7 @@ def _rewrite_ledgers(directories: Sequence[Path], ledgers: Longs) -> None:
 
     One file in ten loses an entry. The others keep their bytes.
     """
-    for number, ledger in enumerate(ledgers.tolist()):
+    for file_number, ledger in enumerate(ledgers.tolist()):
         for directory in directories:
             file = directory / "current" / index_path.to_path(ledger)
             if file.exists():
@@ -308,5 +316,5 @@ def _rewrite_ledgers(directories: Sequence[Path], ledgers: Longs) -> None:
                     stream.seek(1024)
                     old_bytes = stream.read(8)
                     stream.seek(1024)
-                    stream.write(old_bytes if number % 10 else bytes(8))
+                    stream.write(old_bytes if file_number % 10 else bytes(8))
                 break

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 LEDGERS = int(os.environ.get("BKAUDIT_INCREMENTAL_LEDGERS", "200000"))
 TARGET_RATIO = 10
-BLOCK_BITS = 6
-_HALF_BITS = 32
+BITS_OF_BLOCK = 6
+_BITS_OF_HALF_DIGEST = 32
 _SUM_COLUMNS = ("rows", "high", "low")
 
 JoinSides = tuple["DataFrame", "DataFrame"]
@@ -52,7 +52,7 @@ def lines() -> Iterator[Line]:
     """Yield one line: find the changed blocks and join them, against a join of all rows."""
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        previous_sides, current_sides = _tables(spark, folder)
+        previous_sides, current_sides = _write_tables(spark, folder)
         QueryPlans(spark).fit_to_tables(1 << 40, 3 * LEDGERS)
         parts: dict[str, float] = {}
 
@@ -63,7 +63,7 @@ def lines() -> Iterator[Line]:
             parts[name] = min(elapsed_s, parts.get(name, elapsed_s))
             return spark.read.parquet(f"{folder}/{name}")
 
-        earlier = materialize("earlier", _find_unequal(previous_sides))
+        earlier_pairs = materialize("earlier", _find_unequal(previous_sides))
 
         def reuse_earlier() -> DataFrame:
             blocks = materialize("blocks", changed_blocks(current_sides, previous_sides))
@@ -72,7 +72,8 @@ def lines() -> Iterator[Line]:
                 filter_blocks(current_sides[1], blocks, "left_semi"),
             )
             return materialize(
-                "taken", _find_unequal(changed_sides).unionByName(filter_blocks(earlier, blocks, "left_anti"))
+                "taken",
+                _find_unequal(changed_sides).unionByName(filter_blocks(earlier_pairs, blocks, "left_anti")),
             )
 
         if not _has_same_rows(reuse_earlier(), materialize("whole", _find_unequal(current_sides))):
@@ -105,13 +106,13 @@ def changed_blocks(current_sides: JoinSides, previous_sides: JoinSides) -> DataF
 
     rows = [
         digests
-        for sides, sign in ((current_sides, 1), (previous_sides, -1))
-        for digests in _digests(sides, sign)
+        for join_sides, digest_sign in ((current_sides, 1), (previous_sides, -1))
+        for digests in _digests(join_sides, digest_sign)
     ]
-    sums = reduce(lambda union, digests: union.unionByName(digests), rows).groupBy("block")
-    block_sums = sums.agg(*(F.try_sum(name).alias(name) for name in _SUM_COLUMNS))
+    digest_sums = reduce(lambda union_frame, digests: union_frame.unionByName(digests), rows).groupBy("block")
+    block_sums = digest_sums.agg(*(F.try_sum(name).alias(name) for name in _SUM_COLUMNS))
     is_unchanged = reduce(
-        lambda sums_equal, is_zero: sums_equal & is_zero, (F.col(name) == 0 for name in _SUM_COLUMNS)
+        lambda are_sums_equal, is_zero: are_sums_equal & is_zero, (F.col(name) == 0 for name in _SUM_COLUMNS)
     )
     return block_sums.where(~F.coalesce(is_unchanged, F.lit(False))).select("block")
 
@@ -120,48 +121,52 @@ def filter_blocks(rows: DataFrame, blocks: DataFrame, join_type: str) -> DataFra
     """Return the rows of the ledgers in the given blocks (``left_semi``) or in all others (``left_anti``)."""
     from pyspark.sql import functions as F
 
-    return rows.withColumn("block", _block()).join(F.broadcast(blocks), "block", join_type).drop("block")
+    return (
+        rows.withColumn("block", _block_column()).join(F.broadcast(blocks), "block", join_type).drop("block")
+    )
 
 
-def _block() -> Column:
+def _block_column() -> Column:
     from pyspark.sql import functions as F
 
-    return F.xxhash64("scope_id", F.shiftright("ledger_id", BLOCK_BITS)).alias("block")
+    return F.xxhash64("scope_id", F.shiftright("ledger_id", BITS_OF_BLOCK)).alias("block")
 
 
-def _digests(sides: JoinSides, sign: int) -> list[DataFrame]:
+def _digests(join_sides: JoinSides, digest_sign: int) -> list[DataFrame]:
     """Return a signed digest of each row, in two halves of 32 bits that can be summed.
 
     The digests of equal rows with opposite signs add up to zero.
     """
     from pyspark.sql import functions as F
 
-    ledgers, availability = sides
+    ledgers, availability = join_sides
     rows = [
         ledgers.where("undecidable = false").select(
-            _block(), F.xxhash64("ledger_id", "replicas").alias("digest")
+            _block_column(), F.xxhash64("ledger_id", "replicas").alias("digest")
         ),
         availability.select(
-            _block(), F.xxhash64("ledger_id", "bookie_id", "state", "groups", "answered").alias("digest")
+            _block_column(),
+            F.xxhash64("ledger_id", "bookie_id", "state", "groups", "answered").alias("digest"),
         ),
     ]
-    high_half = F.shiftright("digest", _HALF_BITS) * sign
-    low_half = F.col("digest").bitwiseAND((1 << _HALF_BITS) - 1) * sign
-    count = F.lit(sign).cast("long").alias("rows")
+    high_half_column = F.shiftright("digest", _BITS_OF_HALF_DIGEST) * digest_sign
+    low_half_column = F.col("digest").bitwiseAND((1 << _BITS_OF_HALF_DIGEST) - 1) * digest_sign
+    count = F.lit(digest_sign).cast("long").alias("rows")
     return [
-        digests.select("block", count, high_half.alias("high"), low_half.alias("low")) for digests in rows
+        digests.select("block", count, high_half_column.alias("high"), low_half_column.alias("low"))
+        for digests in rows
     ]
 
 
-def _find_unequal(sides: JoinSides) -> DataFrame:
-    return unequal_rows(*sides)
+def _find_unequal(join_sides: JoinSides) -> DataFrame:
+    return unequal_rows(*join_sides)
 
 
 def _has_same_rows(actual_rows: DataFrame, expected_rows: DataFrame) -> bool:
     return actual_rows.exceptAll(expected_rows).isEmpty() and expected_rows.exceptAll(actual_rows).isEmpty()
 
 
-def _tables(spark: SparkSession, folder: str) -> tuple[JoinSides, JoinSides]:
+def _write_tables(spark: SparkSession, folder: str) -> tuple[JoinSides, JoinSides]:
     """Write the tables of two runs.
 
     In the second run, some replicas of the newest hundredth of the ledgers have lost their entries.

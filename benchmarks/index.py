@@ -34,13 +34,13 @@ from auditor.sources.bookies.part_rows import RowBuilder, read_files, read_part
 from auditor.sources.bookies.parts import IndexDirectory, IndexPart, plan_parts
 from benchmarks.measure import Line, alternate, drop_pages
 
-FILES = 20_000
+FILE_COUNT = 20_000
 LARGE_ENTRIES = 10_000_000
 PAGE_BYTES = 8192
 THREADS = 4
 ROUNDS = 5
-HEADER = b"BKLE".ljust(1024, b"\0")
-VERSION = b"5\n"
+INDEX_HEADER = b"BKLE".ljust(1024, b"\0")
+VERSION_FILE_BYTES = b"5\n"
 
 
 def lines() -> Iterator[Line]:
@@ -59,82 +59,95 @@ def lines() -> Iterator[Line]:
 
 
 def _measure_warm(directory: Path, paths: list[bytes], listing: Path) -> Iterator[Line]:
-    part = _part(directory)
-    own_seconds, list_seconds, calls_seconds, cat, find_seconds, numpy_seconds = alternate(
+    part = _index_part(directory)
+    own_seconds, list_seconds, calls_seconds, cat_result, find_seconds, numpy_seconds = alternate(
         lambda: _rows(part),
         lambda: _read_given_files(paths),
-        lambda: _calls_alone(paths),
-        lambda: _cat(listing),
+        lambda: _make_system_calls(paths),
+        lambda: _cat_files(listing),
         lambda: _find_and_cat(directory),
         lambda: _fold_one_by_one(paths),
         rounds=ROUNDS,
     )
-    rival = ("xargs -0 cat", FILES, cat)
-    yield Line("small index files, listed and read to rows", FILES, "files", own_seconds, *rival, 1, 1.5)
+    rival_text = ("xargs -0 cat", FILE_COUNT, cat_result)
+    yield Line(
+        "small index files, listed and read to rows", FILE_COUNT, "files", own_seconds, *rival_text, 1, 1.5
+    )
     yield Line(
         "  beside who lists too",
-        FILES,
+        FILE_COUNT,
         "files",
         own_seconds,
         "find, xargs -0 cat",
-        FILES,
+        FILE_COUNT,
         find_seconds,
         1,
         1.5,
     )
     yield Line(
-        "  the system calls alone", FILES, "files", calls_seconds, *rival, note="the most that can be had"
+        "  the system calls alone",
+        FILE_COUNT,
+        "files",
+        calls_seconds,
+        *rival_text,
+        note="the most that can be had",
     )
-    yield Line("  from the list that xargs has", FILES, "files", list_seconds, *rival, 1, 1.5)
-    rival = ("np.fromfile and fold, a file at a time", FILES, numpy_seconds)
-    yield Line("  from the list", FILES, "files", list_seconds, *rival, goal=4)
+    yield Line("  from the list that xargs has", FILE_COUNT, "files", list_seconds, *rival_text, 1, 1.5)
+    rival_text = ("np.fromfile and fold, a file at a time", FILE_COUNT, numpy_seconds)
+    yield Line("  from the list", FILE_COUNT, "files", list_seconds, *rival_text, goal=4)
 
 
 def _measure_cold(directory: Path, paths: list[bytes], listing: Path) -> Line:
-    part = replace(_part(directory), threads=THREADS)
-    own_seconds, cat = alternate(lambda: _rows(part), lambda: _cat(listing), before=lambda: drop_pages(paths))
+    part = replace(_index_part(directory), threads=THREADS)
+    own_seconds, cat_result = alternate(
+        lambda: _rows(part), lambda: _cat_files(listing), prepare_run=lambda: drop_pages(paths)
+    )
     stage = f"small index files, cold, {THREADS} threads"
-    return Line(stage, FILES, "files", own_seconds, "xargs -0 cat", FILES, cat, goal=1.5, target=2.5)
+    return Line(
+        stage, FILE_COUNT, "files", own_seconds, "xargs -0 cat", FILE_COUNT, cat_result, goal=1.5, target=2.5
+    )
 
 
 def _measure_two_processes(directory: Path) -> Line:
-    one_part, two_parts = [_part(directory)], _parts(directory, 2)
+    one_part, two_parts = [_index_part(directory)], _index_parts(directory, 2)
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
 
         def run(all_parts: Sequence[IndexPart]) -> None:
             futures = [pool.submit(_rows, part) for part in all_parts]
             wait(futures)
-            if sum(future.result() for future in futures) != FILES:
+            if sum(future.result() for future in futures) != FILE_COUNT:
                 sys.exit("index: the parts do not add up")
 
         run(two_parts)  # starts the processes
         two_processes, one_process = alternate(lambda: run(two_parts), lambda: run(one_part))
     stage = "small index files, two processes"
-    return Line(stage, FILES, "files", two_processes, "one process", FILES, one_process, target=1.7)
+    return Line(stage, FILE_COUNT, "files", two_processes, "one process", FILE_COUNT, one_process, target=1.7)
 
 
 def _measure_large_files(directory: Path) -> Line:
     paths = _write_large_files(directory)
-    size = sum(os.path.getsize(path) for path in paths)  # noqa: PTH202
-    part = _part(directory)
+    index_bytes = sum(os.path.getsize(path) for path in paths)  # noqa: PTH202
+    part = _index_part(directory)
     command = f"cat {' '.join(map(os.fsdecode, paths))} | wc -c"
 
     def cat() -> None:
-        if int(subprocess.check_output(command, shell=True)) != size:
+        if int(subprocess.check_output(command, shell=True)) != index_bytes:
             sys.exit("index: cat saw something else")
 
     _rows(part)
     own_seconds, cat_seconds = alternate(lambda: _rows(part), cat)
     stage = "large index files: dense, striped, holes"
-    return Line(stage, size, "B", own_seconds, "cat | wc -c", size, cat_seconds, goal=0.3, target=0.5)
+    return Line(
+        stage, index_bytes, "B", own_seconds, "cat | wc -c", index_bytes, cat_seconds, goal=0.3, target=0.5
+    )
 
 
 def _write_small_files(directory: Path) -> list[bytes]:
-    body = np.zeros(2 * PAGE_BYTES // 8, ">i8")
-    body[0::3] = body[1::3] = 1028
-    contents = [HEADER + body.tobytes()[: PAGE_BYTES * pages] for pages in (1, 2)]
-    paths = [_write(directory, ledger, contents[ledger % 2]) for ledger in range(FILES)]
-    (directory / "current" / "VERSION").write_bytes(VERSION)
+    index_body = np.zeros(2 * PAGE_BYTES // 8, ">i8")
+    index_body[0::3] = index_body[1::3] = 1028
+    contents = [INDEX_HEADER + index_body.tobytes()[: PAGE_BYTES * pages] for pages in (1, 2)]
+    paths = [_write_index_file(directory, ledger, contents[ledger % 2]) for ledger in range(FILE_COUNT)]
+    (directory / "current" / "VERSION").write_bytes(VERSION_FILE_BYTES)
     return paths
 
 
@@ -142,28 +155,30 @@ def _write_large_files(directory: Path) -> list[bytes]:
     entries = np.arange(LARGE_ENTRIES)
     entry_masks = (entries >= 0, entries % 3 != 1, np.random.default_rng(7).random(LARGE_ENTRIES) >= 0.1)
     paths = [
-        _write(
-            directory, ledger, HEADER + np.where(entry_mask, 1000 * entries + 1028, 0).astype(">i8").tobytes()
+        _write_index_file(
+            directory,
+            ledger,
+            INDEX_HEADER + np.where(entry_mask, 1000 * entries + 1028, 0).astype(">i8").tobytes(),
         )
         for ledger, entry_mask in enumerate(entry_masks)
     ]
-    (directory / "current" / "VERSION").write_bytes(VERSION)
+    (directory / "current" / "VERSION").write_bytes(VERSION_FILE_BYTES)
     return paths
 
 
-def _write(directory: Path, ledger: int, content: bytes) -> bytes:
+def _write_index_file(directory: Path, ledger: int, content: bytes) -> bytes:
     file = directory / "current" / index_path.to_path(ledger)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
     return os.fsencode(file)
 
 
-def _parts(directory: Path, count: int) -> list[IndexPart]:
-    return plan_parts([("bookie", [IndexDirectory.from_version(str(directory), VERSION)])], count)
+def _index_parts(directory: Path, count: int) -> list[IndexPart]:
+    return plan_parts([("bookie", [IndexDirectory.from_version(str(directory), VERSION_FILE_BYTES)])], count)
 
 
-def _part(directory: Path) -> IndexPart:
-    [part] = _parts(directory, 1)
+def _index_part(directory: Path) -> IndexPart:
+    [part] = _index_parts(directory, 1)
     return part
 
 
@@ -173,9 +188,11 @@ def _rows(part: IndexPart) -> int:
 
 def _read_given_files(paths: list[bytes]) -> RowBuilder:
     """Read the listed files to rows, without the program's own listing."""
-    pieces = (paths[start : start + BATCH_FILES] for start in range(0, len(paths), BATCH_FILES))
+    path_pieces = (paths[start : start + BATCH_FILES] for start in range(0, len(paths), BATCH_FILES))
     rows = RowBuilder("bookie", "idx")
-    for batch in read_files((IndexFiles(ledger_ids(piece), piece) for piece in pieces), 1):
+    for batch in read_files(
+        (IndexFiles(ledger_ids(path_piece), path_piece) for path_piece in path_pieces), 1
+    ):
         rows.add_files(batch)
     return rows
 
@@ -183,12 +200,12 @@ def _read_given_files(paths: list[bytes]) -> RowBuilder:
 def _fold_one_by_one(paths: list[bytes]) -> list[bytes]:
     values = []
     for path in paths:
-        slots = np.fromfile(path, np.int64, offset=len(HEADER))
+        slots = np.fromfile(path, np.int64, offset=len(INDEX_HEADER))
         values.append(fold_slots(slots, np.array([0, len(slots)], np.int64)).tobytes())
     return values
 
 
-def _cat(listing: Path) -> None:
+def _cat_files(listing: Path) -> None:
     with listing.open("rb") as names:
         subprocess.run(["xargs", "-0", "cat"], stdin=names, stdout=subprocess.DEVNULL, check=True)
 
@@ -198,7 +215,7 @@ def _find_and_cat(directory: Path) -> None:
     subprocess.run(["sh", "-c", command, directory], stdout=subprocess.DEVNULL, check=True)
 
 
-def _calls_alone(paths: list[bytes]) -> None:
+def _make_system_calls(paths: list[bytes]) -> None:
     """Make only the system calls of a reader: list, open, stat, read and close. Ignore their results."""
     read_buffers = [bytearray(4 * PAGE_BYTES)]
     for path in paths:
@@ -213,14 +230,14 @@ def _check(directory: Path, paths: list[bytes]) -> None:
     """End the benchmark if the ways to read give different rows."""
     expected = dict(zip(map(os.fsdecode, paths), _fold_one_by_one(paths), strict=True))
     batches = (
-        list(read_part(_part(directory))),
+        list(read_part(_index_part(directory))),
         [_read_given_files(paths).take_batch()],
-        [batch for part in _parts(directory, 2) for batch in read_part(part)],
+        [batch for part in _index_parts(directory, 2) for batch in read_part(part)],
     )
     for own_seconds in batches:
         columns = [
             [row for batch in own_seconds for row in batch[name].to_pylist()] for name in ("path", "groups")
         ]
         rows = list(zip(*columns, strict=True))
-        if len(rows) != FILES or dict(rows) != expected:
+        if len(rows) != FILE_COUNT or dict(rows) != expected:
             sys.exit("index: ours and one numpy call a file disagree")

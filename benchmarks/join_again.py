@@ -23,7 +23,7 @@ from auditor.tables.accounts import expected_replicas, index_replicas
 from auditor.tables.replica_blocks import Account
 from auditor.tables.unequal import AccountFiles, BookieTrust, find_unequal
 from benchmarks.memory import PeakMemory
-from benchmarks.spark_figures import Stopwatch, logged_session
+from benchmarks.spark_figures import Stopwatch, start_logged_session
 from benchmarks.spark_join import unequal_rows
 
 ROUNDS = 2
@@ -56,49 +56,52 @@ def join_again(run: Path, variants: Iterable[JoinVariant]) -> dict[JoinVariant, 
     return fastest_costs
 
 
-def find_unequal_in_blocks(spark: SparkSession, tables: Path, replicas: int) -> DataFrame:
+def find_unequal_in_blocks(spark: SparkSession, tables: Path, replica_count: int) -> DataFrame:
     """Join the tables ledgers and availability in the directory ``tables``; return the pairs that differ."""
-    local = fs.LocalFileSystem()
+    local_file_system = fs.LocalFileSystem()
     ledgers, indexes = (
-        TableFiles.from_directory(local, str(tables / name)) for name in ("ledgers", "availability")
+        TableFiles.from_directory(local_file_system, str(tables / name))
+        for name in ("ledgers", "availability")
     )
     run_files = [
         AccountFiles(Account.EXPECTED, ledgers, expected_replicas),
         AccountFiles(Account.INDEX, indexes, index_replicas),
     ]
     execution = Execution(spark)
-    return execution.frame(find_unequal(execution, run_files, BookieTrust(), replicas))
+    return execution.frame(find_unequal(execution, run_files, BookieTrust(), replica_count))
 
 
 def _measure_join(run: Path, variant: JoinVariant) -> JoinCost:
     finished_run = open_run(run)
     event_log_directory = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"), "events")
-    watch = Stopwatch()
+    stopwatch = Stopwatch()
     try:
         with PeakMemory() as peak_memory:
-            watch.stage("spark")
-            logged_session(event_log_directory, variant.memory)
+            stopwatch.stage("spark")
+            start_logged_session(event_log_directory, variant.memory)
             spark = SparkSession.active()
             tables = run / "tables"
             spark.range(1).count()  # the join must not be the session's first job
             files = [
                 file for name in ("ledgers", "availability") for file in (tables / name).glob("*.parquet")
             ]
-            size = sum(file.stat().st_size for file in files)
-            replicas = finished_run.report.coverage.replicas.expected
-            QueryPlans(spark).fit_to_tables(size, replicas)
+            table_bytes = sum(file.stat().st_size for file in files)
+            replica_count = finished_run.report.coverage.replicas.expected
+            QueryPlans(spark).fit_to_tables(table_bytes, replica_count)
             join_sides = (spark.read.parquet(str(tables / name)) for name in ("ledgers", "availability"))
-            watch.stage("join")
+            stopwatch.stage("join")
             if variant.joins_blocks:
-                differing_count = find_unequal_in_blocks(spark, tables, replicas).count()
+                differing_count = find_unequal_in_blocks(spark, tables, replica_count).count()
             else:
                 differing_count = unequal_rows(*join_sides).count()
-        audit_count = sum(batch.num_rows for batch in finished_run.batches("tables/unequal", ["ledger_id"]))
-        if differing_count != audit_count:
+        pairs_of_audit = sum(
+            batch.num_rows for batch in finished_run.batches("tables/unequal", ["ledger_id"])
+        )
+        if differing_count != pairs_of_audit:
             sys.exit(
-                f"the join finds {differing_count} pairs that differ; in the audit it found {audit_count}"
+                f"the join finds {differing_count} pairs that differ; in the audit it found {pairs_of_audit}"
             )
-        [join] = [stage for stage in watch.stages(event_log_directory) if stage.name == "join"]
+        [join] = [stage for stage in stopwatch.stages(event_log_directory) if stage.name == "join"]
         return JoinCost(join.seconds, join.spill_bytes, peak_memory.peaks["java"])
     finally:
         shutil.rmtree(event_log_directory.parent)

@@ -60,7 +60,7 @@ DB_CHECKED_LEDGERS = 200
 
 DB_STORAGE = "DbLedgerStorage"
 FIRST_JOIN_STAGE, FIRST_COMMAND_STAGE = "reading and join, cold, session and all", "whole command, cold"
-OPTIONS = AuditOptions(master="local[2]", rate_limit=0, grace=0)
+AUDIT_OPTIONS = AuditOptions(master="local[2]", rate_limit=0, grace=0)
 
 
 @dataclass
@@ -76,20 +76,20 @@ class ComparisonCase:
     _numbers: Iterator[int] = field(default_factory=count)
 
     @property
-    def checked(self) -> int:
+    def checked_ledgers(self) -> int:
         """The number of ledgers that the server's check covers."""
         return min(DB_CHECKED_LEDGERS, self.ledgers) if self.storage == DB_STORAGE else self.ledgers
 
     def check(self) -> float:
         """Run the server's own check; return its seconds."""
-        seconds, incomplete_ledgers = self.cluster.check(self.checked)
+        seconds, incomplete_ledgers = self.cluster.check(self.checked_ledgers)
         if incomplete_ledgers:
             sys.exit(f"{self.storage}: the server's check finds {incomplete_ledgers} healthy ledgers lacking")
         return seconds
 
     def audit(self) -> float:
         """Run a whole audit in the existing session; return its seconds."""
-        audit = Audit(self.uri, [str(self.cluster.directory)], self.out(), OPTIONS)
+        audit = Audit(self.uri, [str(self.cluster.directory)], self.new_run_path(), AUDIT_OPTIONS)
         start_time = time.perf_counter()
         report = audit.run(self.spark)
         if report.verdict != Verdict.HEALTHY:
@@ -102,7 +102,7 @@ class ComparisonCase:
         self._require_no_difference(joined_by_spark(self.spark, self.uri, str(self.cluster.directory)))
         return time.perf_counter() - start_time
 
-    def one_process(self) -> float:
+    def join_in_one_process(self) -> float:
         """Read both sides and join them in this process; return the seconds.
 
         Only the join uses several threads.
@@ -112,40 +112,40 @@ class ComparisonCase:
         self._require_no_difference(differing_pairs(self.uri, directories))
         return time.perf_counter() - start_time
 
-    def write_one_to_lose(self) -> None:
+    def write_ledger_to_remove(self) -> None:
         """Write one more ledger on known bookies.
 
-        This happens before the server's check, which uses up the process's file descriptors.
+        Call this method before the server's check, which uses up the file descriptors of the process.
         """
         self.cluster.write(self.ledgers, self.cluster.ids[:ENSEMBLE], WRITE_QUORUM, WRITE_QUORUM, ENTRIES)
         self.cluster.flush()
 
-    def find_what_is_lost(self) -> None:
-        """Remove the ledger of `write_one_to_lose` from a stopped bookie. The audit must report only it."""
+    def audit_removed_ledger(self) -> None:
+        """Remove the ledger of `write_ledger_to_remove` from a stopped bookie. An audit must find only it."""
         ledger, bookie = self.ledgers, self.cluster.ids[0]
         self.cluster.stop(bookie)
         if self.storage == DB_STORAGE:
-            striped_entries = [entry for entry in range(ENTRIES) if -entry % ENSEMBLE < WRITE_QUORUM]
+            striped_entries = [entry_id for entry_id in range(ENTRIES) if -entry_id % ENSEMBLE < WRITE_QUORUM]
             self.cluster.forget_entries(bookie, ledger, striped_entries)
             self.cluster.forget_ledger(bookie, ledger)
         else:
             [index] = self.cluster.place(bookie).glob(f"*/current/*/*/{ledger:x}.idx")
             index.unlink()
-        out = self.out()
-        Audit(self.uri, [str(self.cluster.directory)], out, OPTIONS).run(self.spark)
+        run_path = self.new_run_path()
+        Audit(self.uri, [str(self.cluster.directory)], run_path, AUDIT_OPTIONS).run(self.spark)
         lossy_ledgers = [
-            finding.ledger_id for finding in open_run(out).findings if finding.id == "below-ack-quorum"
+            finding.ledger_id for finding in open_run(run_path).findings if finding.id == "below-ack-quorum"
         ]
         if lossy_ledgers != [ledger]:
             sys.exit(f"{self.storage}: ledger {ledger} lost a copy, and the audit finds {lossy_ledgers}")
 
-    def out(self) -> str:
-        """Return the path of a run directory that does not exist yet."""
+    def new_run_path(self) -> str:
+        """Return the path of a new run directory, which does not exist."""
         return str(self.root / f"run-{next(self._numbers)}")
 
-    def _require_no_difference(self, differing: int) -> None:
-        if differing:
-            sys.exit(f"{self.storage}: {differing} pairs differ, and all ledgers are healthy")
+    def _require_no_difference(self, differing_count: int) -> None:
+        if differing_count:
+            sys.exit(f"{self.storage}: {differing_count} pairs differ, and all ledgers are healthy")
 
 
 def lines() -> Iterator[Line]:
@@ -155,23 +155,23 @@ def lines() -> Iterator[Line]:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         root = Path(folder)
-        spark = build_session(OPTIONS.master, log=root / "spark.log")
+        spark = build_session(AUDIT_OPTIONS.master, log=root / "spark.log")
         register(spark)
         try:
             for storage in ("InterleavedLedgerStorage", DB_STORAGE):
                 print(f"{storage}: writing {ledgers:,} ledgers", file=sys.stderr)
                 with checked_bookies(root / storage, storage, ledgers) as (cluster, uri):
                     case = ComparisonCase(cluster, uri, storage, ledgers, spark, root / storage)
-                    case.write_one_to_lose()
+                    case.write_ledger_to_remove()
                     yield from _measure_variants(case)
-                    case.find_what_is_lost()
+                    case.audit_removed_ledger()
         finally:
             spark.stop()
 
 
 def _measure_variants(case: ComparisonCase) -> Iterator[Line]:
     variants_and_goals: dict[str, tuple[Callable[[], float], float | None, float | None]] = {
-        "reading and join, one process": (case.one_process, 4, None),
+        "reading and join, one process": (case.join_in_one_process, 4, None),
         "reading and join, Spark": (
             case.join,
             2,
@@ -186,16 +186,30 @@ def _measure_variants(case: ComparisonCase) -> Iterator[Line]:
     variants = [case.check, *(variant for variant, _, _ in variants_and_goals.values())]
     rounds = [[variant() for variant in variants] for _ in range(1 + ROUNDS)][1:]
     check_seconds, *own_seconds = (min(times) for times in zip(*rounds, strict=True))
-    note = f"the server's check: {case.checked:,} ledgers in {check_seconds:.2f} s; ours {case.ledgers:,}"
-    rival = ("server's check, warm", case.checked, check_seconds)
-    for (name, (_, goal, target)), seconds in zip(variants_and_goals.items(), own_seconds, strict=True):
+    note = (
+        f"the server's check: {case.checked_ledgers:,} ledgers in {check_seconds:.2f} s; "
+        f"this program: {case.ledgers:,}"
+    )
+    rival = ("server's check, warm", case.checked_ledgers, check_seconds)
+    for (name, (_, required_ratio, desired_ratio)), seconds in zip(
+        variants_and_goals.items(), own_seconds, strict=True
+    ):
         stage = f"{case.storage}, {name}"
-        yield Line(stage, case.ledgers, "ledgers", seconds, *rival, goal=goal, target=target, note=note)
+        yield Line(
+            stage,
+            case.ledgers,
+            "ledgers",
+            seconds,
+            *rival,
+            goal=required_ratio,
+            target=desired_ratio,
+            note=note,
+        )
     if case.storage != DB_STORAGE:
         bookies = str(case.cluster.directory)
         cold_variants = (
             lambda: _run_join(case.uri, bookies, 0),
-            lambda: _command(case.uri, bookies, case.out()),
+            lambda: _command(case.uri, bookies, case.new_run_path()),
         )
         join_seconds, command_seconds = alternate(*cold_variants, rounds=FIRST_RUN_ROUNDS)
         yield Line(FIRST_JOIN_STAGE, case.ledgers, "ledgers", join_seconds, *rival, note="real bookies")
@@ -217,45 +231,65 @@ def _measure_generated(case: ComparisonCase, ledgers: int, rival: tuple[str, int
     uri, bookies = write_snapshot(cluster, root / "zookeeper"), str(root / "bookies")
     write_index_files(cluster, root / "bookies")
     planted_findings = cluster.findings()
-    differing = sum(DIFFERING_PAIRS[id] for id, _, _ in planted_findings)
+    differing_count = sum(DIFFERING_PAIRS[id] for id, _, _ in planted_findings)
     runs = (str(root / f"run-{number}") for number in count())
 
     def run_warm_join() -> None:
-        if joined_by_spark(case.spark, uri, bookies) != differing:
+        if joined_by_spark(case.spark, uri, bookies) != differing_count:
             sys.exit(f"of {ledgers:,} made-up ledgers other pairs differ than were planted")
 
     def command() -> None:
-        out = next(runs)
-        _command(uri, bookies, out, code=int(bool(planted_findings)))
-        findings = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in open_run(out).findings}
+        run_path = next(runs)
+        _command(uri, bookies, run_path, exit_code=int(bool(planted_findings)))
+        findings = {
+            (finding.id, finding.ledger_id, finding.bookie_id) for finding in open_run(run_path).findings
+        }
         if findings != planted_findings:
             sys.exit(f"{len(findings ^ planted_findings)} findings are missing or were not planted")
 
-    variants = (run_warm_join, lambda: _run_join(uri, bookies, differing), command)
+    variants = (run_warm_join, lambda: _run_join(uri, bookies, differing_count), command)
     seconds = alternate(*variants, rounds=FIRST_RUN_ROUNDS)
     note = f"{ledgers:,} made-up ledgers; the check at its rate of before"
-    for name, own_seconds, goal, target in zip(
+    for name, own_seconds, required_ratio, desired_ratio in zip(
         ("reading and join, Spark", FIRST_JOIN_STAGE, FIRST_COMMAND_STAGE),
         seconds,
         (2, 1, None),
         (6, 1, 1),
         strict=True,
     ):
-        yield Line(name, ledgers, "ledgers", own_seconds, *rival, goal=goal, target=target, note=note)
+        yield Line(
+            name,
+            ledgers,
+            "ledgers",
+            own_seconds,
+            *rival,
+            goal=required_ratio,
+            target=desired_ratio,
+            note=note,
+        )
 
 
-def _run_join(uri: str, bookies: str, differing: int) -> None:
+def _run_join(uri: str, bookies: str, differing_count: int) -> None:
     """Join both sides in a new process with its own Spark session."""
     command = [sys.executable, "-m", "benchmarks.spark_join", uri, bookies]
     completed = subprocess.run(command, capture_output=True, text=True, check=False)
-    if completed.stdout.strip() != str(differing):
-        sys.exit(f"{differing} pairs should differ: {completed.stdout}\n{completed.stderr}")
+    if completed.stdout.strip() != str(differing_count):
+        sys.exit(f"{differing_count} pairs should differ: {completed.stdout}\n{completed.stderr}")
 
 
-def _command(uri: str, bookies: str, out: str, code: int = 0) -> None:
+def _command(uri: str, bookies: str, run_path: str, exit_code: int = 0) -> None:
     """Run ``bkaudit audit`` in a new process."""
     command = [sys.executable, "-c", "from auditor.cli import main; main()", "audit", "--metadata", uri]
-    command += ["--bookies", bookies, "--out", out, "--master", OPTIONS.master, "--rate-limit", "0"]
+    command += [
+        "--bookies",
+        bookies,
+        "--out",
+        run_path,
+        "--master",
+        AUDIT_OPTIONS.master,
+        "--rate-limit",
+        "0",
+    ]
     completed = subprocess.run([*command, "--grace", "0"], capture_output=True, text=True, check=False)
-    if completed.returncode != code:
+    if completed.returncode != exit_code:
         sys.exit(f"bkaudit audit ended with {completed.returncode}:\n{completed.stdout}\n{completed.stderr}")

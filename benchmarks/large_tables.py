@@ -36,7 +36,7 @@ from benchmarks.cluster_store import write_snapshot
 from benchmarks.cluster_tables import write_collection
 from benchmarks.join_again import find_unequal_in_blocks
 from benchmarks.measure import Line, alternate
-from benchmarks.sampled import LOCAL_FILES, copied_files
+from benchmarks.sampled import LOCAL_FILE_SYSTEM, copied_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 LEDGERS = int(os.environ.get("BKAUDIT_LEDGERS", "1_000_000"))
 BOOKIES = 500
 ROUNDS = 2
-_TASKS = 8
-_KEYS = ["scope_id", "ledger_id"]
+_TASK_COUNT = 8
+_KEY_COLUMNS = ["scope_id", "ledger_id"]
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 TableSource = Callable[[], "DataFrame | PartTable"]
@@ -63,30 +63,40 @@ def lines() -> Iterator[Line]:
 
 
 class _TableBenchmark:
-    """The written tables, and each question about them in both ways."""
+    """The written tables, and each question about them in two variants: from the files, and in Spark."""
 
     def __init__(self, work_directory: Path) -> None:
         from pyspark.sql import SparkSession
 
         self._work, self._spark = work_directory, SparkSession.active()
         cluster = Cluster(LEDGERS, BOOKIES)
-        uri, collected = write_snapshot(cluster, work_directory), write_collection(cluster, work_directory)
-        options = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
-        part_table(self._spark, LedgerSource(options)).write(LOCAL_FILES, self._path_of("ledgers"))
-        copied_files(self._spark, Collection(str(collected)), _TASKS).write(
-            LOCAL_FILES, self._path_of("availability")
+        uri, collected_tables = (
+            write_snapshot(cluster, work_directory),
+            write_collection(cluster, work_directory),
         )
-        replicas = sum(len(group.ids) * len(group.members) for group in cluster.groups_of_ledgers())
+        options = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASK_COUNT)}
+        part_table(self._spark, LedgerSource(options)).write(LOCAL_FILE_SYSTEM, self._path_of("ledgers"))
+        copied_files(self._spark, Collection(str(collected_tables)), _TASK_COUNT).write(
+            LOCAL_FILE_SYSTEM, self._path_of("availability")
+        )
+        replicas = sum(
+            len(ledger_group.ids) * len(ledger_group.members) for ledger_group in cluster.groups_of_ledgers()
+        )
         QueryPlans(self._spark).fit_to_tables(1 << 40, replicas)
         unequal_pairs = find_unequal_in_blocks(self._spark, work_directory, replicas)
         unequal_pairs.write.parquet(self._path_of("unequal"))
         # The questions need only the ids of judged ledgers, so the other columns have constants.
-        unexpected = self._table("unequal").where("expected is null")
-        judged_ledgers = self._table("unequal").join(unexpected, _KEYS, "left_anti").select(*_KEYS).distinct()
-        unknown = "cast(array() as array<struct<bookie_id string>>) unknown"
-        sizes = ("2 write_quorum", "2 ack_quorum", "'CLOSED' state")
+        unexpected_replicas = self._table("unequal").where("expected is null")
+        judged_ledgers = (
+            self._table("unequal")
+            .join(unexpected_replicas, _KEY_COLUMNS, "left_anti")
+            .select(*_KEY_COLUMNS)
+            .distinct()
+        )
+        unknown_column_text = "cast(array() as array<struct<bookie_id string>>) unknown"
+        quorum_column_texts = ("2 write_quorum", "2 ack_quorum", "'CLOSED' state")
         judged_ledgers.selectExpr(
-            "*", "1 m", "1 mu", "array('seen late') doubts", unknown, *sizes
+            "*", "1 m", "1 mu", "array('seen late') doubts", unknown_column_text, *quorum_column_texts
         ).write.parquet(self._path_of("judged"))
 
     def lines(self) -> Iterator[Line]:
@@ -128,11 +138,11 @@ class _TableBenchmark:
             "placed": F.col("path").isNotNull(),
         }
         names = ("bookie_id", "state", "storage")
-        group_columns = [*map(F.col, names), *(value.alias(name) for name, value in kinds.items())]
+        grouping_columns = [*map(F.col, names), *(column.alias(name) for name, column in kinds.items())]
         yield self._line(
             "counts of indexes",
             index_kind_counts,
-            lambda: indexes.groupBy(*group_columns).agg(F.count("*").alias("number")),
+            lambda: indexes.groupBy(*grouping_columns).agg(F.count("*").alias("number")),
         )
         yield self._line(
             "ledgers of pairs",
@@ -145,8 +155,10 @@ class _TableBenchmark:
             lambda: indexes.join(F.broadcast(ids), "ledger_id", "left_semi"),
         )
         class_of_closed_ledgers = F.when(F.col("state") == "CLOSED", "healthy").otherwise("not-closed")
-        healthy_ledgers = ledgers.join(judged_ledgers.select(*_KEYS), _KEYS, "left_anti").select(
-            *_KEYS,
+        healthy_ledgers = ledgers.join(
+            judged_ledgers.select(*_KEY_COLUMNS), _KEY_COLUMNS, "left_anti"
+        ).select(
+            *_KEY_COLUMNS,
             "state",
             class_of_closed_ledgers.alias("class"),
             class_of_closed_ledgers.alias("potential_class"),
@@ -159,13 +171,13 @@ class _TableBenchmark:
             "verdicts", all_verdicts, lambda: healthy_ledgers.unionByName(verdicts_of_judged(judged_ledgers))
         )
 
-    def _line(self, name: str, own_seconds: TableSource, other_variant: TableSource) -> Line:
-        variants = {"files": own_seconds, "spark": other_variant}
+    def _line(self, name: str, own_seconds: TableSource, spark_variant: TableSource) -> Line:
+        variants = {"files": own_seconds, "spark": spark_variant}
 
         def write(variant: str) -> None:
             table = variants[variant]()
             if isinstance(table, PartTable):
-                table.write(LOCAL_FILES, self._path_of(variant))
+                table.write(LOCAL_FILE_SYSTEM, self._path_of(variant))
             else:
                 table.write.mode("overwrite").parquet(self._path_of(variant))
 
@@ -190,7 +202,7 @@ class _TableBenchmark:
         return str(self._work / name)
 
     def _files(self, name: str) -> TableFiles:
-        return TableFiles.from_directory(LOCAL_FILES, self._path_of(name))
+        return TableFiles.from_directory(LOCAL_FILE_SYSTEM, self._path_of(name))
 
     def _table(self, name: str) -> DataFrame:
         return self._spark.read.parquet(self._path_of(name))
@@ -201,17 +213,19 @@ def processor_seconds() -> float:
 
     Children that ended count if their parent waited for them.
     """
-    parents: dict[int, int] = {}
+    parent_ids: dict[int, int] = {}
     ticks_by_process: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue  # the process has ended
-        parents[int(stat.parent.name)] = int(fields[1])
+        parent_ids[int(stat.parent.name)] = int(fields[1])
         ticks_by_process[int(stat.parent.name)] = sum(map(int, fields[11:15]))
-    tree, process_ids = set[int](), {os.getpid()}
+    tree_process_ids, process_ids = set[int](), {os.getpid()}
     while process_ids:
-        tree |= process_ids
-        process_ids = {pid for pid, parent in parents.items() if parent in process_ids} - tree
-    return sum(ticks_by_process.get(pid, 0) for pid in tree) / _TICKS_PER_SECOND
+        tree_process_ids |= process_ids
+        process_ids = {
+            process_id for process_id, parent_id in parent_ids.items() if parent_id in process_ids
+        } - tree_process_ids
+    return sum(ticks_by_process.get(process_id, 0) for process_id in tree_process_ids) / _TICKS_PER_SECOND

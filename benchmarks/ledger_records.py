@@ -19,8 +19,8 @@ from auditor.keys.ledger_tree import LayoutKind, to_path
 from benchmarks import snapshot_file
 from benchmarks.snapshot_file import record
 
-SEED = 34
-BOOKIES = [f"bookie-{number}.svc:3181" for number in range(500)]
+RANDOM_SEED = 34
+BOOKIE_IDS = [f"bookie-{number}.svc:3181" for number in range(500)]
 ENSEMBLE, WRITE_QUORUM, ACK_QUORUM = 3, 2, 2
 MAX_ENTRIES = 50_000
 ROOT = "/ledgers"
@@ -34,11 +34,11 @@ def messages(count: int) -> list[LedgerMetadataFormat]:
 
     Half of the ledgers had one bookie replaced and therefore have two segments.
     """
-    random_choice = random.Random(SEED)
+    random_generator = random.Random(RANDOM_SEED)
     records = []
     for number in range(count):
-        entries = random_choice.randrange(2, MAX_ENTRIES)
-        *ensemble, replacement = random_choice.sample(BOOKIES, ENSEMBLE + 1)
+        entries = random_generator.randrange(2, MAX_ENTRIES)
+        *ensemble, replacement_bookie = random_generator.sample(BOOKIE_IDS, ENSEMBLE + 1)
         message = LedgerMetadataFormat(
             quorumSize=WRITE_QUORUM,
             ensembleSize=ENSEMBLE,
@@ -51,23 +51,23 @@ def messages(count: int) -> list[LedgerMetadataFormat]:
         )
         message.segment.add(firstEntryId=0, ensembleMember=ensemble)
         if number % 2:
-            ensemble[random_choice.randrange(ENSEMBLE)] = replacement
-            message.segment.add(firstEntryId=random_choice.randrange(1, entries), ensembleMember=ensemble)
-        for key, value in (
+            ensemble[random_generator.randrange(ENSEMBLE)] = replacement_bookie
+            message.segment.add(firstEntryId=random_generator.randrange(1, entries), ensembleMember=ensemble)
+        for metadata_key, metadata_value in (
             ("application", b"pulsar"),
             ("component", b"managed-ledger"),
             ("pulsar/managed-ledger", b"public/default/persistent/topic-%d" % (number % 1000)),
         ):
-            message.customMetadata.add(key=key, value=value)
+            message.customMetadata.add(key=metadata_key, value=metadata_value)
         records.append(message)
     return records
 
 
 def binary(message: LedgerMetadataFormat) -> bytes:
     """Encode ledger metadata in format 3."""
-    body = BytesIO()
-    serialize_length_prefixed(message, body)
-    return MAGIC + b"3\n" + body.getvalue()
+    message_body = BytesIO()
+    serialize_length_prefixed(message, message_body)
+    return MAGIC + b"3\n" + message_body.getvalue()
 
 
 def text(message: LedgerMetadataFormat) -> bytes:
@@ -84,14 +84,14 @@ def lines(message: LedgerMetadataFormat) -> bytes:
     return MAGIC + b"1\n" + "\n".join([*header_lines, *segments, f"{message.lastEntryId}\tCLOSED"]).encode()
 
 
-def write_snapshot(directory: Path, values: Sequence[bytes]) -> Path:
+def write_snapshot(directory: Path, encoded_records: Sequence[bytes]) -> Path:
     """Write a ZooKeeper snapshot of a cluster with these ledgers, with ids from 0; return its path."""
     inner_paths: dict[str, None] = {}
     ledger_znodes = []
-    for ledger, value in enumerate(values):
+    for ledger, metadata_value in enumerate(encoded_records):
         path = f"{ROOT}/{to_path(LAYOUT, ledger)}"
         inner_paths.update(dict.fromkeys((path.rsplit("/", 2)[0], path.rsplit("/", 1)[0])))
-        ledger_znodes.append((path, value))
+        ledger_znodes.append((path, metadata_value))
     root_znodes = [("", b""), (ROOT, b""), (f"{ROOT}/LAYOUT", _LAYOUT_DATA), (f"{ROOT}/INSTANCEID", b"1")]
     znodes = (*root_znodes, *((path, b"") for path in inner_paths), *ledger_znodes)
     return snapshot_file.write(directory / "snapshot.1", (record(path, data) for path, data in znodes))

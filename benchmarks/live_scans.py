@@ -31,37 +31,42 @@ from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.execution import Execution
 from auditor.spark.session import build_session
 from benchmarks import ledger_records as made
-from benchmarks.costs import Cost, least, measure_tree
+from benchmarks.costs import Cost, least_costs, measure_tree
 from benchmarks.measure import ROUNDS, Line
 
 LEDGERS = 100_000
-CHANGED_ONE_IN = 100
+LEDGERS_PER_CHANGE = 100
 
 
 def lines(count: int = LEDGERS) -> Iterator[Line]:
     """Yield lines for the second scan and for both scans, by processor time and by elapsed time."""
-    values = [made.binary(message) for message in made.messages(min(count, LEDGERS))]
+    encoded_records = [made.binary(message) for message in made.messages(min(count, LEDGERS))]
     paths = [f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}" for ledger in range(count)]
     with (
         tempfile.TemporaryDirectory() as folder,
         EmbeddedZooKeeper(Path(folder, "server"), heap=f"{512 + count // 700}m") as server,
     ):
-        server.load(Znode(path, data, *[0] * 6) for path, data in zip(paths, cycle(values), strict=False))
+        server.load(
+            Znode(path, znode_data, *[0] * 6)
+            for path, znode_data in zip(paths, cycle(encoded_records), strict=False)
+        )
         client = KazooClient(hosts=server.hosts)
         client.start()
         spark = build_session()
-        scans = _Scans(spark, Path(folder), server, client, paths, values)
+        scans = _Scans(spark, Path(folder), server, client, paths, encoded_records)
         scans.scan_twice(is_watched=True)  # warms up Java
         rounds = [[scans.scan_twice(is_watched) for is_watched in (True, False)] for _ in range(ROUNDS)]
         spark.stop()
         client.stop()
         client.close()
     changed_costs, full_costs = (
-        least([costs_of_variants[variant] for costs_of_variants in rounds]) for variant in (0, 1)
+        least_costs([costs_of_variants[variant_number] for costs_of_variants in rounds])
+        for variant_number in (0, 1)
     )
     for cost_name in ("client", "clock"):
         own_seconds, full_seconds = (
-            [getattr(cost, cost_name) for cost in variant] for variant in (changed_costs, full_costs)
+            [getattr(cost, cost_name) for cost in variant_number]
+            for variant_number in (changed_costs, full_costs)
         )
         clock_name = "processor time" if cost_name == "client" else "by the clock"
         for stage, seconds, rival_seconds in (
@@ -87,14 +92,14 @@ class _Scans:
         server: EmbeddedZooKeeper,
         client: Any,
         paths: list[str],
-        values: list[bytes],
+        encoded_records: list[bytes],
     ) -> None:
         self._spark, self._folder, self._server, self._client = spark, folder, server, client
-        self._paths, self._values = paths, values
+        self._paths, self._values = paths, encoded_records
         self._runs = 0
 
     def scan_twice(self, is_watched: bool) -> list[Cost]:
-        """Make both scans; return the cost of each."""
+        """Make the first and the second scan; return the cost of each."""
         self._runs += 1
         uri = f"zk://{self._server.hosts}{made.ROOT}"
         run = RunDirectory(str(self._folder / f"run{self._runs}"))
@@ -106,15 +111,17 @@ class _Scans:
                 watch_ledgers(source)
             first_scan, first_cost = measure_tree(lambda: scan_first(source, EarlierRun(None)))
             self._change()
-            second, second_cost = measure_tree(lambda: scan_second(first_scan))
-            assert second.ledgers is not None
-            reused_count = second.ledgers.where("reused").count()
-        assert reused_count == (len(self._paths) - len(self._paths[::CHANGED_ONE_IN]) if is_watched else 0)
+            second_scan, second_cost = measure_tree(lambda: scan_second(first_scan))
+            assert second_scan.ledgers is not None
+            reused_count = second_scan.ledgers.where("reused").count()
+        assert reused_count == (
+            len(self._paths) - len(self._paths[::LEDGERS_PER_CHANGE]) if is_watched else 0
+        )
         return [first_cost, second_cost]
 
     def _change(self) -> None:
         transaction = self._client.transaction()
-        for ledger_index, path in enumerate(self._paths[::CHANGED_ONE_IN]):
+        for ledger_index, path in enumerate(self._paths[::LEDGERS_PER_CHANGE]):
             transaction.set_data(path, self._values[(ledger_index + self._runs) % len(self._values)])
             if len(transaction.operations) == 500:
                 transaction.commit()

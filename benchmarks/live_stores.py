@@ -42,41 +42,43 @@ from auditor.sources.metadata.store import MetadataStore, Part, StoreOptions, Tr
 from auditor.sources.metadata.stores import open_store
 from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
 from benchmarks import ledger_records as made
-from benchmarks.costs import Cost, CountingPort, least, measure_processes
+from benchmarks.costs import Cost, CountingPort, least_costs, measure_processes
 from benchmarks.measure import ROUNDS, Line
 from benchmarks.results import as_text
 from tests.servers.etcd import Etcd, running
 
-LEDGERS_READ = 100_000
-SAMPLE_LEDGERS = 20_000
-IN_FLIGHT = 400
-PARTS = 4
-CHANGED_ONE_IN = 100
+LEDGER_COUNT = 100_000
+SAMPLE_LEDGER_COUNT = 20_000
+MAX_REQUESTS_IN_FLIGHT = 400
+PART_COUNT = 4
+LEDGERS_PER_CHANGE = 100
 """One ledger in this many changes between the scans."""
-DELETED = 10
+DELETED_LEDGER_COUNT = 10
 """Number of ledgers deleted in one bucket of etcd. The program lists the keys around them."""
-SCOPE = "/bk"
+ROOT_PATH = "/bk"
 UNLIMITED_OPTIONS, DEFAULT_OPTIONS = StoreOptions(rate_limit=0), StoreOptions()
 
 OpenStore = Callable[[str, StoreOptions], MetadataStore]
 SecondScan = Callable[[MetadataStore, Path], pa.Table]
 
 
-def lines(count: int = LEDGERS_READ) -> Iterator[Line]:
+def lines(count: int = LEDGER_COUNT) -> Iterator[Line]:
     """Yield lines for ZooKeeper, for ZooKeeper's other requests, and for etcd."""
-    values = [made.binary(message) for message in made.messages(min(count, LEDGERS_READ))]
-    heap = f"{512 + count // 700}m"
+    encoded_records = [made.binary(message) for message in made.messages(min(count, LEDGER_COUNT))]
+    java_heap_size = f"{512 + count // 700}m"
     with tempfile.TemporaryDirectory() as folder:
-        with EmbeddedZooKeeper(Path(folder, "zookeeper"), heap=heap) as server:
+        with EmbeddedZooKeeper(Path(folder, "zookeeper"), heap=java_heap_size) as server:
             paths = [f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}" for ledger in range(count)]
-            server.load(Znode(path, data, *[0] * 6) for path, data in zip(paths, cycle(values)))
-            yield from _ZooKeeperScans(server, paths, values, Path(folder)).lines()
-            yield from _measure_other_requests(server, paths[:: max(1, count // SAMPLE_LEDGERS)])
+            server.load(
+                Znode(path, znode_data, *[0] * 6) for path, znode_data in zip(paths, cycle(encoded_records))
+            )
+            yield from _ZooKeeperScans(server, paths, encoded_records, Path(folder)).lines()
+            yield from _measure_other_requests(server, paths[:: max(1, count // SAMPLE_LEDGER_COUNT)])
         # Ten million ledgers take 6 GB. The default quota of etcd is 2 GB.
         with running(Path(folder, "etcd"), flags=["--quota-backend-bytes", str(16 << 30)]) as member:
-            keys = [f"{SCOPE}/{etcd.to_path(LedgerId(number))}" for number in etcd_ids(count)]
-            member.load([(f"{SCOPE}/layout", b""), *zip(keys, cycle(values))])
-            yield from _EtcdScans(member, keys, values, Path(folder)).lines()
+            etcd_keys = [f"{ROOT_PATH}/{etcd.to_path(LedgerId(number))}" for number in etcd_ids(count)]
+            member.load([(f"{ROOT_PATH}/layout", b""), *zip(etcd_keys, cycle(encoded_records))])
+            yield from _EtcdScans(member, etcd_keys, encoded_records, Path(folder)).lines()
 
 
 def etcd_ids(count: int) -> Iterator[int]:
@@ -106,23 +108,23 @@ class _Scans:
         The notes have the bytes sent.
         """
         changed_costs, full_costs = self._costs(UNLIMITED_OPTIONS, ROUNDS)
-        limited_changed, limited_full = self._costs(DEFAULT_OPTIONS, 1)
+        limited_changed_costs, limited_full_costs = self._costs(DEFAULT_OPTIONS, 1)
         with CountingPort(self.hosts) as port:
             changed_traffic = self._scan_twice(self._changed_scan, UNLIMITED_OPTIONS, port)
             full_traffic = self._scan_twice(self._full_scan, UNLIMITED_OPTIONS, port)
         sent_note = f"{changed_traffic[1].bytes:,} bytes over the wire, of all {full_traffic[1].bytes:,}"
-        for kind, own_seconds, full_seconds, note in (
+        for cost_kind, own_seconds, full_seconds, note in (
             ("our processor time", *_costs_of_kind(changed_costs, full_costs, "client"), sent_note),
             ("the server's processor time", *_costs_of_kind(changed_costs, full_costs, "server"), ""),
             ("by the clock", *_costs_of_kind(changed_costs, full_costs, "clock"), ""),
             (
                 f"by the clock, {DEFAULT_OPTIONS.rate_limit:,.0f}/s",
-                *_costs_of_kind(limited_changed, limited_full, "clock"),
+                *_costs_of_kind(limited_changed_costs, limited_full_costs, "clock"),
                 "",
             ),
         ):
-            yield self._line(f"{self.name}, second scan, {kind}", own_seconds[1], full_seconds[1], note)
-            yield self._line(f"{self.name}, both scans, {kind}", sum(own_seconds), sum(full_seconds), "")
+            yield self._line(f"{self.name}, second scan, {cost_kind}", own_seconds[1], full_seconds[1], note)
+            yield self._line(f"{self.name}, both scans, {cost_kind}", sum(own_seconds), sum(full_seconds), "")
 
     def _line(self, stage: str, own_seconds: float, rival_seconds: float, note: str) -> Line:
         own_seconds = max(own_seconds, 0.01)  # /proc counts processor time in units of 0.01 s
@@ -136,7 +138,7 @@ class _Scans:
         for _ in range(rounds):
             for variant, second_scan in enumerate((self._changed_scan, self._full_scan)):
                 costs_of_variants[variant].append(self._scan_twice(second_scan, options))
-        return least(costs_of_variants[0]), least(costs_of_variants[1])
+        return least_costs(costs_of_variants[0]), least_costs(costs_of_variants[1])
 
     def _scan_twice(
         self, second_scan: SecondScan, options: StoreOptions, port: CountingPort | None = None
@@ -156,11 +158,11 @@ class _Scans:
         store.cluster()
         if second_scan == self._changed_scan and isinstance(store, ZooKeeperStore):
             store.watch_ledgers()
-        return self.rows(store, store.parts(Tree.LEDGERS, self.layout, PARTS), LEDGERS)
+        return self.rows(store, store.parts(Tree.LEDGERS, self.layout, PART_COUNT), LEDGERS)
 
     def _full_scan(self, store: MetadataStore, earlier: Path) -> pa.Table:
         store.cluster()
-        return self.rows(store, store.parts(Tree.LEDGERS, self.layout, PARTS), LEDGERS_AGAIN)
+        return self.rows(store, store.parts(Tree.LEDGERS, self.layout, PART_COUNT), LEDGERS_AGAIN)
 
     def _changed_scan(self, store: MetadataStore, earlier: Path) -> pa.Table:
         store.cluster()
@@ -189,11 +191,11 @@ class _ZooKeeperScans(_Scans):
     layout = made.LAYOUT
 
     def __init__(
-        self, server: EmbeddedZooKeeper, paths: list[str], values: list[bytes], folder: Path
+        self, server: EmbeddedZooKeeper, paths: list[str], encoded_records: list[bytes], folder: Path
     ) -> None:
         super().__init__(folder)
         self.pid, self.hosts, self.count = server.pid, server.hosts, len(paths)
-        self._paths, self._values = paths, values
+        self._paths, self._values = paths, encoded_records
         self._client: Any = KazooClient(hosts=server.hosts)
 
     def lines(self) -> Iterator[Line]:
@@ -206,15 +208,15 @@ class _ZooKeeperScans(_Scans):
         return open_store(f"zk://{hosts}{made.ROOT}", options)
 
     def change(self, number: int) -> None:
-        changed_paths = self._paths[number % CHANGED_ONE_IN :: CHANGED_ONE_IN]
+        changed_paths = self._paths[number % LEDGERS_PER_CHANGE :: LEDGERS_PER_CHANGE]
         transaction = self._client.transaction()
-        for index, path in enumerate(changed_paths):
-            if index % 10 == 0:  # delete it and create it again
+        for path_number, path in enumerate(changed_paths):
+            if path_number % 10 == 0:  # delete it and create it again
                 transaction.delete(path)
                 transaction.create(path, self._values[0])
             else:
-                transaction.set_data(path, self._values[(index + number) % len(self._values)])
-            if len(transaction.operations) > 500 or index == len(changed_paths) - 1:
+                transaction.set_data(path, self._values[(path_number + number) % len(self._values)])
+            if len(transaction.operations) > 500 or path_number == len(changed_paths) - 1:
                 transaction.commit()
                 transaction = self._client.transaction()
 
@@ -223,11 +225,11 @@ class _ZooKeeperScans(_Scans):
         ledger_changes = store.changed_ledgers()
         if ledger_changes.unknown_reason:
             sys.exit(f"{self.name}: {ledger_changes.unknown_reason}")
-        first = pq.read_table(earlier, columns=LEDGERS_AGAIN.names)
-        unchanged_rows = first.filter(
-            pc.invert(pc.is_in(first["path"], pa.array(ledger_changes.paths, pa.string())))
+        first_ledger = pq.read_table(earlier, columns=LEDGERS_AGAIN.names)
+        unchanged_rows = first_ledger.filter(
+            pc.invert(pc.is_in(first_ledger["path"], pa.array(ledger_changes.paths, pa.string())))
         )
-        changed_rows = self.rows(store, store.parts_of_paths(ledger_changes.paths, PARTS), LEDGERS_AGAIN)
+        changed_rows = self.rows(store, store.parts_of_paths(ledger_changes.paths, PART_COUNT), LEDGERS_AGAIN)
         return pa.concat_tables([unchanged_rows, changed_rows])
 
 
@@ -235,32 +237,36 @@ class _EtcdScans(_Scans):
     name = "live etcd"
     layout = LayoutKind.ETCD
 
-    def __init__(self, server: Etcd, keys: list[str], values: list[bytes], folder: Path) -> None:
+    def __init__(
+        self, server: Etcd, etcd_keys: list[str], encoded_records: list[bytes], folder: Path
+    ) -> None:
         super().__init__(folder)
-        self.pid, self.hosts, self.count = server.pid, server.host, len(keys)
-        self._server, self._keys, self._values = server, keys, values
+        self.pid, self.hosts, self.count = server.pid, server.host, len(etcd_keys)
+        self._server, self._keys, self._values = server, etcd_keys, encoded_records
 
     def open(self, hosts: str, options: StoreOptions) -> MetadataStore:
-        return open_store(f"etcd://{hosts}{SCOPE}", options)
+        return open_store(f"etcd://{hosts}{ROOT_PATH}", options)
 
     def change(self, number: int) -> None:
-        changed_paths = self._keys[number % CHANGED_ONE_IN :: CHANGED_ONE_IN]
-        for path in self._keys[number :: etcd.BUCKET_COUNT][:DELETED]:
+        changed_paths = self._keys[number % LEDGERS_PER_CHANGE :: LEDGERS_PER_CHANGE]
+        for path in self._keys[number :: etcd.BUCKET_COUNT][:DELETED_LEDGER_COUNT]:
             self._server.delete(path)
         self._server.load(list(zip(changed_paths, islice(cycle(self._values), number, None), strict=False)))
 
     def moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
         assert isinstance(store, EtcdStore)
         earlier_ledgers = find_ledgers(str(earlier.parent), [earlier.name])
-        parts = store.parts_since(earlier_ledgers, PARTS)
+        parts = store.parts_since(earlier_ledgers, PART_COUNT)
         batches = [rows for part in parts for rows in store.rows_since(part, LEDGERS_AGAIN)]
         return pa.Table.from_batches(batches, LEDGERS_AGAIN)
 
 
 def _costs_of_kind(
-    changed_costs: list[Cost], full_costs: list[Cost], kind: str
+    changed_costs: list[Cost], full_costs: list[Cost], cost_kind: str
 ) -> tuple[list[float], list[float]]:
-    return [getattr(cost, kind) for cost in changed_costs], [getattr(cost, kind) for cost in full_costs]
+    return [getattr(cost, cost_kind) for cost in changed_costs], [
+        getattr(cost, cost_kind) for cost in full_costs
+    ]
 
 
 def _comparable_rows(table: pa.Table) -> pa.Table:
@@ -286,7 +292,7 @@ def _measure_other_requests(server: EmbeddedZooKeeper, paths: list[str]) -> Iter
 
     runs: dict[str, Callable[[], object]] = {
         "exists, kazoo": lambda: _send_pipelined(client.exists_async, paths),
-        "exists, packed by hand": lambda: _exists_by_hand(server.port, paths),
+        "exists, packed by hand": lambda: _send_exists_requests(server.port, paths),
         "lists of children": lambda: client_lists(client, parents),
     }
     data()  # the first connection also asks which requests the server supports
@@ -312,18 +318,18 @@ def client_lists(client: Any, parents: Sequence[str]) -> object:
     return _send_pipelined(client.get_children_async, parents)
 
 
-def _send_pipelined(ask: Callable[[str], Any], paths: Sequence[str]) -> int:
-    pending: deque[Any] = deque()
+def _send_pipelined(send_request: Callable[[str], Any], paths: Sequence[str]) -> int:
+    pending_answers: deque[Any] = deque()
     for path in paths:
-        if len(pending) >= IN_FLIGHT:
-            pending.popleft().get()
-        pending.append(ask(path))
-    for answer in pending:
+        if len(pending_answers) >= MAX_REQUESTS_IN_FLIGHT:
+            pending_answers.popleft().get()
+        pending_answers.append(send_request(path))
+    for answer in pending_answers:
         answer.get()
     return len(paths)
 
 
-def _exists_by_hand(port: int, paths: Sequence[str]) -> int:
+def _send_exists_requests(port: int, paths: Sequence[str]) -> int:
     """Send `exists` for many paths in one write and read their stats; return the number of existing paths.
 
     It uses no client library, so it has the least possible cost.
@@ -334,16 +340,18 @@ def _exists_by_hand(port: int, paths: Sequence[str]) -> int:
         server.sendall(struct.pack("!iiqiqi16s?", 45, 0, 0, 10_000, 0, 16, bytes(16), False))
         answers.read(struct.unpack("!i", answers.read(4))[0])
         existing_count = 0
-        for start in range(0, len(paths), IN_FLIGHT):
+        for start in range(0, len(paths), MAX_REQUESTS_IN_FLIGHT):
             request_frames = []
-            for xid, path in enumerate(paths[start : start + IN_FLIGHT], start + 1):
+            for request_number, path in enumerate(paths[start : start + MAX_REQUESTS_IN_FLIGHT], start + 1):
                 path_bytes = path.encode()
                 # The length of the request, its xid, the operation 3 (exists), and the length of the path.
-                request_header = struct.pack("!iiii", 13 + len(path_bytes), xid, 3, len(path_bytes))
+                request_header = struct.pack(
+                    "!iiii", 13 + len(path_bytes), request_number, 3, len(path_bytes)
+                )
                 request_frames += [request_header, path_bytes, b"\0"]
             server.sendall(b"".join(request_frames))
-            stats = answers.read(88 * (len(request_frames) // 3))  # an answer has 20 bytes and a stat
-            existing_count += sum(not error for *_, error, _ in struct.iter_unpack("!iiqi68s", stats))
+            stat_bytes = answers.read(88 * (len(request_frames) // 3))  # an answer has 20 bytes and a stat
+            existing_count += sum(not error for *_, error, _ in struct.iter_unpack("!iiqi68s", stat_bytes))
     if existing_count != len(paths):
         sys.exit("exists: not all ledgers are there")
     return existing_count
@@ -351,5 +359,5 @@ def _exists_by_hand(port: int, paths: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     begun = time.perf_counter()
-    print(as_text(list(lines(int(sys.argv[1]) if sys.argv[1:] else LEDGERS_READ))))
+    print(as_text(list(lines(int(sys.argv[1]) if sys.argv[1:] else LEDGER_COUNT))))
     print(f"{time.perf_counter() - begun:.0f} s")

@@ -24,25 +24,25 @@ import numpy as np
 
 from benchmarks.measure import Line
 
-RATE = 200
+REQUESTS_PER_SECOND = 200
 """Requests of the client per second."""
-WRITE_EVERY = 4
+REQUESTS_PER_WRITE = 4
 """One request in this many is a write."""
-ROUNDS, PHASE_S, SETTLE_S, START_S = 6, 10.0, 1.0, 120.0
+ROUNDS, PHASE_SECONDS, SETTLE_SECONDS, MAX_START_SECONDS = 6, 10.0, 1.0, 120.0
 THREADS = 64
 QUANTILES = {"median": 0.5, "99 %": 0.99}
 NO_AUDIT_NAME = "no audit"
-DEFAULT_LIMITS_NAME, UNLIMITED = "default limits", "without limits"
+DEFAULT_LIMITS_NAME, UNLIMITED_NAME = "default limits", "without limits"
 
 Latencies = Mapping[str, Sequence[float]]
 """Seconds of each request, by kind (``reads`` or ``writes``)."""
 Phase = Callable[[float], Latencies]
-Work = Callable[[], AbstractContextManager[Callable[[], int]]]
+AuditWork = Callable[[], AbstractContextManager[Callable[[], int]]]
 """Function that starts to send requests. Its context value returns the number of answers so far."""
 
 
 def steady_phase(
-    read: Callable[[], object], write: Callable[[], object], seconds: float, rate: float = RATE
+    read: Callable[[], object], write: Callable[[], object], seconds: float, rate: float = REQUESTS_PER_SECOND
 ) -> Latencies:
     """Read and write at a steady rate.
 
@@ -55,45 +55,47 @@ def steady_phase(
     Returns:
         Seconds that each request took from its scheduled start, by kind.
     """
-    begun = time.perf_counter()
+    start_time = time.perf_counter()
 
-    def ask(request: Callable[[], object], due_time: float) -> float:
+    def ask(request: Callable[[], object], scheduled_time: float) -> float:
         request()
-        return time.perf_counter() - begun - due_time
+        return time.perf_counter() - start_time - scheduled_time
 
-    pending: dict[str, list[Any]] = {"reads": [], "writes": []}
+    pending_by_kind: dict[str, list[Any]] = {"reads": [], "writes": []}
     with ThreadPoolExecutor(THREADS) as pool:
         for number in range(round(rate * seconds)):
-            scheduled = number / rate
-            time.sleep(max(0.0, begun + scheduled - time.perf_counter()))
-            kind, request = ("reads", read) if number % WRITE_EVERY else ("writes", write)
-            pending[kind].append(pool.submit(ask, request, scheduled))
-        return {kind: [future.result() for future in futures] for kind, futures in pending.items()}
+            scheduled_request = number / rate
+            time.sleep(max(0.0, start_time + scheduled_request - time.perf_counter()))
+            kind, request = ("reads", read) if number % REQUESTS_PER_WRITE else ("writes", write)
+            pending_by_kind[kind].append(pool.submit(ask, request, scheduled_request))
+        return {kind: [future.result() for future in futures] for kind, futures in pending_by_kind.items()}
 
 
 @contextmanager
 def run_processes(
-    ask: Callable[..., Iterator[int]], shares: Sequence[tuple[Any, ...]]
+    ask: Callable[..., Iterator[int]], arguments_of_processes: Sequence[tuple[Any, ...]]
 ) -> Iterator[Callable[[], int]]:
     """Run one process per share. Each sends requests until the block ends. Yield a counter of the answers.
 
     ``ask`` gets the share as its arguments and yields numbers of new answers.
     """
-    context = get_context("spawn")
-    counts = [context.Value("q", 0) for _ in shares]
+    process_context = get_context("spawn")
+    answer_counters = [process_context.Value("q", 0) for _ in arguments_of_processes]
     processes = [
-        context.Process(target=_count_answers, args=(ask, share, count), daemon=True)
-        for share, count in zip(shares, counts, strict=True)
+        process_context.Process(
+            target=_count_answers, args=(ask, process_arguments, answer_counter), daemon=True
+        )
+        for process_arguments, answer_counter in zip(arguments_of_processes, answer_counters, strict=True)
     ]
     for process in processes:
         process.start()
     try:
-        deadline = time.monotonic() + START_S
-        while not all(count.value for count in counts):
-            if time.monotonic() > deadline or not all(process.is_alive() for process in processes):
+        start_deadline = time.monotonic() + MAX_START_SECONDS
+        while not all(answer_counter.value for answer_counter in answer_counters):
+            if time.monotonic() > start_deadline or not all(process.is_alive() for process in processes):
                 sys.exit("whoever asks for the audit does not")
             time.sleep(0.05)
-        yield lambda: sum(count.value for count in counts)
+        yield lambda: sum(answer_counter.value for answer_counter in answer_counters)
         if not all(process.is_alive() for process in processes):
             sys.exit("whoever asks for the audit has ended")
     finally:
@@ -102,19 +104,25 @@ def run_processes(
             process.join()
 
 
-def _count_answers(ask: Callable[..., Iterator[int]], share: tuple[Any, ...], count: Any) -> None:
+def _count_answers(
+    ask: Callable[..., Iterator[int]], process_arguments: tuple[Any, ...], answer_counter: Any
+) -> None:
     os.nice(19)
-    for answer_count in ask(*share):
-        count.value += answer_count
+    for answer_count in ask(*process_arguments):
+        answer_counter.value += answer_count
 
 
 @contextmanager
-def _no_work() -> Iterator[Callable[[], int]]:
+def _run_no_audit() -> Iterator[Callable[[], int]]:
     yield lambda: 0
 
 
 def alternate_works(
-    server: str, phase: Phase, works: Mapping[str, Work], rounds: int = ROUNDS, phase_s: float = PHASE_S
+    server: str,
+    phase: Phase,
+    works: Mapping[str, AuditWork],
+    rounds: int = ROUNDS,
+    phase_s: float = PHASE_SECONDS,
 ) -> Iterator[Line]:
     """Yield lines that compare the client's latencies during each work with those without an audit.
 
@@ -126,20 +134,20 @@ def alternate_works(
         phase_s: Seconds of a phase.
     """
     latencies: dict[str, list[Latencies]] = {}
-    rates: dict[str, list[float]] = {}
-    works_by_name: dict[str, Work] = {NO_AUDIT_NAME: _no_work, **works}
+    answer_rates: dict[str, list[float]] = {}
+    works_by_name: dict[str, AuditWork] = {NO_AUDIT_NAME: _run_no_audit, **works}
     for _ in range(rounds):
-        for work_name, work in works_by_name.items():
-            with work() as answers:
-                time.sleep(SETTLE_S)
-                begun, answers_before = time.perf_counter(), answers()
+        for work_name, audit_work in works_by_name.items():
+            with audit_work() as answers:
+                time.sleep(SETTLE_SECONDS)
+                start_time, answers_before = time.perf_counter(), answers()
                 latencies.setdefault(work_name, []).append(phase(phase_s))
-                rates.setdefault(work_name, []).append(
-                    (answers() - answers_before) / (time.perf_counter() - begun)
+                answer_rates.setdefault(work_name, []).append(
+                    (answers() - answers_before) / (time.perf_counter() - start_time)
                 )
     for work_name in works:
         yield from comparison_lines(
-            server, work_name, latencies[NO_AUDIT_NAME], latencies[work_name], median(rates[work_name])
+            server, work_name, latencies[NO_AUDIT_NAME], latencies[work_name], median(answer_rates[work_name])
         )
 
 

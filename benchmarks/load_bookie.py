@@ -2,8 +2,8 @@
 
 The bookie is BookKeeper 4.17.2 with SortedLedgerStorage, which answers listings. The client is BookKeeper's.
 It adds entries to an open ledger and reads entries of closed ledgers. The audit requests listings
-(``rpc:``), or entries as its witness does. Here it does so for a whole phase. A real audit requests only
-5,000 entries from one bookie.
+(``rpc:``), or entries as witness reads do. In this benchmark it sends requests for a whole phase. A real
+audit requests only 5,000 entries from one bookie.
 """
 
 from __future__ import annotations
@@ -26,57 +26,65 @@ from auditor.sources.metadata.store import StoreOptions
 from benchmarks.checked_bookies import ENTRIES, checked_bookies
 from benchmarks.load import (
     DEFAULT_LIMITS_NAME,
-    PHASE_S,
-    RATE,
-    UNLIMITED,
-    WRITE_EVERY,
+    PHASE_SECONDS,
+    REQUESTS_PER_SECOND,
+    REQUESTS_PER_WRITE,
+    UNLIMITED_NAME,
+    AuditWork,
     Latencies,
-    Work,
     alternate_works,
     run_processes,
 )
 from benchmarks.measure import Line
 
-LEDGERS, BATCH, ROUNDS = 5_000, 1_000, 4
-KINDS = {"rpc:": rpc_rows, "witness": read_rows}
+LEDGERS, BATCH_LEDGERS, ROUNDS = 5_000, 1_000, 4
+READER_BY_KIND = {"rpc:": rpc_rows, "witness": read_rows}
 
 
-def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE_S) -> Iterator[Line]:
+def lines(
+    ledger_count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE_SECONDS
+) -> Iterator[Line]:
     """Yield lines for listings and for witness reads.
 
-    ``count`` is the number of ledgers. None means ``BENCHMARK_LEDGERS`` in the environment, or `LEDGERS`.
+    If ``ledger_count`` is None, ``BENCHMARK_LEDGERS`` in the environment is the number of ledgers, or
+    `LEDGERS`.
     """
-    count = count or int(os.environ.get("BENCHMARK_LEDGERS", LEDGERS))
+    ledger_count = ledger_count or int(os.environ.get("BENCHMARK_LEDGERS", LEDGERS))
     server_settings = {"journalSyncData": "true"}
     with (
         tempfile.TemporaryDirectory() as folder,
-        checked_bookies(Path(folder), "SortedLedgerStorage", count, 1, server_settings) as (cluster, _),
+        checked_bookies(Path(folder), "SortedLedgerStorage", ledger_count, 1, server_settings) as (
+            cluster,
+            _,
+        ),
     ):
-        open_ledgers = iter(range(count, count + 1_000_000))
+        open_ledgers = iter(range(ledger_count, ledger_count + 1_000_000))
 
         def phase(seconds: float) -> Latencies:
-            return cluster.load(next(open_ledgers), seconds, RATE, WRITE_EVERY)
+            return cluster.load(next(open_ledgers), seconds, REQUESTS_PER_SECOND, REQUESTS_PER_WRITE)
 
-        default = rpc_limits(AuditOptions())
+        default_options = rpc_limits(AuditOptions())
         options_by_name = {
-            DEFAULT_LIMITS_NAME: default,
-            UNLIMITED: replace(default, rate_limit=0, in_flight=1_000),
+            DEFAULT_LIMITS_NAME: default_options,
+            UNLIMITED_NAME: replace(default_options, rate_limit=0, in_flight=1_000),
         }
         [port] = cluster.ports
-        works: dict[str, Work] = {
-            f"{kind}, {limits_name}": partial(run_processes, ask, [(kind, port, count, options)])
-            for kind in KINDS
+        audit_works: dict[str, AuditWork] = {
+            f"{request_kind}, {limits_name}": partial(
+                run_processes, ask, [(request_kind, port, ledger_count, options)]
+            )
+            for request_kind in READER_BY_KIND
             for limits_name, options in options_by_name.items()
         }
-        yield from alternate_works("bookie", phase, works, rounds, phase_s)
+        yield from alternate_works("bookie", phase, audit_works, rounds, phase_s)
 
 
-def ask(kind: str, port: int, ledgers: int, options: StoreOptions) -> Iterator[int]:
+def ask(request_kind: str, port: int, ledgers: int, options: StoreOptions) -> Iterator[int]:
     """Request listings or entries from one bookie without end; yield the number of answers in each batch."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         while True:
-            sample_ids = random.sample(range(ledgers), min(BATCH, ledgers))
+            sample_ids = random.sample(range(ledgers), min(BATCH_LEDGERS, ledgers))
             yield pa.RecordBatch.from_pydict(
                 {
                     "bookie_id": ["b"] * len(sample_ids),
@@ -86,7 +94,7 @@ def ask(kind: str, port: int, ledgers: int, options: StoreOptions) -> Iterator[i
                 }
             )
 
-    for rows in KINDS[kind](batches(), {"b": ("127.0.0.1", port)}, options):
+    for rows in READER_BY_KIND[request_kind](batches(), {"b": ("127.0.0.1", port)}, options):
         if set(rows["answered"].is_null().to_pylist()) != {False}:
-            raise SystemExit(f"{kind}: {rows.filter(rows['answered'].is_null()).to_pylist()[:2]}")
+            raise SystemExit(f"{request_kind}: {rows.filter(rows['answered'].is_null()).to_pylist()[:2]}")
         yield rows.num_rows

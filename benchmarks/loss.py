@@ -35,26 +35,26 @@ from auditor.codecs.availability.groups import GroupBatch
 from auditor.model.placement import Level, Location, Locations
 from auditor.model.simulation import Simulation
 from auditor.runs.reader import RunReader
-from auditor.simulate.levels import near_loss
+from auditor.simulate.near_loss import near_loss
 from auditor.simulate.simulation import simulate_all, simulate_failure
 from auditor.tables.run_tables import TABLES
 from benchmarks.measure import Line, alternate
 from tests.made_runs import made_run
 
-LARGE = int(os.environ.get("BKAUDIT_LOSS_LEDGERS", "10_000_000"))
-LEDGERS = LARGE // 10
+LARGE_LEDGER_COUNT = int(os.environ.get("BKAUDIT_LOSS_LEDGERS", "10_000_000"))
+LEDGERS = LARGE_LEDGER_COUNT // 10
 BOOKIES = 500
-RACKS = 25
+RACK_COUNT = 25
 ENTRIES = 50
 LENGTH = 5_000
 RIVAL_LEDGERS = 20_000
-SHAPES = ((3, 3, 2), (3, 2, 2), (5, 3, 2))
-RACK = "/r7"
-ROWS = 1 << 17
+QUORUM_SHAPES = ((3, 3, 2), (3, 2, 2), (5, 3, 2))
+FAILED_RACK = "/r7"
+BATCH_ROWS = 1 << 17
 
 
 @dataclass(frozen=True)
-class MadeRun:
+class GeneratedRun:
     """A generated run: its path and its numbers of ledgers and bookies."""
 
     path: Path
@@ -68,18 +68,18 @@ class MadeRun:
 
     @property
     def locations(self) -> Locations:
-        """The bookies' racks. Bookie n is in rack n mod `RACKS`."""
+        """The bookies' racks. Bookie n is in rack n mod `RACK_COUNT`."""
         return Locations(
-            {name: Location(f"/r{number % RACKS}") for number, name in enumerate(self.names)}, "made"
+            {name: Location(f"/r{number % RACK_COUNT}") for number, name in enumerate(self.names)}, "made"
         )
 
 
-def make_run(directory: Path, ledgers: int, bookies: int) -> MadeRun:
+def make_run(directory: Path, ledgers: int, bookies: int) -> GeneratedRun:
     """Write a run of ``ledgers`` ledgers on ``bookies`` bookies."""
-    run = MadeRun(directory, ledgers, bookies)
+    run = GeneratedRun(directory, ledgers, bookies)
     made_run(directory)
-    _write(run, "ledgers", (_ledgers(run, first) for first in range(0, ledgers, ROWS)))
-    _write(run, "judged", (_judged_rows(run, first) for first in range(0, ledgers, ROWS)))
+    _write(run, "ledgers", (_ledgers(run, first_ledger) for first_ledger in range(0, ledgers, BATCH_ROWS)))
+    _write(run, "judged", (_judged_rows(run, first_ledger) for first_ledger in range(0, ledgers, BATCH_ROWS)))
     rows = [
         {"bookie_id": name, "named": True, "registered": "writable", "read": "read"} for name in run.names
     ]
@@ -92,7 +92,7 @@ def lines() -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         run = make_run(Path(folder, "many"), LEDGERS, BOOKIES)
         few_bookies_run = make_run(Path(folder, "few"), LEDGERS, BOOKIES // 20)
-        large_run = make_run(Path(folder, "large"), LARGE, BOOKIES)
+        large_run = make_run(Path(folder, "large"), LARGE_LEDGER_COUNT, BOOKIES)
         small_run = make_run(Path(folder, "small"), RIVAL_LEDGERS, BOOKIES)
         _require_same(small_run)
         questions = [
@@ -112,14 +112,19 @@ def lines() -> Iterator[Line]:
             rival, note=f"{rack:.1f} s on {BOOKIES} bookies",
         )  # fmt: skip
         names = ("one failure from loss", "all bookies, racks and pairs", "one rack")
-        for name, run_s, few_s, large_s in zip(names, run_times, few_bookies_times, large_times, strict=True):
+        for name, seconds_of_run, seconds_with_few_bookies, seconds_of_large_run in zip(
+            names, run_times, few_bookies_times, large_times, strict=True
+        ):
             yield Line(
-                f"  {name}, {LARGE:,} ledgers", LARGE, "ledgers", large_s, f"{LEDGERS:,}", LEDGERS, run_s,
-                most=True, goal=1.2, note=f"{large_s:.1f} and {run_s:.1f} s",
+                f"  {name}, {LARGE_LEDGER_COUNT:,} ledgers", LARGE_LEDGER_COUNT, "ledgers",
+                seconds_of_large_run, f"{LEDGERS:,}", LEDGERS, seconds_of_run,
+                most=True, goal=1.2, note=f"{seconds_of_large_run:.1f} and {seconds_of_run:.1f} s",
             )  # fmt: skip
             yield Line(
-                "    ledgers that are alike", LEDGERS, "ledgers", few_s, f"{BOOKIES} bookies", LEDGERS,
-                run_s, most=True, note=f"{few_s:.1f} s on {BOOKIES // 20} bookies",
+                "    ledgers that are alike", LEDGERS, "ledgers", seconds_with_few_bookies,
+                f"{BOOKIES} bookies", LEDGERS,
+                seconds_of_run, most=True,
+                note=f"{seconds_with_few_bookies:.1f} s on {BOOKIES // 20} bookies",
             )  # fmt: skip
         peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         print(f"loss: this process took {peak_mib:,} MiB at most")
@@ -128,56 +133,60 @@ def lines() -> Iterator[Line]:
 _seconds = partial(alternate, clock=time.process_time)
 
 
-def _ask_near_loss(run: MadeRun) -> object:
+def _ask_near_loss(run: GeneratedRun) -> object:
     return near_loss(RunReader(run.path).directory, run.locations)
 
 
-def _ask_every_failure(run: MadeRun) -> object:
+def _ask_every_failure(run: GeneratedRun) -> object:
     return simulate_all(RunReader(run.path), run.locations)
 
 
-def _ask_rack_failure(run: MadeRun) -> Simulation:
-    return simulate_failure(RunReader(run.path), [(Level.RACK, [RACK])], run.locations)
+def _ask_rack_failure(run: GeneratedRun) -> Simulation:
+    return simulate_failure(RunReader(run.path), [(Level.RACK, [FAILED_RACK])], run.locations)
 
 
-def _ledgers(run: MadeRun, first: int) -> pa.Table:
-    """Return `ROWS` rows of the ledgers table, from the ledger id ``first``."""
-    ids = np.arange(first, min(first + ROWS, run.ledgers))
-    shape = np.array(SHAPES)[ids % len(SHAPES)]
+def _ledgers(run: GeneratedRun, first_ledger: int) -> pa.Table:
+    """Return `BATCH_ROWS` rows of the ledgers table, from the ledger id ``first_ledger``."""
+    ids = np.arange(first_ledger, min(first_ledger + BATCH_ROWS, run.ledgers))
+    shape = np.array(QUORUM_SHAPES)[ids % len(QUORUM_SHAPES)]
     has_changed = ids % 4 == 0
     size = np.repeat(shape[:, 0], 1 + has_changed)
-    owner = np.repeat(np.arange(len(ids)), 1 + has_changed)
-    is_second = np.append(False, owner[1:] == owner[:-1])
+    ledger_of_segment = np.repeat(np.arange(len(ids)), 1 + has_changed)
+    is_second_segment = np.append(False, ledger_of_segment[1:] == ledger_of_segment[:-1])
     members = _members(run, ids, shape[:, 0].max())
     # The second ensemble replaces the first bookie.
-    rows = members[owner]
-    rows[is_second, 0] = (rows[is_second].max(axis=1) + 1 + rows[is_second].sum(axis=1)) % run.bookies
-    is_duplicate = (rows[:, 1:] == rows[:, :1]).any(axis=1) & is_second
-    rows[is_duplicate, 0] = members[owner[is_duplicate], 0]
+    rows = members[ledger_of_segment]
+    rows[is_second_segment, 0] = (
+        rows[is_second_segment].max(axis=1) + 1 + rows[is_second_segment].sum(axis=1)
+    ) % run.bookies
+    is_duplicate = (rows[:, 1:] == rows[:, :1]).any(axis=1) & is_second_segment
+    rows[is_duplicate, 0] = members[ledger_of_segment[is_duplicate], 0]
     is_member = np.arange(rows.shape[1]) < size[:, None]
     offsets = np.append(0, np.cumsum(size)).astype(np.int32)
     names = pa.DictionaryArray.from_arrays(pa.array(rows[is_member].astype(np.int32)), pa.array(run.names))
     ensembles = pa.ListArray.from_arrays(offsets, names.cast(pa.string()))
     segments = pa.StructArray.from_arrays(
-        [pa.array(np.where(is_second, ENTRIES // 2, 0)), ensembles], ["first_entry_id", "ensemble"]
+        [pa.array(np.where(is_second_segment, ENTRIES // 2, 0)), ensembles], ["first_entry_id", "ensemble"]
     )
-    bounds = np.append(0, np.cumsum(1 + has_changed)).astype(np.int32)
+    list_bounds = np.append(0, np.cumsum(1 + has_changed)).astype(np.int32)
     columns = {
         "scope_id": np.zeros(len(ids), np.int64), "ledger_id": ids, "status": ["ok"] * len(ids),
         "undecidable": np.zeros(len(ids), bool), "state": ["CLOSED"] * len(ids),
         "ensemble_size": shape[:, 0], "write_quorum": shape[:, 1], "ack_quorum": shape[:, 2],
         "last_entry_id": np.full(len(ids), ENTRIES - 1), "length": np.full(len(ids), LENGTH),
     }  # fmt: skip
-    return _table("ledgers", columns | {"segments": pa.ListArray.from_arrays(bounds, segments)}, len(ids))
+    return _table(
+        "ledgers", columns | {"segments": pa.ListArray.from_arrays(list_bounds, segments)}, len(ids)
+    )
 
 
-def _judged_rows(run: MadeRun, first: int) -> pa.Table:
-    """Return the rows of the judged table for `ROWS` ledgers, from the ledger id ``first``.
+def _judged_rows(run: GeneratedRun, first_ledger: int) -> pa.Table:
+    """Return the rows of the judged table for `BATCH_ROWS` ledgers, from the ledger id ``first_ledger``.
 
     One ledger in a thousand lacks all copies of its first member, if that member was never replaced.
     """
-    ids = np.arange(first, min(first + ROWS, run.ledgers))
-    ids = ids[(ids % 1000 == 1) & (ids % len(SHAPES) == 0)]
+    ids = np.arange(first_ledger, min(first_ledger + BATCH_ROWS, run.ledgers))
+    ids = ids[(ids % 1000 == 1) & (ids % len(QUORUM_SHAPES) == 0)]
     all_entries = GroupBatch.from_tuples([[(0, 0, ENTRIES, 0)]]).tobytes()
     missing = [
         [{"bookie_id": run.names[member], "groups": all_entries, "count": ENTRIES}]
@@ -187,39 +196,44 @@ def _judged_rows(run: MadeRun, first: int) -> pa.Table:
     return _table("judged", columns | {"unknown": [[]] * len(ids), "doubts": [[]] * len(ids)}, len(ids))
 
 
-def _members(run: MadeRun, ids: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Return ``width`` different bookies for each ledger, computed from its id by a hash."""
+def _members(run: GeneratedRun, ids: NDArray[np.int64], ensemble_width: int) -> NDArray[np.int64]:
+    """Return ``ensemble_width`` different bookies for each ledger, computed from its id by a hash."""
     # Fibonacci hashing: 2**64 divided by the golden ratio spreads consecutive ids over all bits.
     hashes = (ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
-    hash_bytes = hashes[:, None] >> np.arange(0, 8 * width, 8, dtype=np.uint64)
+    hash_bytes = hashes[:, None] >> np.arange(0, 8 * ensemble_width, 8, dtype=np.uint64)
     # Each member has its own range of bookies, so the members of a ledger differ.
-    range_size = run.bookies // width
+    bookies_per_range = run.bookies // ensemble_width
     return (
-        np.arange(width) * range_size + (hash_bytes % np.uint64(range_size)).astype(np.int64)
+        np.arange(ensemble_width) * bookies_per_range
+        + (hash_bytes % np.uint64(bookies_per_range)).astype(np.int64)
     ) % run.bookies
 
 
 def _table(name: str, columns: dict[str, object], rows: int) -> pa.Table:
     arrays = []
     for column in TABLES[name].columns:
-        array = columns.get(column.name)
-        if array is None:
-            array = pa.nulls(rows, column.type)
+        list_array = columns.get(column.name)
+        if list_array is None:
+            list_array = pa.nulls(rows, column.type)
         arrays.append(
-            array.cast(column.type) if isinstance(array, pa.Array) else pa.array(array, column.type)
+            list_array.cast(column.type)
+            if isinstance(list_array, pa.Array)
+            else pa.array(list_array, column.type)
         )
     return pa.table(arrays, schema=TABLES[name].columns)
 
 
-def _write(run: MadeRun, name: str, tables: Iterable[pa.Table]) -> None:
+def _write(run: GeneratedRun, name: str, tables: Iterable[pa.Table]) -> None:
     path = run.path / "tables" / name
     for number, table in enumerate(tables):
         pq.write_table(table, path / f"part-{number:05}.parquet", write_page_checksum=True)
 
 
-def _ask_by_entry(run: MadeRun) -> int:
+def _ask_by_entry(run: GeneratedRun) -> int:
     """Count the entries that are lost with a rack, one entry of one ledger at a time."""
-    lost = {name for number, name in enumerate(run.names) if f"/r{number % RACKS}" == RACK}
+    lost_entries = {
+        name for number, name in enumerate(run.names) if f"/r{number % RACK_COUNT}" == FAILED_RACK
+    }
     missing = {}
     for row in pq.read_table(run.path / "tables/judged", columns=["ledger_id", "missing"]).to_pylist():
         missing[row["ledger_id"]] = row["missing"][0]["bookie_id"]
@@ -233,12 +247,14 @@ def _ask_by_entry(run: MadeRun) -> int:
                 ensemble = [
                     segment["ensemble"] for segment in row["segments"] if segment["first_entry_id"] <= entry
                 ][-1]
-                copies = {ensemble[(entry + copy) % size] for copy in range(write)} - {absent_bookie}
-                entries += bool(copies) and copies <= lost
+                copies = {ensemble[(entry + copy_number) % size] for copy_number in range(write)} - {
+                    absent_bookie
+                }
+                entries += bool(copies) and copies <= lost_entries
     return entries
 
 
-def _require_same(run: MadeRun) -> None:
+def _require_same(run: GeneratedRun) -> None:
     failure = _ask_rack_failure(run).failure
     if failure is None or failure.today.sure.lost.entries != _ask_by_entry(run):
         sys.exit("loss: not the entries that are lost one by one")

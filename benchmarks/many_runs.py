@@ -19,9 +19,9 @@ from benchmarks.measure import Line, alternate
 from tests.findings.fingerprint import fingerprint
 from tests.reports.samples import report, tally
 
-COUNT = int(os.environ.get("BKAUDIT_RUNS", "10_000"))
-_SAMPLES = 100
-_REPORT = "report.json"
+RUN_COUNT = int(os.environ.get("BKAUDIT_RUNS", "10_000"))
+_SAMPLE_COUNT = 100
+_REPORT_NAME = "report.json"
 
 
 def lines() -> Iterator[Line]:
@@ -32,29 +32,33 @@ def lines() -> Iterator[Line]:
         [report_seconds] = alternate(lambda: _summaries(runs), rounds=1)
         index_bytes = (runs / RUN_INDEX).stat().st_size
         note = f"reports of {size / 1e3:.0f} kB, an index of {index_bytes / 1e6:.1f} MB"
-        yield Line("by every report, the index written", COUNT, "runs", report_seconds, note=note)
+        yield Line("by every report, the index written", RUN_COUNT, "runs", report_seconds, note=note)
         for stage, name in (("by the index", "run-1"), ("by the index, which lacks one run", "another")):
             (runs / "run-1").rename(runs / name)
             [index_seconds] = alternate(lambda: _summaries(runs))
-            yield Line(stage, COUNT, "runs", index_seconds, "every report", COUNT, report_seconds, goal=10)
+            yield Line(
+                stage, RUN_COUNT, "runs", index_seconds, "every report", RUN_COUNT, report_seconds, goal=10
+            )
 
 
 def _summaries(runs: Path) -> list[RunSummary]:
     summaries = [summary for _, summary in run_summaries(runs, renew_index=True)]
-    assert len(summaries) == COUNT
+    assert len(summaries) == RUN_COUNT
     return [summary for summary in summaries if isinstance(summary, RunSummary)]
 
 
 def _write_runs(runs: Path) -> int:
-    """Write the same report into `COUNT` run directories; return its bytes."""
-    tallies = [tally("below-write-quorum", "warning", _SAMPLES)]
-    run_report = report(tallies, tuple(map(_finding, range(_SAMPLES))), changes=None, suppressions=[])
-    value = json.loads(run_report.to_json())
-    for number in range(COUNT):
-        value["run"]["finished"] = 1_795_000_000_000 + number
-        text = json.dumps(value, indent=2)
+    """Write the same report into `RUN_COUNT` run directories; return its bytes."""
+    finding_tallies = [tally("below-write-quorum", "warning", _SAMPLE_COUNT)]
+    run_report = report(
+        finding_tallies, tuple(map(_finding, range(_SAMPLE_COUNT))), changes=None, suppressions=[]
+    )
+    report_value = json.loads(run_report.to_json())
+    for number in range(RUN_COUNT):
+        report_value["run"]["finished"] = 1_795_000_000_000 + number
+        text = json.dumps(report_value, indent=2)
         (runs / f"run-{number}").mkdir()
-        (runs / f"run-{number}" / _REPORT).write_text(text)
+        (runs / f"run-{number}" / _REPORT_NAME).write_text(text)
     return len(text)
 
 

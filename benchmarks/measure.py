@@ -70,7 +70,7 @@ def alternate(
     *runs: Runnable,
     rounds: int = ROUNDS,
     clock: Callable[[], float] = time.perf_counter,
-    before: Runnable | None = None,
+    prepare_run: Runnable | None = None,
 ) -> list[float]:
     """Run functions in turns; return the least seconds of each.
 
@@ -78,25 +78,25 @@ def alternate(
         runs: The functions to measure.
         rounds: Number of times that each function runs.
         clock: The clock in seconds. `time.process_time` does not count waiting.
-        before: Runs before each function. Its time does not count.
+        prepare_run: Runs before each function. Its time does not count.
     """
     least_seconds = [float("inf")] * len(runs)
     for _ in range(rounds):
         for number, run in enumerate(runs):
-            if before is not None:
-                before()
-            begun = clock()
+            if prepare_run is not None:
+                prepare_run()
+            start_time = clock()
             run()
-            least_seconds[number] = min(least_seconds[number], clock() - begun)
+            least_seconds[number] = min(least_seconds[number], clock() - start_time)
     return least_seconds
 
 
 def drop_pages(paths: Iterable[str | bytes | os.PathLike[str]]) -> None:
     """Drop the files' pages from the page cache, so that reads go to the disk. Directories stay cached."""
     for path in paths:
-        descriptor = os.open(path, os.O_RDONLY)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
+        file_descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(file_descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(file_descriptor)
 
 
 def cat(path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-_PERIOD_S = 0.2
+_PERIOD_SECONDS = 0.2
 
 
 class PeakMemory:
@@ -29,15 +29,15 @@ class PeakMemory:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._stop.wait(_PERIOD_S):
+        while not self._stop.wait(_PERIOD_SECONDS):
             for name, peak in descendants(os.getpid(), "VmHWM"):
                 self.peaks[name] = max(self.peaks.get(name, 0.0), peak)
 
 
-def descendants(root: int, field: str) -> list[tuple[str, float]]:
-    """Return the name and memory in MiB of each descendant of process ``root``.
+def descendants(root_pid: int, status_field: str) -> list[tuple[str, float]]:
+    """Return the name and memory in MiB of each descendant of process ``root_pid``.
 
-    ``field`` names the value in ``/proc/PID/status``, such as ``VmHWM`` (peak) or ``VmRSS`` (current).
+    ``status_field`` names the value in ``/proc/PID/status``, such as ``VmHWM`` (peak) or ``VmRSS`` (current).
     """
     parents: dict[int, int] = {}
     process_memory: dict[int, tuple[str, float]] = {}
@@ -48,9 +48,9 @@ def descendants(root: int, field: str) -> list[tuple[str, float]]:
             continue  # the process has ended
         pid = int(status.parent.name)
         parents[pid] = int(lines["PPid"])
-        process_memory[pid] = (lines["Name"].strip(), int(lines.get(field, "0 kB").split()[0]) / 1024)
-    tree, generation = set[int](), {root}
-    while generation:
-        tree |= generation
-        generation = {pid for pid, parent in parents.items() if parent in generation} - tree
-    return [process_memory[pid] for pid in tree - {root} if pid in process_memory]
+        process_memory[pid] = (lines["Name"].strip(), int(lines.get(status_field, "0 kB").split()[0]) / 1024)
+    tree_pids, new_pids = set[int](), {root_pid}
+    while new_pids:
+        tree_pids |= new_pids
+        new_pids = {pid for pid, parent in parents.items() if parent in new_pids} - tree_pids
+    return [process_memory[pid] for pid in tree_pids - {root_pid} if pid in process_memory]

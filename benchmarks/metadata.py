@@ -39,12 +39,12 @@ LEDGERS = 60_000
 ROUNDS = 9
 """Number of rounds for work of a few hundredths of a second, because other work disturbs most rounds."""
 
-TEXTS = 20_000
+TEXT_RECORD_COUNT = 20_000
 TEXT_SAMPLE_FRACTION = 20  # the library's text parser gets one ledger in twenty, because it is far slower
 CHECKED_LEDGERS = 200
 """Number of ledgers whose expected entries are compared with the plain formula, entry by entry."""
 
-HEADER = len(MAGIC) + 2
+HEADER_BYTES = len(MAGIC) + 2
 
 
 def lines() -> Iterator[Line]:
@@ -55,14 +55,14 @@ def lines() -> Iterator[Line]:
         file = made.write_snapshot(Path(folder, "version-2"), values)
         _check(file)
         yield from _snapshot(file)
-    yield from _binary(values)
-    yield from _text(messages[:TEXTS])
+    yield from _measure_binary_format(values)
+    yield from _measure_text_formats(messages[:TEXT_RECORD_COUNT])
     yield from metadata_spark.lines()
 
 
 def _snapshot(file: Path) -> Iterator[Line]:
     size = file.stat().st_size
-    own_seconds, rival = alternate(lambda: _read_once(file), lambda: _cat(file), rounds=ROUNDS)
+    own_seconds, rival = alternate(lambda: _read_snapshot(file), lambda: _cat_file(file), rounds=ROUNDS)
     yield Line(
         "snapshot, boundary pass",
         size,
@@ -109,9 +109,9 @@ def _snapshot(file: Path) -> Iterator[Line]:
     )
 
 
-def _binary(values: list[bytes]) -> Iterator[Line]:
+def _measure_binary_format(values: list[bytes]) -> Iterator[Line]:
     bodies = [message.SerializeToString() for message in map(port.message_of, values)]
-    runs: dict[str, Callable[[], object]] = {
+    function_by_rival: dict[str, Callable[[], object]] = {
         "FromString, kept": lambda: [LedgerMetadataFormat.FromString(body) for body in bodies],
         "FromString, discarded": lambda: _parse_and_discard(bodies),
     }
@@ -119,8 +119,10 @@ def _binary(values: list[bytes]) -> Iterator[Line]:
         "the rival keeps its messages in a list, as who reads a batch must; it looks at none of their fields",
         "the rival drops each message at once: the least that the library can cost, and good for nothing",
     )
-    own_seconds, *rivals = alternate(lambda: _arrays(values), *runs.values(), clock=time.process_time)
-    for rival, note, seconds in zip(runs, notes, rivals, strict=True):
+    own_seconds, *rival_seconds = alternate(
+        lambda: _decode_to_arrays(values), *function_by_rival.values(), clock=time.process_time
+    )
+    for rival, note, seconds in zip(function_by_rival, notes, rival_seconds, strict=True):
         yield Line(
             "format 3 to Arrow",
             len(values),
@@ -135,15 +137,15 @@ def _binary(values: list[bytes]) -> Iterator[Line]:
         )
 
 
-def _text(messages: list[LedgerMetadataFormat]) -> Iterator[Line]:
-    written = [made.text(message) for message in messages]
-    part = [value[HEADER:].decode() for value in written[::TEXT_SAMPLE_FRACTION]]
+def _measure_text_formats(messages: list[LedgerMetadataFormat]) -> Iterator[Line]:
+    encoded_records = [made.text(message) for message in messages]
+    part = [value[HEADER_BYTES:].decode() for value in encoded_records[::TEXT_SAMPLE_FRACTION]]
     one_line = [
         MAGIC + b"2\n" + text_format.MessageToString(message, as_one_line=True).encode()
         for message in messages[::TEXT_SAMPLE_FRACTION]
     ]
-    runs = {
-        "format 2 to Arrow": (written, "as the server writes it"),
+    function_by_rival = {
+        "format 2 to Arrow": (encoded_records, "as the server writes it"),
         "format 1 to Arrow": (
             lines := [made.lines(message) for message in messages[::TEXT_SAMPLE_FRACTION]],
             "the same ledgers without what is attached, read one by one; the rival reads format 2",
@@ -151,12 +153,12 @@ def _text(messages: list[LedgerMetadataFormat]) -> Iterator[Line]:
         "format 2 in an odd layout": (one_line, "all in one line, as no server writes it: read one by one"),
     }
     *own_seconds, rival = alternate(
-        *(lambda values=values: _arrays(values) for values, _ in runs.values()),
+        *(lambda values=values: _decode_to_arrays(values) for values, _ in function_by_rival.values()),
         lambda: [text_format.Parse(text, LedgerMetadataFormat()) for text in part],
         clock=time.process_time,
     )
-    for (stage, (values, note)), seconds in zip(runs.items(), own_seconds, strict=True):
-        is_unusual = values is one_line or values is lines
+    for (stage, (values, note)), seconds in zip(function_by_rival.items(), own_seconds, strict=True):
+        has_unusual_format = values is one_line or values is lines
         yield Line(
             stage,
             len(values),
@@ -165,26 +167,26 @@ def _text(messages: list[LedgerMetadataFormat]) -> Iterator[Line]:
             "text_format",
             len(part),
             rival,
-            goal=None if is_unusual else 12,
-            target=None if is_unusual else 20,
+            goal=None if has_unusual_format else 12,
+            target=None if has_unusual_format else 20,
             note=note,
         )
 
 
-def _read_once(file: Path) -> int:
+def _read_snapshot(file: Path) -> int:
     with map_file(file) as data:
         return len(boundaries(data, nodes_begin(data), sys.maxsize, sys.maxsize).data_at)
 
 
-def _cat(file: Path) -> None:
+def _cat_file(file: Path) -> None:
     subprocess.run(["sh", "-c", 'cat "$0" | wc -c', file], check=True, stdout=subprocess.DEVNULL)
 
 
 def _batches(file: Path) -> Iterator[ZnodeBatch]:
     store = open_store(f"zk-snapshot://{file.parent}?root={made.ROOT}")
     store.cluster()
-    for piece in store.parts(Tree.LEDGERS, made.LAYOUT, 1):
-        yield from store.read(piece)
+    for snapshot_part in store.parts(Tree.LEDGERS, made.LAYOUT, 1):
+        yield from store.read(snapshot_part)
 
 
 def _rows(file: Path) -> Iterator[pa.RecordBatch]:
@@ -192,11 +194,11 @@ def _rows(file: Path) -> Iterator[pa.RecordBatch]:
         yield ledger_rows(batch, made.ROOT, made.LAYOUT)
 
 
-def _arrays(values: Sequence[bytes]) -> int:
+def _decode_to_arrays(values: Sequence[bytes]) -> int:
     """Decode the metadata to Arrow arrays for Spark, in batches of a store's size; count the arrays."""
     return sum(
-        len(metadata_arrays(decode_batch(values[first : first + BATCH_ZNODES])))
-        for first in range(0, len(values), BATCH_ZNODES)
+        len(metadata_arrays(decode_batch(values[first_entry : first_entry + BATCH_ZNODES])))
+        for first_entry in range(0, len(values), BATCH_ZNODES)
     )
 
 
@@ -232,8 +234,8 @@ def _check(file: Path) -> None:
 
 def _comparable_fields(row: dict[str, Any]) -> tuple[object, ...]:
     segments = [(segment["first_entry_id"], segment["ensemble"]) for segment in row["segments"]]
-    numbers = [row[name] for name in ("ledger_id", "version", "length", "last_entry_id")]
-    return (*numbers, segments, dict(row["custom_metadata"]))
+    ledger_numbers = [row[name] for name in ("ledger_id", "version", "length", "last_entry_id")]
+    return (*ledger_numbers, segments, dict(row["custom_metadata"]))
 
 
 def _expected_entries(ledger: port.Ledger) -> dict[str, set[int]]:
@@ -243,11 +245,11 @@ def _expected_entries(ledger: port.Ledger) -> dict[str, set[int]]:
     """
     entries: dict[str, set[int]] = {}
     segment_ends = [first for first, _ in ledger.segments[1:]] + [ledger.last_entry_id + 1]
-    for (first, members), end in zip(ledger.segments, segment_ends, strict=True):
+    for (first_entry, members), segment_end in zip(ledger.segments, segment_ends, strict=True):
         for index, member in enumerate(members):
             entries.setdefault(member, set()).update(
                 entry
-                for entry in range(first, end)
+                for entry in range(first_entry, segment_end)
                 if (index - entry) % ledger.ensemble_size < ledger.write_quorum
             )
     return entries

@@ -1,6 +1,6 @@
 """A snapshot reader ported literally from the server: one method per field, one object per record.
 
-It is the rival of `benchmarks.metadata`. It is simple but not wasteful: it builds only what it returns.
+The module is the rival of `benchmarks.metadata`. It makes no object that it does not return.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ V3_HEADER = MAGIC + b"3\n"
 
 @dataclass(slots=True)
 class Stat:
-    """A znode's stat: everything that the server stores beside its data."""
+    """The stat of a znode: everything that the server stores about the znode, except its data."""
 
     czxid: int
     mzxid: int
@@ -43,7 +43,7 @@ class Record:
 
 @dataclass(slots=True)
 class Ledger:
-    """A ledger with all values of its znode."""
+    """A ledger: its id, version and times of its znode, and the fields of its metadata."""
 
     id: int
     version: int
@@ -59,11 +59,11 @@ class Ledger:
     custom_metadata: dict[str, bytes]
 
 
-class Jute:
+class JuteReader:
     """A reader like the server's ``InputArchive``."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, record_data: bytes) -> None:
+        self.data = record_data
         self.offset = 0
 
     def read_int(self) -> int:
@@ -113,34 +113,34 @@ class Jute:
 
 def records(file: Path) -> Iterator[Record]:
     """Yield every znode of a snapshot."""
-    jute = Jute(file.read_bytes())
-    jute.skip_header()
-    while (path := jute.read_string()) != "/":
-        yield Record(path, jute.read_buffer(), jute.read_long(), jute.read_stat())
+    jute_reader = JuteReader(file.read_bytes())
+    jute_reader.skip_header()
+    while (path := jute_reader.read_string()) != "/":
+        yield Record(path, jute_reader.read_buffer(), jute_reader.read_long(), jute_reader.read_stat())
 
 
 def ledgers(file: Path, root: str) -> list[Ledger]:
     """Return every ledger of a snapshot with the hierarchical layout and metadata in format 3."""
-    pattern = re.compile(re.escape(root) + r"/([0-9]{2})/([0-9]{4})/L([0-9]{4})")
+    path_pattern = re.compile(re.escape(root) + r"/([0-9]{2})/([0-9]{4})/L([0-9]{4})")
     snapshot_ledgers = []
     for record in records(file):
-        match = pattern.fullmatch(record.path)
-        if match is not None:
-            snapshot_ledgers.append(_ledger(int("".join(match.groups())), record))
+        path_match = path_pattern.fullmatch(record.path)
+        if path_match is not None:
+            snapshot_ledgers.append(_ledger(int("".join(path_match.groups())), record))
     return snapshot_ledgers
 
 
-def message_of(data: bytes) -> LedgerMetadataFormat:
+def message_of(record_data: bytes) -> LedgerMetadataFormat:
     """Parse the metadata of a ledger in format 3."""
-    if not data.startswith(V3_HEADER):
+    if not record_data.startswith(V3_HEADER):
         raise ValueError("another format")
-    offset, shift, size = len(V3_HEADER), 0, 0
+    offset, bit_shift, size = len(V3_HEADER), 0, 0
     while True:
-        byte = data[offset]
-        size |= (byte & 0x7F) << shift
-        offset, shift = offset + 1, shift + 7
-        if byte < 0x80:
-            return LedgerMetadataFormat.FromString(data[offset : offset + size])
+        length_byte = record_data[offset]
+        size |= (length_byte & 0x7F) << bit_shift
+        offset, bit_shift = offset + 1, bit_shift + 7
+        if length_byte < 0x80:
+            return LedgerMetadataFormat.FromString(record_data[offset : offset + size])
 
 
 def _ledger(ledger_id: int, record: Record) -> Ledger:

@@ -1,9 +1,9 @@
 """Cost of passing rows to Spark, and the best place to compute the expected entries of ledgers.
 
 A data source of this program passes record batches to Spark. The usual data source passes tuples. This
-program computes expected entries as arrays in Python. The rival computes them with a formula per ledger in
-SQL. It must write numbers as hexadecimal text, because SQL has no other way to make bytes from numbers. It
-does not fold entries into groups with a period, which these ledgers do not have.
+program computes expected entries as arrays in Python. The rival computes the same entries in SQL, with a
+formula per ledger. The SQL writes numbers as hexadecimal text, because SQL has no other way to make bytes
+from numbers. The SQL cannot make groups with a period, but the ledgers of this benchmark have none.
 """
 
 from __future__ import annotations
@@ -23,59 +23,61 @@ from auditor.codecs.byte_column import binary_array
 from auditor.spark.session import build_session
 from benchmarks.measure import Line, alternate
 
-ROWS = 4_000_000
-TASKS = 2
+ROW_COUNT = 4_000_000
+TASK_COUNT = 2
 BATCH_ROWS = 65_536
 LEDGERS = 300_000
 ENSEMBLE, WRITE_QUORUM = 3, 2
-MIN_LENGTH, LENGTHS = 10, 50
+MIN_LEDGER_LENGTH, LENGTH_COUNT = 10, 50
 """The last entry of ledger i is 10 + i mod 50."""
 
-_SCHEMA = "ledger_id long, bookie int, groups binary"
+_ROW_SCHEMA = "ledger_id long, bookie int, groups binary"
 
 
-def _group_expression(first: str, last: str, size: str, period: str) -> str:
+def _group_expression(first_entry: str, last_entry: str, group_size: str, group_period: str) -> str:
     """Return SQL for the bytes of one group: two longs and two ints, big-endian."""
-    long_format, int_format = (f"lpad(hex({{}}), {digits}, '0')" for digits in (16, 8))
+    long_format, int_format = (f"lpad(hex({{}}), {hex_digits}, '0')" for hex_digits in (16, 8))
     parts = (
-        long_format.format(first),
-        long_format.format(last),
-        int_format.format(size),
-        int_format.format(period),
+        long_format.format(first_entry),
+        long_format.format(last_entry),
+        int_format.format(group_size),
+        int_format.format(group_period),
     )
     return f"unhex(concat({', '.join(parts)}))"
 
 
 # Bookie b of the ensemble has entry e if (e - o) mod E < Qw, where o = (b - Qw + 1) mod E. Its entries
 # are the rest of a run at the start, then full runs, then a part of a run at the end.
-_PHASE_SQL = f"pmod(b - {WRITE_QUORUM - 1}, {ENSEMBLE})"
-_RUN_START = f"({WRITE_QUORUM} - pmod(-{_PHASE_SQL}, {ENSEMBLE}))"
-_FULL_STRIPES = f"((last - {_PHASE_SQL} - {WRITE_QUORUM - 1}) div {ENSEMBLE})"
-_TAIL_SQL = f"({_PHASE_SQL} + {_FULL_STRIPES} * {ENSEMBLE} + {ENSEMBLE})"
-_BODY = _group_expression(
-    _PHASE_SQL,
-    f"{_PHASE_SQL} + {_FULL_STRIPES} * {ENSEMBLE}",
+_STRIPE_OFFSET_SQL = f"pmod(b - {WRITE_QUORUM - 1}, {ENSEMBLE})"
+_RUN_START_SQL = f"({WRITE_QUORUM} - pmod(-{_STRIPE_OFFSET_SQL}, {ENSEMBLE}))"
+_FULL_STRIPE_COUNT_SQL = f"((last - {_STRIPE_OFFSET_SQL} - {WRITE_QUORUM - 1}) div {ENSEMBLE})"
+_TAIL_START_SQL = f"({_STRIPE_OFFSET_SQL} + {_FULL_STRIPE_COUNT_SQL} * {ENSEMBLE} + {ENSEMBLE})"
+_GROUPS_SQL = _group_expression(
+    _STRIPE_OFFSET_SQL,
+    f"{_STRIPE_OFFSET_SQL} + {_FULL_STRIPE_COUNT_SQL} * {ENSEMBLE}",
     f"{WRITE_QUORUM}",
-    f"if({_FULL_STRIPES} > 0, {ENSEMBLE}, 0)",
+    f"if({_FULL_STRIPE_COUNT_SQL} > 0, {ENSEMBLE}, 0)",
 )
-_CLOSED_FORM = f"""concat(
-    if({_PHASE_SQL} > 0 AND {_RUN_START} > 0, {_group_expression("0", "0", _RUN_START, "0")}, X''),
-    {_BODY},
-    if({_TAIL_SQL} <= last, {_group_expression(_TAIL_SQL, _TAIL_SQL, f"last - {_TAIL_SQL} + 1", "0")}, X'')
+_FIRST_GROUP_SQL = _group_expression("0", "0", _RUN_START_SQL, "0")
+_LAST_GROUP_SQL = _group_expression(_TAIL_START_SQL, _TAIL_START_SQL, f"last - {_TAIL_START_SQL} + 1", "0")
+_EXPECTED_ENTRIES_SQL = f"""concat(
+    if({_STRIPE_OFFSET_SQL} > 0 AND {_RUN_START_SQL} > 0, {_FIRST_GROUP_SQL}, X''),
+    {_GROUPS_SQL},
+    if({_TAIL_START_SQL} <= last, {_LAST_GROUP_SQL}, X'')
 )"""
 
 
 def lines() -> Iterator[Line]:
     """Yield lines for passing rows to Spark and for computing expected entries."""
-    spark = build_session(f"local[{TASKS}]")
+    spark = build_session(f"local[{TASK_COUNT}]")
     try:
-        yield _measure_handover(spark)
+        yield _measure_batch_transfer(spark)
         yield _measure_expected(spark)
     finally:
         spark.stop()
 
 
-def _measure_handover(spark: SparkSession) -> Line:
+def _measure_batch_transfer(spark: SparkSession) -> Line:
     for source in _sources():
         spark.dataSource.register(source)
     batches, tuples = (spark.read.format(name).load() for name in ("batches", "tuples"))
@@ -84,11 +86,11 @@ def _measure_handover(spark: SparkSession) -> Line:
     own_seconds, rival = alternate(lambda: _run(batches), lambda: _run(tuples))
     return Line(
         "rows into Spark, batches",
-        ROWS,
+        ROW_COUNT,
         "rows",
         own_seconds,
         "tuples",
-        ROWS,
+        ROW_COUNT,
         rival,
         goal=3,
         note=f"{BATCH_ROWS:,} rows a batch, two tasks, nothing else done with them",
@@ -96,13 +98,13 @@ def _measure_handover(spark: SparkSession) -> Line:
 
 
 def _measure_expected(spark: SparkSession) -> Line:
-    ledgers = spark.range(LEDGERS, numPartitions=TASKS)
-    expected_by_arrays = ledgers.mapInArrow(_expected, _SCHEMA)
+    ledgers = spark.range(LEDGERS, numPartitions=TASK_COUNT)
+    expected_by_arrays = ledgers.mapInArrow(_expected, _ROW_SCHEMA)
     expected_by_sql = ledgers.selectExpr(
         "id AS ledger_id",
-        f"{MIN_LENGTH} + id % {LENGTHS} AS last",
+        f"{MIN_LEDGER_LENGTH} + id % {LENGTH_COUNT} AS last",
         f"explode(sequence(0, {ENSEMBLE - 1})) AS b",
-    ).selectExpr("ledger_id", "CAST(b AS int) AS bookie", f"{_CLOSED_FORM} AS groups")
+    ).selectExpr("ledger_id", "CAST(b AS int) AS bookie", f"{_EXPECTED_ENTRIES_SQL} AS groups")
     if _digest(expected_by_arrays) != _digest(expected_by_sql):
         sys.exit("SQL expects other entries")
     own_seconds, rival = alternate(lambda: _run(expected_by_arrays), lambda: _run(expected_by_sql))
@@ -136,16 +138,16 @@ def _expected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         count = len(ids)
         ledger = np.repeat(np.arange(count), ENSEMBLE)
         member_index = np.tile(np.arange(ENSEMBLE), count)
-        zeros = np.zeros_like(ledger)
+        zero_column = np.zeros_like(ledger)
         replicas = fold_positions(
             EnsemblePositions(
                 ledger=ledger,
                 member=member_index,
-                first=zeros,
-                last=(MIN_LENGTH + ids % LENGTHS)[ledger],
+                first=zero_column,
+                last=(MIN_LEDGER_LENGTH + ids % LENGTH_COUNT)[ledger],
                 index=member_index,
-                ensemble_size=zeros + ENSEMBLE,
-                write_quorum=zeros + WRITE_QUORUM,
+                ensemble_size=zero_column + ENSEMBLE,
+                write_quorum=zero_column + WRITE_QUORUM,
             )
         )
         yield pa.record_batch(
@@ -164,34 +166,34 @@ def _sources() -> list[type[DataSource]]:
     They are defined in a function, so that Spark pickles the whole classes. Its workers cannot import this
     package.
     """
-    rows_per_task, batch_rows, tasks, columns = ROWS // TASKS, BATCH_ROWS, TASKS, _SCHEMA
+    rows_per_task, batch_rows, tasks, columns = ROW_COUNT // TASK_COUNT, BATCH_ROWS, TASK_COUNT, _ROW_SCHEMA
 
-    def arrays(first: int, count: int) -> tuple[Any, Any, bytes]:
-        ids = np.arange(first, first + count)
+    def arrays(first_entry: int, count: int) -> tuple[Any, Any, bytes]:
+        ids = np.arange(first_entry, first_entry + count)
         return ids, (ids % 500).astype(np.int32), np.repeat(ids, 3).tobytes()
 
-    class Tasks(DataSourceReader):
+    class TaskReader(DataSourceReader):
         def partitions(self) -> Sequence[InputPartition]:
             return [InputPartition(task * rows_per_task) for task in range(tasks)]
 
         def pieces(self, partition: InputPartition) -> Iterator[tuple[int, int]]:
             end = partition.value + rows_per_task
-            for first in range(partition.value, end, batch_rows):
-                yield first, min(batch_rows, end - first)
+            for first_entry in range(partition.value, end, batch_rows):
+                yield first_entry, min(batch_rows, end - first_entry)
 
-    class BatchTasks(Tasks):
+    class BatchTaskReader(TaskReader):
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-            for first, count in self.pieces(partition):
-                ids, bookies, groups = arrays(first, count)
+            for first_entry, count in self.pieces(partition):
+                ids, bookies, groups = arrays(first_entry, count)
                 values = binary_array(groups, np.arange(count + 1) * 24)
                 yield pa.record_batch(
                     [pa.array(ids), pa.array(bookies), values], names=["ledger_id", "bookie", "groups"]
                 )
 
-    class TupleTasks(Tasks):
+    class TupleTaskReader(TaskReader):
         def read(self, partition: InputPartition) -> Iterator[tuple[int, int, bytes]]:
-            for first, count in self.pieces(partition):
-                ids, bookies, groups = arrays(first, count)
+            for first_entry, count in self.pieces(partition):
+                ids, bookies, groups = arrays(first_entry, count)
                 group_bytes = [groups[start : start + 24] for start in range(0, len(groups), 24)]
                 yield from zip(ids.tolist(), bookies.tolist(), group_bytes, strict=True)
 
@@ -209,4 +211,4 @@ def _sources() -> list[type[DataSource]]:
 
         return Source
 
-    return [source("batches", BatchTasks), source("tuples", TupleTasks)]
+    return [source("batches", BatchTaskReader), source("tuples", TupleTaskReader)]

@@ -15,7 +15,7 @@ from auditor.sources.metadata.ledger_rows import ledger_rows
 from auditor.sources.metadata.store import StoreOptions, Tree
 from auditor.sources.metadata.stores import choose_layout, open_store
 
-_KEYS = ["ledger_id", "bookie_id"]
+_KEY_COLUMNS = ["ledger_id", "bookie_id"]
 
 
 def differing_pairs(uri: str, index_directories: Mapping[str, Path]) -> int:
@@ -23,8 +23,8 @@ def differing_pairs(uri: str, index_directories: Mapping[str, Path]) -> int:
 
     ``index_directories`` maps each bookie id to its only index directory.
     """
-    joined_pairs = _expected(uri).join(
-        _read_indexes(index_directories), _KEYS, join_type="full outer", right_suffix="_held"
+    joined_pairs = _expected_replicas(uri).join(
+        _read_indexes(index_directories), _KEY_COLUMNS, join_type="full outer", right_suffix="_held"
     )
     is_equal = pc.fill_null(pc.equal(joined_pairs["groups"], joined_pairs["groups_held"]), False)
     equal_pairs: int = pc.sum(is_equal).as_py() or 0
@@ -32,13 +32,13 @@ def differing_pairs(uri: str, index_directories: Mapping[str, Path]) -> int:
     return rows - equal_pairs
 
 
-def _expected(uri: str) -> pa.Table:
+def _expected_replicas(uri: str) -> pa.Table:
     with closing(open_store(uri, StoreOptions(rate_limit=0))) as store:
-        layout = choose_layout(store, store.cluster())[0]
+        ledger_layout = choose_layout(store, store.cluster())[0]
         ledgers = pa.Table.from_batches(
-            ledger_rows(batch, store.root, layout)
-            for part in store.parts(Tree.LEDGERS, layout, 1)
-            for batch in store.read(part)
+            ledger_rows(batch, store.root, ledger_layout)
+            for store_part in store.parts(Tree.LEDGERS, ledger_layout, 1)
+            for batch in store.read(store_part)
         ).combine_chunks()
     replicas = ledgers["replicas"].combine_chunks()
     members = pc.list_flatten(replicas)
@@ -56,11 +56,15 @@ def _read_indexes(index_directories: Mapping[str, Path]) -> pa.Table:
     index_parts = plan_parts(
         [(bookie, [_index_directory(path)]) for bookie, path in index_directories.items()], 1
     )
-    batches = [batch.select([*_KEYS, "groups"]) for part in index_parts for batch in read_part(part)]
+    batches = [
+        batch.select([*_KEY_COLUMNS, "groups"])
+        for store_part in index_parts
+        for batch in read_part(store_part)
+    ]
     return pa.Table.from_batches(batches)
 
 
 def _index_directory(path: Path) -> IndexDirectory:
-    current = path / "current"
-    storage = ROCKSDB if (current / "locations").is_dir() else IDX
-    return IndexDirectory.from_version(str(path), (current / "VERSION").read_bytes(), storage)
+    current_directory = path / "current"
+    storage = ROCKSDB if (current_directory / "locations").is_dir() else IDX
+    return IndexDirectory.from_version(str(path), (current_directory / "VERSION").read_bytes(), storage)

@@ -28,17 +28,17 @@ from benchmarks.measure import Line, alternate
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TOPICS, PER_TOPIC = 50_000, 20
-LEDGER_COUNT = TOPICS * PER_TOPIC
-BATCH = 5_000
-LEAKED_ONE_IN = 1000
+TOPIC_COUNT, LEDGERS_PER_TOPIC = 50_000, 20
+LEDGER_COUNT = TOPIC_COUNT * LEDGERS_PER_TOPIC
+BATCH_TOPICS = 5_000
+LEDGERS_PER_LEAK = 1000
 """One ledger in this many has no owner."""
 NOW_MS = 1_800_000_000_000
 
 
 def lines() -> Iterator[Line]:
     """Yield a line for reading the values and one for the join."""
-    batches = [_batch(start) for start in range(0, TOPICS, BATCH)]
+    batches = [_batch(start) for start in range(0, TOPIC_COUNT, BATCH_TOPICS)]
     [own_seconds] = alternate(lambda: _read(batches))
     yield Line("owners, values to rows", LEDGER_COUNT, "ledgers", own_seconds, note="one core")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
@@ -52,21 +52,21 @@ def lines() -> Iterator[Line]:
     yield Line("owners joined with ledgers", LEDGER_COUNT, "ledgers", seconds, note=note)
 
 
-def _path(topic: int) -> str:
+def _topic_path(topic: int) -> str:
     return f"/managed-ledgers/t{topic % 50}/n{topic % 500}/persistent/topic-{topic}"
 
 
 def _batch(start: int) -> ZnodeBatch:
     znodes = []
-    for topic in range(start, start + BATCH):
-        ids = range(topic * PER_TOPIC, (topic + 1) * PER_TOPIC)
-        infos = [
+    for topic in range(start, start + BATCH_TOPICS):
+        ids = range(topic * LEDGERS_PER_TOPIC, (topic + 1) * LEDGERS_PER_TOPIC)
+        ledger_infos = [
             PulsarLedgerInfo(ledgerId=id, entries=10, size=600, timestamp=NOW_MS)
             for id in ids
-            if id % LEAKED_ONE_IN
+            if id % LEDGERS_PER_LEAK
         ]
-        value = PulsarManagedLedgerInfo(ledgerInfo=infos).SerializeToString()
-        znodes.append(Znode(_path(topic), value, 1, 1, NOW_MS, NOW_MS, 0, 0))
+        topic_value = PulsarManagedLedgerInfo(ledgerInfo=ledger_infos).SerializeToString()
+        znodes.append(Znode(_topic_path(topic), topic_value, 1, 1, NOW_MS, NOW_MS, 0, 0))
     return ZnodeBatch.from_znodes(znodes)
 
 
@@ -78,13 +78,16 @@ def _write(folder: Path, batches: list[ZnodeBatch]) -> None:
     """Write the tables owners and ledgers as an audit does."""
     pq.write_table(pa.Table.from_batches(_read(batches)), folder / "owners.parquet")
     with pq.ParquetWriter(folder / "ledgers.parquet", LEDGERS) as writer:
-        for start in range(0, TOPICS, BATCH):
-            rows = [_ledger(id) for id in range(start * PER_TOPIC, (start + BATCH) * PER_TOPIC)]
+        for start in range(0, TOPIC_COUNT, BATCH_TOPICS):
+            rows = [
+                _ledger_record(id)
+                for id in range(start * LEDGERS_PER_TOPIC, (start + BATCH_TOPICS) * LEDGERS_PER_TOPIC)
+            ]
             writer.write_table(pa.Table.from_pylist(rows, schema=LEDGERS))
 
 
-def _ledger(id: int) -> dict[str, object]:
-    name = _path(id // PER_TOPIC).removeprefix("/managed-ledgers/").encode()
+def _ledger_record(id: int) -> dict[str, object]:
+    name = _topic_path(id // LEDGERS_PER_TOPIC).removeprefix("/managed-ledgers/").encode()
     custom_metadata = {
         "application": b"pulsar",
         "component": b"managed-ledger",
@@ -101,17 +104,21 @@ def _time_join(spark: SparkSession, folder: str) -> float:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     ledgers, owners = (spark.read.parquet(f"{folder}/{name}.parquet") for name in ("ledgers", "owners"))
-    doubtful = spark.createDataFrame([], from_arrow_schema(DOUBTFUL_IDS))
+    doubtful_ids = spark.createDataFrame([], from_arrow_schema(DOUBTFUL_IDS))
     ledgers.count(), owners.count()
-    begun = time.perf_counter()
-    owned_rows = _join_owners(ledgers, owners, doubtful)
+    start_time = time.perf_counter()
+    owned_rows = _join_owners(ledgers, owners, doubtful_ids)
     owned_rows.write.parquet(f"{folder}/ownership")
-    seconds = time.perf_counter() - begun
-    unowned = spark.read.parquet(f"{folder}/ownership").where("standing = 'unowned'").count()
-    if unowned != LEDGER_COUNT // LEAKED_ONE_IN:
-        raise SystemExit(f"owners: {unowned} ledgers are unowned, not {LEDGER_COUNT // LEAKED_ONE_IN}")
+    seconds = time.perf_counter() - start_time
+    unowned_count = spark.read.parquet(f"{folder}/ownership").where("standing = 'unowned'").count()
+    if unowned_count != LEDGER_COUNT // LEDGERS_PER_LEAK:
+        raise SystemExit(
+            f"owners: {unowned_count} ledgers are unowned, not {LEDGER_COUNT // LEDGERS_PER_LEAK}"
+        )
     return seconds
 
 
-def _join_owners(ledgers: DataFrame, owners: DataFrame, doubtful: DataFrame) -> DataFrame:
-    return ownership(ledgers, owners, None, doubtful, None, None, ("pulsar",), ReadTimes(NOW_MS, 86_400_000))
+def _join_owners(ledgers: DataFrame, owners: DataFrame, doubtful_ids: DataFrame) -> DataFrame:
+    return ownership(
+        ledgers, owners, None, doubtful_ids, None, None, ("pulsar",), ReadTimes(NOW_MS, 86_400_000)
+    )

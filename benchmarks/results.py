@@ -30,30 +30,33 @@ def as_json(command: str, lines: Sequence[Line]) -> str:
 def as_text(lines: Iterable[Line]) -> str:
     """Return the table in aligned columns. Each note follows below its line."""
     rows = [_COLUMN_TITLES, *(_cells(line) for line in lines)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMN_TITLES))]
+    column_widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMN_TITLES))]
     notes = ["", *(line.note for line in lines)]
-    text = []
-    for row, note in zip(rows, notes, strict=True):
+    text_lines = []
+    for table_row, note in zip(rows, notes, strict=True):
         cells = [
-            row[0].ljust(widths[0]),
-            *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
+            table_row[0].ljust(column_widths[0]),
+            *(
+                cell.rjust(column_width)
+                for cell, column_width in zip(table_row[1:], column_widths[1:], strict=True)
+            ),
         ]
-        text.append("  ".join(cells).rstrip())
+        text_lines.append("  ".join(cells).rstrip())
         if note:
-            text.append(f"    {note}")
-    return "\n".join(text)
+            text_lines.append(f"    {note}")
+    return "\n".join(text_lines)
 
 
 def as_markdown(command: str, lines: Sequence[Line]) -> str:
     """Return a section for RESULTS.md: the time, the load, the table and the notes."""
     end_time = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    page_header = (
+    table_header = (
         f"## {command}\n\n{end_time}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.\n\n"
     )
     table = [f"| {' | '.join(_COLUMN_TITLES)} |", "| --- " + "| ---: " * (len(_COLUMN_TITLES) - 1) + "|"]
     table += [f"| {' | '.join(_cells(line))} |" for line in lines]
     notes = [f"- {line.stage}: {line.note}" for line in lines if line.note]
-    return page_header + "\n".join(table) + "\n" + ("\n" + "\n".join(notes) + "\n" if notes else "")
+    return table_header + "\n".join(table) + "\n" + ("\n" + "\n".join(notes) + "\n" if notes else "")
 
 
 def _cells(line: Line) -> tuple[str, ...]:
@@ -66,8 +69,8 @@ def _cells(line: Line) -> tuple[str, ...]:
         _goals_text(line),
         *("" if mib is None else _number_text(mib) for mib in (line.java_mib, line.python_mib)),
         *(
-            "" if bytes_ is None else f"{_number_text(bytes_)}B"
-            for bytes_ in (line.shuffle_bytes, line.spill_bytes)
+            "" if byte_count is None else f"{_number_text(byte_count)}B"
+            for byte_count in (line.shuffle_bytes, line.spill_bytes)
         ),
     )
 
@@ -80,7 +83,7 @@ def _goals_text(line: Line) -> str:
 
 def _number_text(number: float) -> str:
     """Return a number with three digits and the letter of its unit prefix."""
-    for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.3g} {prefix}"
+    for prefix_factor, unit_prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= prefix_factor:
+            return f"{number / prefix_factor:.3g} {unit_prefix}"
     return f"{number:.3g}"

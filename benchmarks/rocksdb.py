@@ -36,18 +36,18 @@ def lines() -> Iterator[Line]:
     """Yield lines for one directory with ledgers of each size, then for two directories in two processes."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         for ledger_entries in LEDGER_ENTRIES:
-            part = _part(generate(Path(folder, str(ledger_entries)), ENTRIES, ledger_entries))
+            part = _part(write_index(Path(folder, str(ledger_entries)), ENTRIES, ledger_entries))
             yield from _measure_against_scans(part, ledger_entries)
-        copy = replace(part.directories[0], path=f"{folder}/other")
-        shutil.copytree(part.directories[0].path, copy.path)
-        yield _two_directories([part, _part(copy)], LEDGER_ENTRIES[-1])
+        copied_directory = replace(part.directories[0], path=f"{folder}/other")
+        shutil.copytree(part.directories[0].path, copied_directory.path)
+        yield _measure_two_directories([part, _part(copied_directory)], LEDGER_ENTRIES[-1])
 
 
 def _measure_against_scans(part: IndexPart, ledger_entries: int) -> Iterator[Line]:
     directory = part.directories[0].path
     _check(part, ledger_entries)
     own_seconds, arrow_seconds, iterator_seconds = alternate(
-        lambda: _rows(part), lambda: _read_with_arrow(directory), lambda: _iterate_plainly(directory)
+        lambda: _rows(part), lambda: _read_with_arrow(directory), lambda: _iterate_with_rocksdict(directory)
     )
     stage = f"RocksDB, ledgers of {ledger_entries:,} entries, to rows"
     yield Line(stage, ENTRIES, "entries", own_seconds, "plain Arrow scan", ENTRIES, arrow_seconds, target=0.8)
@@ -62,11 +62,11 @@ def _measure_against_scans(part: IndexPart, ledger_entries: int) -> Iterator[Lin
     )
 
 
-def _two_directories(parts: Sequence[IndexPart], ledger_entries: int) -> Line:
+def _measure_two_directories(parts: Sequence[IndexPart], ledger_entries: int) -> Line:
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
 
-        def run(groups: Sequence[Sequence[IndexPart]]) -> None:
-            futures = [pool.submit(_all_rows, group) for group in groups]
+        def run(part_groups: Sequence[Sequence[IndexPart]]) -> None:
+            futures = [pool.submit(_read_all_rows, part_group) for part_group in part_groups]
             wait(futures)
             if sum(future.result() for future in futures) != 2 * -(-ENTRIES // ledger_entries):
                 sys.exit("rocksdb: the directories do not add up")
@@ -77,34 +77,36 @@ def _two_directories(parts: Sequence[IndexPart], ledger_entries: int) -> Line:
     return Line(stage, 2 * ENTRIES, "entries", two_processes, "in one", 2 * ENTRIES, one_process, target=1.7)
 
 
-def generate(root: Path, entries: int, ledger_entries: int) -> IndexDirectory:
+def write_index(root_directory: Path, entries: int, ledger_entries: int) -> IndexDirectory:
     """Write a bookie's index directory with ``entries`` entries, ``ledger_entries`` in each ledger."""
-    (root / "current").mkdir(parents=True)
-    (root / "current" / "VERSION").write_bytes(b"5\n")
-    options = Options(raw_mode=True)
-    options.set_compression_type(DBCompressionType.lz4())
-    locations_database = Rdict(str(root / "current" / "locations"), options)
-    number = np.arange(entries)
+    (root_directory / "current").mkdir(parents=True)
+    (root_directory / "current" / "VERSION").write_bytes(b"5\n")
+    database_options = Options(raw_mode=True)
+    database_options.set_compression_type(DBCompressionType.lz4())
+    locations_database = Rdict(str(root_directory / "current" / "locations"), database_options)
+    entry_number = np.arange(entries)
     keys = np.stack(
-        (number // ledger_entries, _entries(ledger_entries)[number % ledger_entries]), axis=1
+        (entry_number // ledger_entries, _entries(ledger_entries)[entry_number % ledger_entries]), axis=1
     ).astype(">i8")
-    values = (number * 1000 + 1028).astype(">i8")
-    for start in range(0, entries, BATCH_KEYS):
+    values = (entry_number * 1000 + 1028).astype(">i8")
+    for first_entry in range(0, entries, BATCH_KEYS):
         batch = WriteBatch(raw_mode=True)
-        for key, value in zip(
-            keys[start : start + BATCH_KEYS], values[start : start + BATCH_KEYS], strict=True
+        for keys_of_entry, value in zip(
+            keys[first_entry : first_entry + BATCH_KEYS],
+            values[first_entry : first_entry + BATCH_KEYS],
+            strict=True,
         ):
-            batch.put(key.tobytes(), value.tobytes())
+            batch.put(keys_of_entry.tobytes(), value.tobytes())
         locations_database.write(batch)
     locations_database.flush()
     locations_database.compact_range(None, None)
     locations_database.close()
-    ledgers = Rdict(str(root / "current" / "ledgers"), Options(raw_mode=True))
+    ledgers = Rdict(str(root_directory / "current" / "ledgers"), Options(raw_mode=True))
     for ledger in range(-(-entries // ledger_entries)):
         # DbLedgerStorageDataFormats.LedgerData: exists, not fenced, and a master key of 20 zeros.
         ledgers[ledger.to_bytes(8, "big")] = bytes.fromhex("080110001a14") + bytes(20)
     ledgers.close()
-    return IndexDirectory.from_version(str(root), b"5\n", ROCKSDB)
+    return IndexDirectory.from_version(str(root_directory), b"5\n", ROCKSDB)
 
 
 def _entries(ledger_entries: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
@@ -121,7 +123,7 @@ def _rows(part: IndexPart) -> int:
     return sum(len(batch) for batch in read_part(part))
 
 
-def _all_rows(all_parts: Sequence[IndexPart]) -> int:
+def _read_all_rows(all_parts: Sequence[IndexPart]) -> int:
     return sum(map(_rows, all_parts))
 
 
@@ -132,7 +134,7 @@ def _read_with_arrow(directory: str) -> None:
     database.close()
 
 
-def _iterate_plainly(directory: str) -> None:
+def _iterate_with_rocksdict(directory: str) -> None:
     database = Rdict(f"{directory}/current/locations", Options(raw_mode=True))
     if sum(1 for _ in database.items()) != ENTRIES:
         sys.exit("rocksdb: plain iteration saw something else")

@@ -24,26 +24,26 @@ from auditor.sources.bookies.rpc.listings import rpc_rows
 from auditor.sources.metadata.store import StoreOptions
 from benchmarks.measure import Line, alternate
 
-LEDGERS, DELAY_S = 5_000, 0.0005
+LEDGERS, ANSWER_DELAY_SECONDS = 5_000, 0.0005
 IN_FLIGHT_COUNTS = (1, 4, 16, 64)
-LISTING = encode_unfolded(np.array([(0, 27, 2, 3)], GROUP))
+ENCODED_LISTING = encode_unfolded(np.array([(0, 27, 2, 3)], GROUP))
 
 
 def serve(port_pipe: Connection, delay_s: float) -> None:
     """Serve listings on a free port until killed; send the port through ``port_pipe``."""
 
-    async def answer(writer: asyncio.StreamWriter, data: bytes) -> None:
-        request = pb.ListRequest.FromString(data)
+    async def answer(writer: asyncio.StreamWriter, response_bytes: bytes) -> None:
+        request = pb.ListRequest.FromString(response_bytes)
         if delay_s:
             await asyncio.sleep(delay_s)
-        body = pb.GetListOfEntriesOfLedgerResponse(
+        response_body = pb.GetListOfEntriesOfLedgerResponse(
             status=0,
             ledgerId=request.getListOfEntriesOfLedgerRequest.ledgerId,
-            availabilityOfEntriesOfLedger=LISTING,
+            availabilityOfEntriesOfLedger=ENCODED_LISTING,
         )
-        header = pb.ResponseHeader(version=3, operation=11, txnId=request.header.txnId)
+        response_header = pb.ResponseHeader(version=3, operation=11, txnId=request.header.txnId)
         message = pb.ListResponse(
-            header=header, status=0, getListOfEntriesOfLedgerResponse=body
+            header=response_header, status=0, getListOfEntriesOfLedgerResponse=response_body
         ).SerializeToString()
         writer.write(LENGTH.pack(len(message)) + message)
 
@@ -51,10 +51,10 @@ def serve(port_pipe: Connection, delay_s: float) -> None:
         answer_tasks: set[asyncio.Task[None]] = set()
         try:
             while True:
-                (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
-                task = asyncio.create_task(answer(writer, await reader.readexactly(length)))
-                answer_tasks.add(task)
-                task.add_done_callback(answer_tasks.discard)
+                (request_length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+                answer_task = asyncio.create_task(answer(writer, await reader.readexactly(request_length)))
+                answer_tasks.add(answer_task)
+                answer_task.add_done_callback(answer_tasks.discard)
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
@@ -72,29 +72,31 @@ def ask(port: int, ledgers: int, in_flight: int) -> None:
         {"bookie_id": ["b"] * ledgers, "scope_id": [0] * ledgers, "ledger_id": list(range(ledgers))}
     )
     options = StoreOptions(rate_limit=0, in_flight=in_flight)
-    answered = sum(rows.num_rows for rows in rpc_rows(iter([batch]), {"b": ("127.0.0.1", port)}, options))
-    if answered != ledgers:
-        sys.exit(f"{answered} of {ledgers} ledgers were answered")
+    answer_count = sum(rows.num_rows for rows in rpc_rows(iter([batch]), {"b": ("127.0.0.1", port)}, options))
+    if answer_count != ledgers:
+        sys.exit(f"{answer_count} of {ledgers} ledgers were answered")
 
 
 def lines() -> Iterator[Line]:
     """Yield lines for several requests in flight on one connection, against one at a time."""
-    context = get_context("spawn")
-    receiver, sender = context.Pipe()
-    bookie = context.Process(target=serve, args=(sender, DELAY_S), daemon=True)
+    process_context = get_context("spawn")
+    receiver, sender = process_context.Pipe()
+    bookie = process_context.Process(target=serve, args=(sender, ANSWER_DELAY_SECONDS), daemon=True)
     bookie.start()
     port = receiver.recv()
     try:
-        times = alternate(*(partial(ask, port, LEDGERS, in_flight) for in_flight in IN_FLIGHT_COUNTS))
+        seconds_by_count = alternate(
+            *(partial(ask, port, LEDGERS, in_flight) for in_flight in IN_FLIGHT_COUNTS)
+        )
     finally:
         bookie.kill()
-    for in_flight, seconds in zip(IN_FLIGHT_COUNTS[1:], times[1:], strict=True):
+    for in_flight, seconds in zip(IN_FLIGHT_COUNTS[1:], seconds_by_count[1:], strict=True):
         yield Line(
-            f"rpc, {in_flight} in flight, {DELAY_S * 1000:g} ms each",
+            f"rpc, {in_flight} in flight, {ANSWER_DELAY_SECONDS * 1000:g} ms each",
             LEDGERS,
             "ledgers",
             seconds,
             "one at a time",
             LEDGERS,
-            times[0],
+            seconds_by_count[0],
         )

@@ -40,13 +40,13 @@ from benchmarks.cluster_tables import write_collection
 from benchmarks.join_again import find_unequal_in_blocks
 from benchmarks.measure import Line
 from benchmarks.memory import PeakMemory
-from benchmarks.spark_figures import Stage, Stopwatch, logged_session
+from benchmarks.spark_figures import Stage, Stopwatch, start_logged_session
 
-SAMPLE = int(os.environ.get("BKAUDIT_SAMPLE", "30_000_000"))
+LARGE_LEDGER_COUNT = int(os.environ.get("BKAUDIT_SAMPLE", "30_000_000"))
 BOOKIES = 500
-MEMORY = "2g"
-_TASKS = 8
-LOCAL_FILES = fs.LocalFileSystem()
+DRIVER_MEMORY = "2g"
+_TASK_COUNT = 8
+LOCAL_FILE_SYSTEM = fs.LocalFileSystem()
 _TARGET_LEDGERS = 100_000_000
 
 
@@ -61,16 +61,17 @@ class SampledCosts(NamedTuple):
 def lines() -> Iterator[Line]:
     """Yield a line for each stage: the time per ledger of the large size against that of a third of it."""
     small_sample, large_sample = (
-        _measure_in_process(Cluster(size, BOOKIES)) for size in (SAMPLE // 3, SAMPLE)
+        _measure_in_process(Cluster(sample_size, BOOKIES))
+        for sample_size in (LARGE_LEDGER_COUNT // 3, LARGE_LEDGER_COUNT)
     )
     for name, stage in large_sample.stages.items():
         small_seconds = small_sample.stages[name].seconds
-        exponent = math.log(stage.seconds / small_seconds) / math.log(
+        growth_exponent = math.log(stage.seconds / small_seconds) / math.log(
             large_sample.ledgers / small_sample.ledgers
         )
         projected_seconds = stage.seconds * _TARGET_LEDGERS / large_sample.ledgers
         yield Line(
-            f"{name} of {SAMPLE:,} ledgers, {MEMORY} driver",
+            f"{name} of {LARGE_LEDGER_COUNT:,} ledgers, {DRIVER_MEMORY} driver",
             large_sample.ledgers,
             "ledgers",
             stage.seconds,
@@ -83,7 +84,7 @@ def lines() -> Iterator[Line]:
             shuffle_bytes=stage.shuffle_bytes,
             spill_bytes=stage.spill_bytes,
             note=f"{small_seconds:.1f} and {stage.seconds:.1f} s; time grows as ledgers to the power of "
-            f"{exponent:.2f}; of {_TARGET_LEDGERS:,} ledgers {projected_seconds:,.0f} s",
+            f"{growth_exponent:.2f}; of {_TARGET_LEDGERS:,} ledgers {projected_seconds:,.0f} s",
         )
 
 
@@ -100,30 +101,37 @@ def _measure_stages(cluster: Cluster) -> SampledCosts:
             write_collection(cluster, work_directory),
         )
         os.sync()  # otherwise these writes would still run during the measurement
-        watch = Stopwatch()
+        stopwatch = Stopwatch()
         with PeakMemory() as peak_memory:
-            watch.stage("spark")
-            logged_session(work_directory / "events", MEMORY)
+            stopwatch.stage("spark")
+            start_logged_session(work_directory / "events", DRIVER_MEMORY)
             spark = SparkSession.active()
             spark.range(1).count()
-            watch.stage("metadata")
-            options = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
-            part_table(spark, LedgerSource(options)).write(LOCAL_FILES, str(work_directory / "ledgers"))
-            watch.stage("indexes")
-            copied_files(spark, Collection(str(collection_path)), _TASKS).write(
-                LOCAL_FILES, str(work_directory / "availability")
+            stopwatch.stage("metadata")
+            options = {
+                "metadata": uri,
+                "layout": LayoutKind.LONG_HIERARCHICAL.value,
+                "parts": str(_TASK_COUNT),
+            }
+            part_table(spark, LedgerSource(options)).write(LOCAL_FILE_SYSTEM, str(work_directory / "ledgers"))
+            stopwatch.stage("indexes")
+            copied_files(spark, Collection(str(collection_path)), _TASK_COUNT).write(
+                LOCAL_FILE_SYSTEM, str(work_directory / "availability")
             )
-            watch.stage("join")
-            replicas = sum(len(group.ids) * len(group.members) for group in cluster.groups_of_ledgers())
-            size = sum(file.stat().st_size for file in work_directory.glob("*/*.parquet"))
-            QueryPlans(spark).fit_to_tables(size, replicas)
+            stopwatch.stage("join")
+            replicas = sum(
+                len(ledger_group.ids) * len(ledger_group.members)
+                for ledger_group in cluster.groups_of_ledgers()
+            )
+            sample_size = sum(file.stat().st_size for file in work_directory.glob("*/*.parquet"))
+            QueryPlans(spark).fit_to_tables(sample_size, replicas)
             unequal_pairs = find_unequal_in_blocks(spark, work_directory, replicas).count()
-            watch.stage("end")
+            stopwatch.stage("end")
         if unequal_pairs != _planted_pairs(cluster):
             sys.exit(
                 f"the join finds {unequal_pairs} pairs that differ; {_planted_pairs(cluster)} were planted"
             )
-        stages = {stage.name: stage for stage in watch.stages(work_directory / "events")}
+        stages = {stage.name: stage for stage in stopwatch.stages(work_directory / "events")}
         stage_names = ("metadata", "indexes", "join")
         return SampledCosts(
             cluster.ledgers, {name: stages[name] for name in stage_names}, peak_memory.peaks["java"]
@@ -138,19 +146,20 @@ def copied_files(spark: SparkSession, collection: Collection, tasks: int) -> Par
     The name of each collected directory is its bookie's id (see `write_bookies`).
     """
     manifest = collection.manifest()
-    owners = {
+    bookie_by_directory = {
         row["piece"]: PieceOwner(row["inside"][0].replace("_", ":"), (row["path"],))
         for row in collection.read_rows("directories", manifest)
         if row["piece"] is not None
     }
-    copied_rows = CopiedRows(owners)
-    parts = shares([(collection, manifest)], owners, tasks)
+    copied_rows = CopiedRows(bookie_by_directory)
+    parts = shares([(collection, manifest)], bookie_by_directory, tasks)
     return PartTable.from_parts(spark, SCHEMA, copied_rows.read, parts)
 
 
 def _planted_pairs(cluster: Cluster) -> int:
     """Count the replicas that lack entries and the replicas of deleted ledgers."""
     missing_pairs = sum(
-        len(group.ids) * len({seat for seat, _ in group.shape.lost}) for group in cluster.groups_of_ledgers()
+        len(ledger_group.ids) * len({ensemble_seat for ensemble_seat, _ in ledger_group.shape.lost_copies})
+        for ledger_group in cluster.groups_of_ledgers()
     )
-    return missing_pairs + sum(len(cluster.orphans(bookie)) for bookie in range(cluster.bookies))
+    return missing_pairs + sum(len(cluster.orphan_ledgers(bookie)) for bookie in range(cluster.bookies))

@@ -20,17 +20,17 @@ from benchmarks.cluster import Cluster
 from benchmarks.join_again import JoinVariant
 from benchmarks.measure import Line
 
-LARGE = int(os.environ.get("BKAUDIT_LEDGERS", "10_000_000"))
+LARGE_LEDGER_COUNT = int(os.environ.get("BKAUDIT_LEDGERS", "10_000_000"))
 BOOKIES = 500
-MEMORY = "2g"
-DEFAULT_DRIVER, LARGE_DRIVER, SPARK_ROWS = (
-    JoinVariant(MEMORY),
+DRIVER_MEMORY = "2g"
+DEFAULT_DRIVER_JOIN, LARGE_DRIVER_JOIN, SPARK_ROWS_JOIN = (
+    JoinVariant(DRIVER_MEMORY),
     JoinVariant("8g"),
-    JoinVariant(MEMORY, joins_blocks=False),
+    JoinVariant(DRIVER_MEMORY, joins_blocks=False),
 )
 FIXED_STAGES = ("spark", "starting Spark", "report", "changes")
 """Stages whose cost does not depend on the number of ledgers."""
-SHOWN_STAGES = 6
+MAX_STAGES_SHOWN = 6
 
 
 def lines() -> Iterator[Line]:
@@ -38,13 +38,15 @@ def lines() -> Iterator[Line]:
 
     They compare the time per ledger of the large cluster with that of the small one.
     """
-    small = audit_in_process(Cluster(LARGE // 10, BOOKIES), memory=MEMORY)
+    small = audit_in_process(Cluster(LARGE_LEDGER_COUNT // 10, BOOKIES), memory=DRIVER_MEMORY)
     large = audit_in_process(
-        Cluster(LARGE, BOOKIES), memory=MEMORY, join_variants=(DEFAULT_DRIVER, LARGE_DRIVER, SPARK_ROWS)
+        Cluster(LARGE_LEDGER_COUNT, BOOKIES),
+        memory=DRIVER_MEMORY,
+        join_variants=(DEFAULT_DRIVER_JOIN, LARGE_DRIVER_JOIN, SPARK_ROWS_JOIN),
     )
     join = large.stages["unequal"]
     yield replace(
-        _compare_audits(f"audit, {LARGE:,} ledgers, {MEMORY} driver", large, small),
+        _compare_audits(f"audit, {LARGE_LEDGER_COUNT:,} ledgers, {DRIVER_MEMORY} driver", large, small),
         goal=1.2,
         target=1,
         java_mib=large.java_mib,
@@ -57,7 +59,9 @@ def lines() -> Iterator[Line]:
         f"the join shuffles {join.shuffle_bytes / large.replicas / 2:.1f} bytes for each replica of a side "
         "(asked: at most 30)",
     )
-    for stage in sorted(large.stages.values(), key=lambda stage_costs: -stage_costs.seconds)[:SHOWN_STAGES]:
+    for stage in sorted(large.stages.values(), key=lambda stage_costs: -stage_costs.seconds)[
+        :MAX_STAGES_SHOWN
+    ]:
         yield replace(
             _compare_audits(f"  of it {stage.name}", large, small, stage.name),
             goal=1.2 if stage is join else None,
@@ -65,34 +69,38 @@ def lines() -> Iterator[Line]:
             spill_bytes=stage.spill_bytes,
         )
     yield from _measure_other_paths(large)
-    default_join, large_driver_join = large.joins[DEFAULT_DRIVER], large.joins[LARGE_DRIVER]
+    default_join, large_driver_join = (
+        large.joins[DEFAULT_DRIVER_JOIN],
+        large.joins[LARGE_DRIVER_JOIN],
+    )
     yield Line(
-        f"  its join again, {MEMORY} driver",
-        LARGE,
+        f"  its join again, {DRIVER_MEMORY} driver",
+        LARGE_LEDGER_COUNT,
         "ledgers",
         default_join.seconds,
-        f"{LARGE_DRIVER.memory} driver",
-        LARGE,
+        f"{LARGE_DRIVER_JOIN.memory} driver",
+        LARGE_LEDGER_COUNT,
         large_driver_join.seconds,
         most=True,
         goal=1.3,
         java_mib=default_join.java_mib,
         spill_bytes=default_join.spill_bytes,
         note=f"{default_join.seconds:.1f} and {large_driver_join.seconds:.1f} s; "
-        f"with {LARGE_DRIVER.memory} Java took {large_driver_join.java_mib:,.0f} MiB",
+        f"with {LARGE_DRIVER_JOIN.memory} Java took {large_driver_join.java_mib:,.0f} MiB",
     )
-    spark_rows_join = large.joins[SPARK_ROWS]
+    spark_rows_join = large.joins[SPARK_ROWS_JOIN]
     yield Line(
         "  its join again, in blocks",
-        LARGE,
+        LARGE_LEDGER_COUNT,
         "ledgers",
         default_join.seconds,
         "rows",
-        LARGE,
+        LARGE_LEDGER_COUNT,
         spark_rows_join.seconds,
         most=True,
         spill_bytes=spark_rows_join.spill_bytes,
-        note=f"{default_join.seconds:.1f} and {spark_rows_join.seconds:.1f} s, both in a driver of {MEMORY}",
+        note=f"{default_join.seconds:.1f} and {spark_rows_join.seconds:.1f} s, "
+        f"both in a driver of {DRIVER_MEMORY}",
     )
 
 
@@ -101,24 +109,34 @@ def _measure_other_paths(plain_audit: Audited) -> Iterator[Line]:
 
     Each should take at most 1.2 times as long as the plain audit.
     """
-    cluster, store = Cluster(LARGE, BOOKIES), os.environ.get("BKAUDIT_S3")
-    other_paths = [(FORM_UNFLUSHED, ""), (FORM_ASKED_BOOKIES, ""), ("the run under file://", "file://")]
-    other_paths += [("the run under s3a://", store)] if store else []
-    for name, location_prefix in other_paths:
-        audited = audit_in_process(
-            cluster, FORM_COLLECTED if location_prefix else name, MEMORY, location_prefix=location_prefix
+    cluster, object_store_uri = Cluster(LARGE_LEDGER_COUNT, BOOKIES), os.environ.get("BKAUDIT_S3")
+    audit_variants = [(FORM_UNFLUSHED, ""), (FORM_ASKED_BOOKIES, ""), ("the run under file://", "file://")]
+    audit_variants += [("the run under s3a://", object_store_uri)] if object_store_uri else []
+    for name, location_prefix in audit_variants:
+        audit_costs = audit_in_process(
+            cluster,
+            FORM_COLLECTED if location_prefix else name,
+            DRIVER_MEMORY,
+            location_prefix=location_prefix,
         )
         yield replace(
             Line(
-                f"  {name}", LARGE, "ledgers", audited.seconds, "plain", LARGE, plain_audit.seconds, most=True
+                f"  {name}",
+                LARGE_LEDGER_COUNT,
+                "ledgers",
+                audit_costs.seconds,
+                "plain",
+                LARGE_LEDGER_COUNT,
+                plain_audit.seconds,
+                most=True,
             ),
             goal=1.2,
-            java_mib=audited.java_mib,
-            python_mib=audited.python_mib,
-            spill_bytes=audited.spill_bytes,
-            note=f"{audited.seconds:.0f} and {plain_audit.seconds:.0f} s",
+            java_mib=audit_costs.java_mib,
+            python_mib=audit_costs.python_mib,
+            spill_bytes=audit_costs.spill_bytes,
+            note=f"{audit_costs.seconds:.0f} and {plain_audit.seconds:.0f} s",
         )
-    if not store:
+    if not object_store_uri:
         print("scale: not measured under s3a://: BKAUDIT_S3 names no bucket")
 
 
@@ -141,8 +159,10 @@ def _compare_audits(name: str, large: Audited, reference_audit: Audited, stage: 
 
 
 def _exponent(small: Audited, large: Audited, excluded_stages: tuple[str, ...] = ()) -> float:
-    seconds_of_sizes = [
-        sum(stage.seconds for stage in audited.stages.values() if stage.name not in excluded_stages)
-        for audited in (small, large)
+    seconds_per_ledger_by_size = [
+        sum(stage.seconds for stage in audit_costs.stages.values() if stage.name not in excluded_stages)
+        for audit_costs in (small, large)
     ]
-    return math.log(seconds_of_sizes[1] / seconds_of_sizes[0]) / math.log(large.ledgers / small.ledgers)
+    return math.log(seconds_per_ledger_by_size[1] / seconds_per_ledger_by_size[0]) / math.log(
+        large.ledgers / small.ledgers
+    )

@@ -34,44 +34,46 @@ from benchmarks.measure import Line, alternate
 
 LEDGERS = int(os.environ.get("BKAUDIT_LEDGERS", "300_000"))
 BOOKIES = 50
-MIN_STAGE_S = 1.0
+MIN_STAGE_SECONDS = 1.0
 """Shortest stage in seconds that counts. Shorter stages mostly show Spark's fixed cost of a job."""
 
-SEGMENTS, ENTRIES, HOLES = 100_000, 1_000_000_000, 100_000
-SLOTS = 150 * HOLES
+SEGMENT_COUNT, ENTRIES, HOLE_COUNT = 100_000, 1_000_000_000, 100_000
+SLOT_COUNT = 150 * HOLE_COUNT
 """Number of slots in the index, of which two in three have an entry.
 
 An index of 15 million slots belongs to a bookie that stores ten million entries. One in a hundred is
 missing.
 """
-HEADER = b"BKLE".ljust(1024, b"\0")
-MEMBERS = [f"bookie-{number}:3181" for number in range(7)]
-READ_STATES = {member: BookieState("read") for member in MEMBERS}
+INDEX_HEADER = b"BKLE".ljust(1024, b"\0")
+MEMBER_IDS = [f"bookie-{number}:3181" for number in range(7)]
+READ_STATES = {member: BookieState("read") for member in MEMBER_IDS}
 MAX_RATIO = 2
 
 
 def lines() -> Iterator[Line]:
     """Yield a line for each skewed case: the time per ledger, segment or hole against the even case."""
     even_audit = audit_in_process(Cluster(LEDGERS, BOOKIES))
-    for name, hot_percent in (
+    for name, busy_bookie_percent in (
         ("one bookie in every ensemble", 100),
         ("one bookie with half of all ledgers", 50),
     ):
-        yield _measure_audits(name, audit_in_process(Cluster(LEDGERS, BOOKIES, hot_percent)), even_audit)
-    one_ledger, many_ledgers = _ledgers(1, SEGMENTS), _ledgers(SEGMENTS // 4, 4)
+        yield _measure_audits(
+            name, audit_in_process(Cluster(LEDGERS, BOOKIES, busy_bookie_percent)), even_audit
+        )
+    one_ledger, many_ledgers = _ledgers(1, SEGMENT_COUNT), _ledgers(SEGMENT_COUNT // 4, 4)
     yield _measure_cases(
         "metadata of one ledger of 100,000 segments",
-        SEGMENTS,
+        SEGMENT_COUNT,
         "segments",
         _decode_rows(one_ledger),
         _decode_rows(many_ledgers),
     )
     yield _measure_cases(
         "judging one ledger of 100,000 segments",
-        SEGMENTS,
+        SEGMENT_COUNT,
         "segments",
-        _judge_all([_lossy_ledger(SEGMENTS, 10 * SEGMENTS)]),
-        _judge_all([_lossy_ledger(4, 40)] * (SEGMENTS // 4)),
+        _judge_all([_lossy_ledger(SEGMENT_COUNT, 10 * SEGMENT_COUNT)]),
+        _judge_all([_lossy_ledger(4, 40)] * (SEGMENT_COUNT // 4)),
     )
     yield _measure_cases(
         "judging a ledger of a billion entries",
@@ -82,27 +84,36 @@ def lines() -> Iterator[Line]:
     )
     yield _measure_cases(
         "judging one ledger of 100,000 holes on a bookie",
-        HOLES,
+        HOLE_COUNT,
         "holes",
-        _judge_all([_ledger_with_holes(HOLES)]),
-        _judge_all([_ledger_with_holes(100)] * (HOLES // 100)),
+        _judge_all([_ledger_with_holes(HOLE_COUNT)]),
+        _judge_all([_ledger_with_holes(100)] * (HOLE_COUNT // 100)),
     )
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         single_file, many_files = _index_files(Path(folder), 1), _index_files(Path(folder), 1_000)
         yield _measure_cases(
-            "reading an index of 100,000 holes", SLOTS, "slots", _read_all(single_file), _read_all(many_files)
+            "reading an index of 100,000 holes",
+            SLOT_COUNT,
+            "slots",
+            _read_all(single_file),
+            _read_all(many_files),
         )
 
 
 def _measure_audits(name: str, skewed_audit: Audited, even_audit: Audited) -> Line:
-    times = {
+    seconds_by_stage = {
         stage: (skewed_audit.stages[stage].seconds, even_audit.stages[stage].seconds)
         for stage in even_audit.stages
     }
-    worst = max(
-        (stage for stage, pair in times.items() if max(pair) >= MIN_STAGE_S),
-        key=lambda stage: times[stage][0] / times[stage][1],
+    worst_stage = max(
+        (
+            stage
+            for stage, stage_seconds in seconds_by_stage.items()
+            if max(stage_seconds) >= MIN_STAGE_SECONDS
+        ),
+        key=lambda stage: seconds_by_stage[stage][0] / seconds_by_stage[stage][1],
     )
+    skewed_seconds, even_seconds = seconds_by_stage[worst_stage]
     return Line(
         f"audit, {name}",
         LEDGERS,
@@ -117,12 +128,16 @@ def _measure_audits(name: str, skewed_audit: Audited, even_audit: Audited) -> Li
         python_mib=skewed_audit.python_mib,
         shuffle_bytes=skewed_audit.shuffle_bytes,
         spill_bytes=skewed_audit.spill_bytes,
-        note=f"the stage that suffers most: {worst}, {times[worst][0] / times[worst][1]:.2f}x its twin",
+        note=f"largest ratio: {worst_stage}, {skewed_seconds / even_seconds:.2f} times the even case",
     )
 
 
 def _measure_cases(
-    name: str, amount: int, unit: str, run_skewed: Callable[[], object], run_even: Callable[[], object]
+    name: str,
+    item_count: int,
+    item_unit: str,
+    run_skewed: Callable[[], object],
+    run_even: Callable[[], object],
 ) -> Line:
     own_seconds, rival = alternate(run_skewed, run_even)
     tracemalloc.start()
@@ -131,11 +146,11 @@ def _measure_cases(
     tracemalloc.stop()
     return Line(
         name,
-        amount,
-        unit,
+        item_count,
+        item_unit,
         own_seconds,
         "even",
-        amount,
+        item_count,
         rival,
         target=MAX_RATIO,
         most=True,
@@ -155,14 +170,14 @@ def _ledgers(count: int, segments: int) -> ZnodeBatch:
     )
     for number in range(segments):
         message.segment.add(firstEntryId=10 * number, ensembleMember=_ensemble(number))
-    value = binary(message)
-    numbers = np.zeros(count, np.int64)
+    encoded_record = binary(message)
+    zero_numbers = np.zeros(count, np.int64)
     paths = [f"/ledgers/{to_path(LayoutKind.HIERARCHICAL, ledger)}" for ledger in range(count)]
-    return ZnodeBatch(paths, [value] * count, *(numbers,) * 5)
+    return ZnodeBatch(paths, [encoded_record] * count, *(zero_numbers,) * 5)
 
 
 def _ensemble(number: int) -> list[str]:
-    return [MEMBERS[(number + ensemble_position) % len(MEMBERS)] for ensemble_position in range(3)]
+    return [MEMBER_IDS[(number + ensemble_position) % len(MEMBER_IDS)] for ensemble_position in range(3)]
 
 
 def _decode_rows(batch: ZnodeBatch) -> Callable[[], object]:
@@ -183,9 +198,9 @@ def _ledger_facts(segments: int, entries: int) -> LedgerFacts:
 def _lossy_ledger(segments: int, entries: int) -> tuple[LedgerFacts, Pair]:
     """Return a ledger and a bookie that lost the last run of its expected entries."""
     ledger = _ledger_facts(segments, entries)
-    expected_groups = entries_striped_to(ledger, MEMBERS[0], entries - 1)
+    expected_groups = entries_striped_to(ledger, MEMBER_IDS[0], entries - 1)
     return ledger, Pair(
-        MEMBERS[0],
+        MEMBER_IDS[0],
         expected_groups,
         expected_groups[:-1] if len(expected_groups) > 1 else expected_groups[:0],
         "ok",
@@ -195,31 +210,33 @@ def _lossy_ledger(segments: int, entries: int) -> tuple[LedgerFacts, Pair]:
 def _ledger_with_holes(count: int) -> tuple[LedgerFacts, Pair]:
     """Return a ledger and a bookie that lacks one in ten of its entries, at random."""
     ledger = _ledger_facts(1, 15 * count)
-    expected_groups = entries_striped_to(ledger, MEMBERS[0], 15 * count - 1)
+    expected_groups = entries_striped_to(ledger, MEMBER_IDS[0], 15 * count - 1)
     entries = np.arange(15 * count)
     striped = entries[entries % 3 != 1]
     lost_positions = np.random.default_rng(34).choice(len(striped), count, replace=False)
-    return ledger, Pair(MEMBERS[0], expected_groups, _fold(np.delete(striped, lost_positions)), "ok")
+    return ledger, Pair(
+        MEMBER_IDS[0], expected_groups, _fold_entries(np.delete(striped, lost_positions)), "ok"
+    )
 
 
-def _fold(entries: np.ndarray) -> Groups:
+def _fold_entries(entries: np.ndarray) -> Groups:
     data = fold_entries(entries, np.array([0, len(entries)])).tobytes()
     return np.frombuffer(data, GROUP)
 
 
 def _index_files(folder: Path, count: int) -> list[bytes]:
-    """Write `SLOTS` slots into ``count`` index files; return their paths.
+    """Write `SLOT_COUNT` slots into ``count`` index files; return their paths.
 
     The slots are always the same: striped entries, with a hole in place of one entry in a hundred.
     """
-    entries = np.arange(SLOTS)
+    entries = np.arange(SLOT_COUNT)
     striped = entries[entries % 3 != 1]
-    slots = np.zeros(SLOTS, ">i8")
+    slots = np.zeros(SLOT_COUNT, ">i8")
     slots[striped] = 1_000 * striped + 1_028
-    slots[np.random.default_rng(34).choice(striped, HOLES, replace=False)] = 0
+    slots[np.random.default_rng(34).choice(striped, HOLE_COUNT, replace=False)] = 0
     paths = [folder / f"{number}-of-{count}" for number in range(count)]
     for path, part in zip(paths, np.split(slots, count), strict=True):
-        path.write_bytes(HEADER + part.tobytes())
+        path.write_bytes(INDEX_HEADER + part.tobytes())
     return [os.fsencode(path) for path in paths]
 
 
@@ -228,7 +245,7 @@ def _read_all(paths: list[bytes]) -> Callable[[], object]:
 
     def run() -> None:
         entry_count = sum(int(batch.groups.entries().sum()) for batch in reader.read([files]))
-        if entry_count != SLOTS * 2 // 3 - HOLES:
+        if entry_count != SLOT_COUNT * 2 // 3 - HOLE_COUNT:
             sys.exit("an index of the skew benchmark was misread")
 
     return run
@@ -236,8 +253,8 @@ def _read_all(paths: list[bytes]) -> Callable[[], object]:
 
 def _judge_all(cases: Sequence[tuple[LedgerFacts, Pair]]) -> Callable[[], object]:
     def run() -> None:
-        for ledger, pair in cases:
-            if judge(ledger, [pair], READ_STATES, 0).m != 1:
+        for ledger, stage_seconds in cases:
+            if judge(ledger, [stage_seconds], READ_STATES, 0).m != 1:
                 sys.exit("a planted loss was not found")
 
     return run

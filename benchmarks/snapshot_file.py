@@ -15,7 +15,7 @@ from auditor.codecs.zookeeper.snapshot import MAGIC, TAIL, VERSION
 TIME_MS = 1_700_000_000_000
 """Time at which every znode was created and last changed, in ms since 1970."""
 
-_LIST_END = struct.pack(">i", 1) + b"/"
+_END_OF_RECORDS = struct.pack(">i", 1) + b"/"
 
 
 def write(path: Path, records: Iterable[bytes]) -> Path:
@@ -23,17 +23,19 @@ def write(path: Path, records: Iterable[bytes]) -> Path:
     path.parent.mkdir(parents=True)
     checksum = 1
     with path.open("wb") as file:
-        for piece in chain([struct.pack(">iiqii", MAGIC, VERSION, -1, 0, 0)], records, [_LIST_END]):
-            checksum = zlib.adler32(piece, checksum)
-            file.write(piece)
-        file.write(struct.pack(">q", checksum) + _LIST_END)
+        for snapshot_piece in chain(
+            [struct.pack(">iiqii", MAGIC, VERSION, -1, 0, 0)], records, [_END_OF_RECORDS]
+        ):
+            checksum = zlib.adler32(snapshot_piece, checksum)
+            file.write(snapshot_piece)
+        file.write(struct.pack(">q", checksum) + _END_OF_RECORDS)
     return path
 
 
-def record(path: str, data: bytes, owner: int = 0) -> bytes:
+def record(path: str, znode_data: bytes, owner_session: int = 0) -> bytes:
     """Return the record of a znode at version 1.
 
-    ``owner`` is the session id of an ephemeral znode and 0 for others.
+    ``owner_session`` is the session id of an ephemeral znode and 0 for others.
     """
     stat_record = np.zeros(1, TAIL)
     for name in ("czxid", "mzxid", "pzxid"):
@@ -41,6 +43,8 @@ def record(path: str, data: bytes, owner: int = 0) -> bytes:
     stat_record["ctime"] = stat_record["mtime"] = TIME_MS
     stat_record["version"] = 1
     stat_record["acl"] = -1  # open to all, without an entry in the access control lists
-    stat_record["ephemeral_owner"] = owner
-    parts = (struct.pack(">i", len(part)) + part for part in (path.encode(), data))
-    return b"".join(parts) + stat_record.tobytes()
+    stat_record["ephemeral_owner"] = owner_session
+    record_parts = (
+        struct.pack(">i", len(record_part)) + record_part for record_part in (path.encode(), znode_data)
+    )
+    return b"".join(record_parts) + stat_record.tobytes()

@@ -55,37 +55,37 @@ class Stopwatch:
         """Return each stage once, in order of first start. Call it when the last stage has ended."""
         end_times = [start_time for _, start_time in self._begun[1:]] + [time.time()]
         stages: dict[str, Stage] = {}
-        for (name, start), end_time in zip(self._begun, end_times, strict=True):
-            stages.setdefault(name, Stage(name)).seconds += end_time - start
-        start_times = [begun for _, begun in self._begun]
-        for start, event in _events(events):
-            _add_event(stages[self._begun[max(bisect_right(start_times, start) - 1, 0)][0]], event)
+        for (name, event_time), end_time in zip(self._begun, end_times, strict=True):
+            stages.setdefault(name, Stage(name)).seconds += end_time - event_time
+        start_times = [start_of_stage for _, start_of_stage in self._begun]
+        for event_time, event in _events(events):
+            _add_event(stages[self._begun[max(bisect_right(start_times, event_time) - 1, 0)][0]], event)
         return list(stages.values())
 
 
-def logged_session(events: Path, driver_memory: str) -> None:
+def start_logged_session(events: Path, driver_memory: str) -> None:
     """Start the session that the next audit uses, with the audit's own settings and an event log."""
     events.mkdir(parents=True)
-    conf = {
+    spark_settings = {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": events.as_uri(),
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
     }
-    build_session("local[2]", conf, driver_memory, log=events / "spark.log")
+    build_session("local[2]", spark_settings, driver_memory, log=events / "spark.log")
 
 
 def _add_event(stage: Stage, event: dict[str, Any]) -> None:
-    kind = event["Event"]
-    stage.jobs += kind == "SparkListenerJobStart"
-    stage.spark_stages += kind == "SparkListenerStageCompleted"
-    stage.tasks += kind == "SparkListenerTaskEnd"
+    event_type = event["Event"]
+    stage.jobs += event_type == "SparkListenerJobStart"
+    stage.spark_stages += event_type == "SparkListenerStageCompleted"
+    stage.tasks += event_type == "SparkListenerTaskEnd"
     if "Task Metrics" in event:
-        metrics = event["Task Metrics"]
-        write_metrics = metrics["Shuffle Write Metrics"]
+        task_metrics = event["Task Metrics"]
+        write_metrics = task_metrics["Shuffle Write Metrics"]
         stage.shuffle_bytes += write_metrics["Shuffle Bytes Written"]
         stage.shuffle_rows += write_metrics["Shuffle Records Written"]
-        stage.spill_bytes += metrics["Memory Bytes Spilled"] + metrics["Disk Bytes Spilled"]
+        stage.spill_bytes += task_metrics["Memory Bytes Spilled"] + task_metrics["Disk Bytes Spilled"]
 
 
 def _events(events: Path) -> Iterator[tuple[float, dict[str, Any]]]:

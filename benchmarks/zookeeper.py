@@ -25,76 +25,84 @@ from auditor.sources.metadata.stores import open_store
 from benchmarks import ledger_records as made
 from benchmarks.measure import Line, alternate
 
-LEDGERS = 20_000
-SAMPLE = 1_000
+LEDGER_COUNT = 20_000
+SAMPLE_LEDGER_COUNT = 1_000
 """Number of ledgers for the sequential client, which is far slower."""
 
 RATE_LIMIT = 5_000.0
 """Rate limit of the last line, in znodes listed or read per second."""
 
-PARTS = 4
-RIVAL = "kazoo, one get after the other"
+PART_COUNT = 4
+RIVAL_NAME = "kazoo, one get after the other"
 
 
 def lines() -> Iterator[Line]:
     """Yield lines for reading znodes, for decoded ledgers, and for reading with a rate limit."""
     written_count = {
         f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}": made.binary(message)
-        for ledger, message in enumerate(made.messages(LEDGERS))
+        for ledger, message in enumerate(made.messages(LEDGER_COUNT))
     }
     with tempfile.TemporaryDirectory() as folder, EmbeddedZooKeeper(Path(folder, "server")) as server:
-        server.load(Znode(path, data, 0, 0, 0, 0, 0, 0) for path, data in written_count.items())
+        server.load(Znode(path, znode_data, 0, 0, 0, 0, 0, 0) for path, znode_data in written_count.items())
         _check(server, written_count)
-        sample = list(written_count)[:: LEDGERS // SAMPLE]
+        sample = list(written_count)[:: LEDGER_COUNT // SAMPLE_LEDGER_COUNT]
         client = KazooClient(hosts=server.hosts)
         client.start()
         try:
             read, rows, rival = alternate(
-                lambda: _read(server),
+                lambda: _read_ledgers(server),
                 lambda: _rows(server),
                 lambda: [client.get(path) for path in sample],
             )
         finally:
             client.stop()
             client.close()
-        for stage, seconds, target, note in (
+        for stage, seconds, desired_ratio, note in (
             ("live ZooKeeper", read, 30, ""),
             ("live ZooKeeper to ledgers", rows, None, "decoded, with expected entries; the rival has bytes"),
         ):
             yield Line(
-                stage, LEDGERS, "ledgers", seconds, RIVAL, len(sample), rival, target=target, note=note
+                stage,
+                LEDGER_COUNT,
+                "ledgers",
+                seconds,
+                RIVAL_NAME,
+                len(sample),
+                rival,
+                target=desired_ratio,
+                note=note,
             )
         yield _measure_rate_limit(server)
 
 
 def _measure_rate_limit(server: EmbeddedZooKeeper) -> Line:
-    begun = time.perf_counter()
-    operations = _read(server, RATE_LIMIT)
-    read_seconds = time.perf_counter() - begun
+    start_time = time.perf_counter()
+    znode_count = _read_ledgers(server, RATE_LIMIT)
+    read_seconds = time.perf_counter() - start_time
     return Line(
         "live ZooKeeper, limit set",
         RATE_LIMIT,
         "znodes",
         1,
         "read with it",
-        operations,
+        znode_count,
         read_seconds,
         goal=1,
         most=True,
-        note=f"{operations:,} znodes read or listed in {read_seconds:.2f} s: "
-        f"{operations / read_seconds:,.0f}/s of {RATE_LIMIT:,.0f}",
+        note=f"{znode_count:,} znodes read or listed in {read_seconds:.2f} s: "
+        f"{znode_count / read_seconds:,.0f}/s of {RATE_LIMIT:,.0f}",
     )
 
 
-def _read(server: EmbeddedZooKeeper, rate_limit: float = 0) -> int:
+def _read_ledgers(server: EmbeddedZooKeeper, rate_limit: float = 0) -> int:
     """Read every ledger; return the number of znodes read or listed. A limit of 0 is none."""
     store = open_store(f"zk://{server.hosts}{made.ROOT}", StoreOptions(rate_limit=rate_limit))
     try:
-        for part in store.parts(Tree.LEDGERS, made.LAYOUT, PARTS):
-            for _ in store.read(part):
+        for store_part in store.parts(Tree.LEDGERS, made.LAYOUT, PART_COUNT):
+            for _ in store.read(store_part):
                 pass
-        operations = store.operations()
-        return operations["znodes_read"] + operations["znodes_listed"]
+        znode_count = store.operations()
+        return znode_count["znodes_read"] + znode_count["znodes_listed"]
     finally:
         store.close()
 
@@ -104,8 +112,8 @@ def _rows(server: EmbeddedZooKeeper) -> int:
     try:
         return sum(
             len(ledger_rows(batch, made.ROOT, made.LAYOUT))
-            for part in store.parts(Tree.LEDGERS, made.LAYOUT, PARTS)
-            for batch in store.read(part)
+            for store_part in store.parts(Tree.LEDGERS, made.LAYOUT, PART_COUNT)
+            for batch in store.read(store_part)
         )
     finally:
         store.close()
@@ -114,11 +122,11 @@ def _rows(server: EmbeddedZooKeeper) -> int:
 def _check(server: EmbeddedZooKeeper, written_count: dict[str, bytes]) -> None:
     store = open_store(f"zk://{server.hosts}{made.ROOT}", StoreOptions(rate_limit=0))
     values = {
-        path: data
-        for part in store.parts(Tree.LEDGERS, made.LAYOUT, PARTS)
-        for batch in store.read(part)
-        for path, data in zip(batch.paths, batch.data, strict=True)
-        if data
+        path: znode_data
+        for store_part in store.parts(Tree.LEDGERS, made.LAYOUT, PART_COUNT)
+        for batch in store.read(store_part)
+        for path, znode_data in zip(batch.paths, batch.data, strict=True)
+        if znode_data
     }
     store.close()
     if values != written_count:

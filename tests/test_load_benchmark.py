@@ -22,7 +22,7 @@ def test_requests_are_sent_when_they_are_due_and_timed_from_then() -> None:
 
 
 def test_each_way_is_compared_with_none_round_by_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "SETTLE_S", 0)
+    monkeypatch.setattr(load, "SETTLE_SECONDS", 0)
     at_work: list[str] = []
     order: list[str] = []
 

@@ -1,8 +1,9 @@
-"""Commands that change a cluster: their kinds of action, and values for the blanks in them.
+"""Commands that change a cluster: their kinds of action, and the values of their placeholders.
 
-A command is a template with blanks: words in capitals, such as BOOKIE. Templates are on the manual pages of
-checks, and here for a bookie's HTTP server. A blank is only filled in with an `Allowed` of the gate for the
-object that it names. The template itself may be shown anywhere, because nobody can run it unchanged.
+A command is a template. Its placeholders are words in capitals, such as BOOKIE. Templates are on the manual
+pages of checks, and in this module for a bookie's HTTP server. A placeholder is replaced by the name of an
+object only if the gate permits the action on this object. The template itself may be shown anywhere, because
+nobody can run it unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from auditor.model.holds import ActionKind
 from auditor.model.permission import ActionObject, Allowed, Permission, Refused
 
 Blanks = Mapping[str, str]
-"""Values for the blanks of a command (words in capitals), by word."""
+"""Values of the placeholders (words in capitals) of a command, by placeholder."""
 
 _SHELL_PREFIX = "bookkeeper shell "
 _BOOKIE_PLACEHOLDER, _LEDGER_PLACEHOLDER = "BOOKIE", "ID"
@@ -27,14 +28,15 @@ _BOOKIE_PLACEHOLDER, _LEDGER_PLACEHOLDER = "BOOKIE", "ID"
 
 @dataclass(frozen=True, slots=True)
 class _WritingCommand:
-    """Commands of BookKeeper's shell with the same beginning: their kind, and the objects that they change.
+    """Commands of BookKeeper's shell that begin with ``command_prefix``, and their kind of action.
 
-    ``changes_bookie`` commands change the bookie of the finding although their text does not name it.
-    ``is_cluster_wide`` commands make AutoRecovery work on every ledger and bookie, or on none.
-    ``closes_ledger`` commands fence the writer of a ledger before they close the ledger.
+    Args:
+        changes_bookie: Whether they change the bookie of the finding, although their text does not name it.
+        is_cluster_wide: Whether they switch AutoRecovery on or off for the whole cluster.
+        closes_ledger: Whether they fence the writer of an open ledger, and close the ledger.
     """
 
-    beginning: str
+    command_prefix: str
     kind: ActionKind
     changes_bookie: bool = False
     is_cluster_wide: bool = False
@@ -70,7 +72,7 @@ _WRITING_COMMANDS = (
         "regenerate-interleaved-storage-index-file", ActionKind.REBUILD_INDEX, changes_bookie=True
     ),
 )
-_FENCE_REASON = (
+_FENCE_REASON_TEXT = (
     "the ledger is open: the command fences the writer and closes the ledger; let the application "
     "close it first"
 )
@@ -79,10 +81,17 @@ _LEDGER_PLACEHOLDER_PATTERN = re.compile(r"\bID\b")
 
 
 def _find_rule(command: str) -> _WritingCommand | None:
-    text = command.removeprefix(_SHELL_PREFIX)
-    if text == command or _READ_ONLY_FLAG.search(text):
+    command_text = command.removeprefix(_SHELL_PREFIX)
+    if command_text == command or _READ_ONLY_FLAG.search(command_text):
         return None
-    return next((rule for rule in _WRITING_COMMANDS if text.startswith(rule.beginning)), None)
+    return next(
+        (
+            writing_command
+            for writing_command in _WRITING_COMMANDS
+            if command_text.startswith(writing_command.command_prefix)
+        ),
+        None,
+    )
 
 
 def kind_of_command(command: str) -> ActionKind | None:
@@ -93,79 +102,87 @@ def kind_of_command(command: str) -> ActionKind | None:
     >>> kind_of_command("bookkeeper shell recover -dr -l ID BOOKIE") is None
     True
     """
-    rule = _find_rule(command)
-    return None if rule is None else rule.kind
+    writing_command = _find_rule(command)
+    return None if writing_command is None else writing_command.kind
 
 
 def is_cluster_wide(command: str) -> bool:
-    """Return whether a command makes AutoRecovery work on every ledger and bookie.
+    """Return whether a command makes AutoRecovery copy ledgers in the whole cluster.
 
     >>> is_cluster_wide("bookkeeper shell triggeraudit"), is_cluster_wide("bookkeeper shell recover -l 7 a:1")
     (True, False)
     """
-    rule = _find_rule(command)
-    return rule is not None and rule.is_cluster_wide and rule.kind is ActionKind.RECOVER
+    writing_command = _find_rule(command)
+    return (
+        writing_command is not None
+        and writing_command.is_cluster_wide
+        and writing_command.kind is ActionKind.RECOVER
+    )
 
 
-def permit_command(run: HeldRun, command: str, blanks: Blanks, scope_id: int = 0) -> Permission | None:
+def permit_command(run: HeldRun, command: str, values: Blanks, scope_id: int = 0) -> Permission | None:
     """Ask the gate whether a writing command is permitted on its objects.
 
     Args:
         run: the finished run that the command rests on.
         command: a command of a manual page.
-        blanks: known values of its words in capitals.
-        scope_id: the scope of the ledger in ``blanks``.
+        values: known values of its placeholders.
+        scope_id: the scope of the ledger in ``values``.
 
     Returns:
-        The gate's answer. None if the command changes nothing. Also None if none of its objects is
-            known, because its blanks then stay empty.
+        The gate's answer. None if the command changes nothing. Also None if ``values`` has none of its
+            objects, because the command is then shown as a template.
 
     Raises:
         RunError: the table holds is broken.
     """
-    rule = _find_rule(command)
-    if rule is None:
+    writing_command = _find_rule(command)
+    if writing_command is None:
         return None
-    if rule.is_cluster_wide:
+    if writing_command.is_cluster_wide:
         # Switching replication off stops no bookie, and holds on stops are on bookies.
-        is_stop = rule.kind is ActionKind.STOP
-        return permit(run, rule.kind, ()) if is_stop else permit_everywhere(run, rule.kind)
-    objects = [*_changed_objects(rule, command, blanks, scope_id)]
+        is_stop = writing_command.kind is ActionKind.STOP
+        return (
+            permit(run, writing_command.kind, ()) if is_stop else permit_everywhere(run, writing_command.kind)
+        )
+    objects = [*_changed_objects(writing_command, command, values, scope_id)]
     if not objects:
         return None
-    answer = permit(run, rule.kind, objects)
-    if isinstance(answer, Allowed) and rule.closes_ledger and run.holds.has_open_ledger(objects):
-        return Refused(rule.kind, tuple(objects), why=_FENCE_REASON)
-    copies_any_ledger = rule.kind is ActionKind.RECOVER and not _LEDGER_PLACEHOLDER_PATTERN.search(command)
+    answer = permit(run, writing_command.kind, objects)
+    if isinstance(answer, Allowed) and writing_command.closes_ledger and run.holds.has_open_ledger(objects):
+        return Refused(writing_command.kind, tuple(objects), why=_FENCE_REASON_TEXT)
+    copies_any_ledger = writing_command.kind is ActionKind.RECOVER and not _LEDGER_PLACEHOLDER_PATTERN.search(
+        command
+    )
     # The command copies ledgers that it does not name, and so held ledgers too.
     if (
         isinstance(answer, Allowed)
         and copies_any_ledger
-        and (ledger_holds := run.holds.first_of_ledgers(rule.kind))
+        and (first_ledger_holds := run.holds.first_ledger_hold(writing_command.kind))
     ):
-        return Refused(rule.kind, tuple(objects), ledger_holds)
+        return Refused(writing_command.kind, tuple(objects), first_ledger_holds)
     return answer
 
 
 def _changed_objects(
-    rule: _WritingCommand, command: str, blanks: Blanks, scope_id: int
+    writing_command: _WritingCommand, command: str, values: Blanks, scope_id: int
 ) -> Iterator[ActionObject]:
-    names_bookie = rule.changes_bookie or _BOOKIE_PLACEHOLDER in command.split()
-    if names_bookie and (name := blanks.get(_BOOKIE_PLACEHOLDER)) is not None:
+    concerns_bookie = writing_command.changes_bookie or _BOOKIE_PLACEHOLDER in command.split()
+    if concerns_bookie and (name := values.get(_BOOKIE_PLACEHOLDER)) is not None:
         yield bookie(name)
-    ledger_text = blanks.get(_LEDGER_PLACEHOLDER)
-    if ledger_text is not None and _LEDGER_PLACEHOLDER_PATTERN.search(command):
-        yield ledger(int(ledger_text), scope_id)
+    ledger_id_text = values.get(_LEDGER_PLACEHOLDER)
+    if ledger_id_text is not None and _LEDGER_PLACEHOLDER_PATTERN.search(command):
+        yield ledger(int(ledger_id_text), scope_id)
 
 
-def fill_command(command: str, blanks: Blanks, permission: Allowed | None = None) -> str:
-    """Fill known values into a command, quoted for a shell.
+def fill_command(command: str, values: Blanks, permission: Allowed | None = None) -> str:
+    """Replace placeholders in a command by known values, quoted for a shell.
 
-    A value with characters that cannot be shown stays a blank, because any replacement would be wrong.
+    A value with characters that cannot be shown is not filled in, because any replacement would be wrong.
 
     Args:
         command: the template.
-        blanks: known values of its words in capitals.
+        values: known values of its placeholders.
         permission: the gate's answer; None for a command that changes nothing.
 
     Raises:
@@ -175,33 +192,31 @@ def fill_command(command: str, blanks: Blanks, permission: Allowed | None = None
     "bookkeeper shell recover -q 'bk 1;reboot'"
     """
     if (kind := kind_of_command(command)) is not None:
-        if permission is None and not blanks:
+        if permission is None and not values:
             return command  # the template as it stands on its page
         if not isinstance(permission, Allowed) or permission.kind is not kind:
             raise TypeError(f"{command}: the gate did not permit to {kind}")
         permitted_keys = {object.key.rpartition("/")[2] for object in permission.objects}
         placeholders = {*command.split()} & {_BOOKIE_PLACEHOLDER, _LEDGER_PLACEHOLDER}
         # The shell takes several bookies with commas between them.
-        named_objects = {
+        named_keys = {
             name
             for placeholder in placeholders
-            if placeholder in blanks
-            for name in blanks[placeholder].split(",")
+            if placeholder in values
+            for name in values[placeholder].split(",")
         }
-        if named_objects - permitted_keys:
-            refused = ", ".join(sorted(named_objects - permitted_keys))
-            raise TypeError(f"{command}: the gate did not permit to {kind} {refused}")
-    return fill_words(command, blanks)
+        if named_keys - permitted_keys:
+            refused_text = ", ".join(sorted(named_keys - permitted_keys))
+            raise TypeError(f"{command}: the gate did not permit to {kind} {refused_text}")
+    return fill_placeholders(command, values)
 
 
-def fill_words(command: str, blanks: Blanks) -> str:
-    """Fill known values into a command, as `fill_command` does, but without the check of a permission."""
+def fill_placeholders(command: str, values: Blanks) -> str:
+    """Replace placeholders in a command by known values, as `fill_command` does, without a permission."""
     filled_words = []
     for placeholder in command.split():
-        blank_value = blanks.get(placeholder)
-        filled_words.append(
-            placeholder if blank_value is None or not blank_value.isprintable() else shlex.quote(blank_value)
-        )
+        value = values.get(placeholder)
+        filled_words.append(placeholder if value is None or not value.isprintable() else shlex.quote(value))
     return " ".join(filled_words)
 
 
@@ -215,18 +230,21 @@ def decommission_command(permission: Allowed, bookie_id: str) -> str:
     )
 
 
-def collect_command(permission: Allowed, url: str) -> str:
-    """Return the request for a garbage collection; ``url`` is its address on the bookie's HTTP server."""
+def collect_command(permission: Allowed, server_url: str) -> str:
+    """Return the command that requests a garbage collection at ``server_url`` on a bookie's HTTP server."""
     _require_kind(permission, ActionKind.COLLECT)
-    return f"curl -X PUT {shlex.quote(url)}"
+    return f"curl -X PUT {shlex.quote(server_url)}"
 
 
-def compact_command(permission: Allowed, url: str, *, is_major: bool) -> str:
-    """Return the request for a compaction to ``url`` on a bookie's HTTP server; it collects garbage first."""
+def compact_command(permission: Allowed, server_url: str, *, is_major: bool) -> str:
+    """Return the command that requests a compaction at ``server_url`` on a bookie's HTTP server.
+
+    The bookie collects garbage before the compaction.
+    """
     _require_kind(permission, ActionKind.COMPACT)
     # Servers before 4.17 fail if the body lacks one of the two keys.
     request_body = json.dumps({"forceMajor": is_major, "forceMinor": True})
-    return f"curl -X PUT -d {shlex.quote(request_body)} {shlex.quote(url)}"
+    return f"curl -X PUT -d {shlex.quote(request_body)} {shlex.quote(server_url)}"
 
 
 def _require_kind(permission: Allowed, kind: ActionKind) -> None:

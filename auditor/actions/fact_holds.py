@@ -1,14 +1,15 @@
-"""Holds that come from facts instead of findings.
+"""Holds that come from facts, not from findings.
 
-    last known bytes      the only copy that an index shows or may show; copies that no ensemble names and
-                          that may be needed; bytes that no index lists; unread disks while data is missing
+    last known bytes      a copy that is, or may be, the only one; a copy on a bookie that no ensemble names;
+                          bytes that no index lists; disks that were not read while data is missing
     copies that differ    entries past the end of a closed ledger (findings report different payloads)
     damaged databases     a start fails on them, or loses the data behind the damage
     unreachable ledgers   no member is registered, or the copies of an entry are on bookies that are down
     open ledgers          recovery would fence their writers
     old sources           the data of a bookie is older than the metadata
 
-The driver makes the few rows of bookies and sources. One Spark query makes the rows of ledgers.
+Holds on bookies and sources are few, so the driver makes their rows. One Spark query makes the rows of
+ledgers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from auditor.actions.finding_holds import NEW_COLUMNS
+from auditor.actions.finding_holds import NEW_HOLD_COLUMNS
 from auditor.model.amounts import plural
 from auditor.model.columns import LEDGER
 from auditor.model.exposure import BookieExposure
@@ -30,7 +31,7 @@ from auditor.model.holds import (
     FactReason,
     HoldObject,
     Lift,
-)
+)  # fmt: skip
 from auditor.model.states import (
     DECODED,
     NOT_RECLAIMABLE,
@@ -48,31 +49,30 @@ from auditor.tables import Tables
 
 Row = dict[str, Any]
 
-_REMOVALS = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
-"""Kinds of action that put the copies on a bookie out of reach for good."""
-_INTERRUPTIONS = (ActionKind.STOP, ActionKind.REBUILD_INDEX)
-"""Kinds of action that put the copies on a bookie out of reach for a while.
+_REMOVING_KINDS = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
+"""Kinds of action after which nobody can ever read the copies on a bookie again."""
+_INTERRUPTING_KINDS = (ActionKind.STOP, ActionKind.REBUILD_INDEX)
+"""Kinds of action during which nobody can read the copies on a bookie.
 
-A hold on a last copy does not forbid them if the ledger was written to one bookie at a time, because this
-bookie could otherwise never be restarted. It forbids them if more copies were written and the others are
-gone.
+A hold on a last copy forbids them if other copies were written and are gone. It does not forbid them if the
+ledger has a write quorum of 1, because the bookie could otherwise never be restarted.
 """
 
 
 def _hold_row(
     key: str,
     reason: FactReason,
-    forbids: Iterable[ActionKind],
+    forbidden_kinds: Iterable[ActionKind],
     message: str,
     *,
     is_certain: bool = True,
     count: int = 1,
-    object: HoldObject = HoldObject.BOOKIE,
+    object_kind: HoldObject = HoldObject.BOOKIE,
 ) -> Row:
-    return dict.fromkeys(NEW_COLUMNS) | {
-        "object": str(object),
+    return dict.fromkeys(NEW_HOLD_COLUMNS) | {
+        "object": str(object_kind),
         "key": key,
-        "forbids": [str(kind) for kind in forbids],
+        "forbids": [str(kind) for kind in forbidden_kinds],
         "reason": str(reason),
         "certain": is_certain,
         "urgency": str(Urgency.REST),
@@ -84,39 +84,39 @@ def _hold_row(
 
 
 def exposure_rows(exposures: Sequence[BookieExposure]) -> Iterator[Row]:
-    """Yield holds on bookies that alone have or serve a copy of an entry, or that have open ledgers."""
+    """Yield holds on bookies with the last known or last served copy of an entry, or with open ledgers."""
     for exposure in exposures:
         name = exposure.bookie_id
-        if count := exposure.last_known_possible:
+        if ledger_count := exposure.last_known_possible:
             is_certain = exposure.last_known > 0
-            ledgers = plural(exposure.last_known if is_certain else count, "ledger")
+            ledgers = plural(exposure.last_known if is_certain else ledger_count, "ledger")
             verb = "has" if is_certain else "may have"
             message = f"{name} {verb} the last known copy of entries of {ledgers}"
             kinds = _forbidden_kinds(exposure.last_known_degraded)
             yield _hold_row(
-                name, FactReason.LAST_KNOWN_COPY, kinds, message, is_certain=is_certain, count=count
+                name, FactReason.LAST_KNOWN_COPY, kinds, message, is_certain=is_certain, count=ledger_count
             )
-        if count := exposure.last_served_possible:
+        if ledger_count := exposure.last_served_possible:
             is_certain = exposure.last_served > 0
-            ledgers = plural(exposure.last_served if is_certain else count, "ledger")
+            ledgers = plural(exposure.last_served if is_certain else ledger_count, "ledger")
             verb = "is" if is_certain else "may be"
             message = f"{name} {verb} the only registered bookie with entries of {ledgers}"
             kinds = _forbidden_kinds(exposure.last_served_degraded)
             yield _hold_row(
-                name, FactReason.LAST_SERVED_COPY, kinds, message, is_certain=is_certain, count=count
+                name, FactReason.LAST_SERVED_COPY, kinds, message, is_certain=is_certain, count=ledger_count
             )
-        if count := exposure.open_ledgers:
-            message = f"{name} has {plural(count, 'open ledger')}: recovery would fence their writers"
+        if ledger_count := exposure.open_ledgers:
+            message = f"{name} has {plural(ledger_count, 'open ledger')}: recovery would fence their writers"
             kinds = (ActionKind.DECOMMISSION, ActionKind.REBUILD_INDEX)
-            yield _hold_row(name, FactReason.OPEN_LEDGERS, kinds, message, count=count)
+            yield _hold_row(name, FactReason.OPEN_LEDGERS, kinds, message, count=ledger_count)
 
 
 def _forbidden_kinds(degraded_count: int) -> tuple[ActionKind, ...]:
-    return (*_REMOVALS, *_INTERRUPTIONS) if degraded_count else _REMOVALS
+    return (*_REMOVING_KINDS, *_INTERRUPTING_KINDS) if degraded_count else _REMOVING_KINDS
 
 
 def unread_disk_rows(tables: Tables, has_missing: bool) -> Iterator[Row]:
-    """Yield holds on bookies that were not read completely. If not ``has_missing``, there are none."""
+    """Yield holds on bookies that were not read completely, if ``has_missing``: some data is missing."""
     if not has_missing:
         return
     for bookie in tables.roster.bookies:
@@ -127,24 +127,24 @@ def unread_disk_rows(tables: Tables, has_missing: bool) -> Iterator[Row]:
 
 
 def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
-    """Return the ledgers that an owner names and that neither the metadata nor an index has."""
-    dangling_owners = findings.where(
+    """Return the ledgers that an owner names, but that are in neither the metadata nor an index."""
+    dangling_owner_findings = findings.where(
         (F.col("id") == "owner-dangling") & (F.col("severity") == Severity.ERROR)
     )
-    return dangling_owners.select(*LEDGER).distinct().join(tables.orphans, [*LEDGER], "left_anti")
+    return dangling_owner_findings.select(*LEDGER).distinct().join(tables.orphans, [*LEDGER], "left_anti")
 
 
 def unread_log_rows(tables: Tables, unlocated_count: int, unread_logs: Collection[str]) -> Iterator[Row]:
-    """Yield holds on bookies whose unread entry logs may have the bytes of ``unlocated_count`` ledgers.
+    """Yield holds on bookies whose unread entry logs may have the bytes of missing ledgers.
 
-    ``unlocated_count`` is the number of these ledgers (`unlocated_ledgers`). ``unread_logs`` are the bookies
-    with an unreadable log, in a run that reads logs.
+    ``unlocated_count`` is the number of missing ledgers (`unlocated_ledgers`). ``unread_logs`` are the
+    bookies with an unreadable log, in a run that reads logs.
     """
     if not unlocated_count:
         return
     for bookie in tables.roster.bookies:
-        is_unread = "entry_logs" not in tables.frames or bookie["bookie_id"] in unread_logs
-        if is_unread and bookie["read"] == BookieRead.READ:  # all others: `unread_disk_rows`
+        is_log_unread = "entry_logs" not in tables.frames or bookie["bookie_id"] in unread_logs
+        if is_log_unread and bookie["read"] == BookieRead.READ:  # all others: `unread_disk_rows`
             name = bookie["bookie_id"]
             ledgers = plural(unlocated_count, "ledger")
             message = (
@@ -158,24 +158,25 @@ def unread_log_rows(tables: Tables, unlocated_count: int, unread_logs: Collectio
 
 @asks_tables("unreadable_indexes")
 def damaged_databases(tables: Tables) -> DataFrame:
-    """Return the bookies with a damaged RocksDB database, and the first damage.
+    """Return the bookies with a damaged RocksDB database.
 
-    Columns: bookie_id, damage (the file, and its fault).
+    Columns: bookie_id, damage (the first damaged file and its fault).
     """
     is_damaged = (F.col("state") == IndexState.DAMAGED) & (F.col("storage") == ROCKSDB)
-    damage = F.min(F.concat_ws(": ", "path", "reason")).alias("damage")
-    return tables.availability.where(is_damaged).groupBy("bookie_id").agg(damage)
+    damage_column = F.min(F.concat_ws(": ", "path", "reason")).alias("damage")
+    return tables.availability.where(is_damaged).groupBy("bookie_id").agg(damage_column)
 
 
-def damaged_database_rows(bookies: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+def damaged_database_rows(database_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield holds on the start of bookies with a damaged database, from rows of `damaged_databases`.
 
-    RocksDB opens no database without its MANIFEST, or with a missing or cut table: the start fails. From a
-    damaged write-ahead log it drops the records behind the damage, and the start goes on without them.
+    RocksDB does not open a database if its MANIFEST or a table is missing, or if a table is cut: the start
+    fails. If a write-ahead log is damaged, RocksDB drops the records behind the damage, and the bookie
+    starts without them.
     """
-    for bookie in bookies:
-        name = bookie["bookie_id"]
-        message = f"a start of {name} fails on its damaged index, or loses more of it: {bookie['damage']}"
+    for row in database_rows:
+        name = row["bookie_id"]
+        message = f"a start of {name} fails on its damaged index, or loses more of it: {row['damage']}"
         yield _hold_row(name, FactReason.INDEX_DAMAGED, (ActionKind.START,), message)
 
 
@@ -189,9 +190,9 @@ _POSSIBLY_LAST_REASONS = (
 
 @asks_tables("gc_foresight")
 def foreign_copies(tables: Tables) -> DataFrame:
-    """Count, by bookie, the copies that no ensemble names and that may be the last.
+    """Count, by bookie, the ledgers whose last copy may be on this bookie although no ensemble names it.
 
-    Columns: bookie_id, count (ledgers), certain (number of proved ones), first (the lowest ledger id).
+    Columns: bookie_id, count (ledgers), certain (ledgers for which it is proved), first (the lowest id).
     """
     rows = tables.gc_foresight.where(F.col("reason").isin(*_POSSIBLY_LAST_REASONS))
     is_wrong_verdict = F.col("verdict") == GcVerdict.WRONG
@@ -202,101 +203,101 @@ def foreign_copies(tables: Tables) -> DataFrame:
     )
 
 
-def foreign_copy_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+def foreign_copy_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield holds on bookies with copies that no ensemble names, from rows of `foreign_copies`."""
-    for bookie in counts:
-        is_certain = bookie["certain"] > 0
+    for row in bookie_count_rows:
+        is_certain = row["certain"] > 0
         verb = "has" if is_certain else "may have"
         message = (
-            f"{bookie['bookie_id']} {verb} the last copy of entries of "
-            f"{plural(bookie['count'], 'ledger')} without it in their ensembles, such as ledger "
-            f"{bookie['first']}"
+            f"{row['bookie_id']} {verb} the last copy of entries of "
+            f"{plural(row['count'], 'ledger')} without it in their ensembles, such as ledger "
+            f"{row['first']}"
         )
         yield _hold_row(
-            bookie["bookie_id"],
+            row["bookie_id"],
             FactReason.FOREIGN_COPY,
             (*ERASES, ActionKind.REBUILD_INDEX),
             message,
             is_certain=is_certain,
-            count=bookie["count"],
+            count=row["count"],
         )
 
 
 @asks_tables("past_end")
 def copies_past_end(tables: Tables) -> DataFrame:
-    """Count the ledgers with entries behind their end, by bookie_id.
+    """Count the ledgers with entries behind their last entry, by bookie_id.
 
-    A takeover, in which a second writer closes a ledger, can explain such entries. Ledgers that it explains
-    do not count: the first writer got no acknowledgement of these entries.
+    Entries behind the end are harmless if a second writer took over the ledger and closed it: the first
+    writer got no acknowledgement of them. Ledgers for which this explanation fits do not count.
     """
     unexplained_copies = tables.judged.where("not coalesce(past_end_by_takeover, false)")
     copies = unexplained_copies.select(F.explode("past_end.bookie_id").alias("bookie_id"))
     return copies.groupBy("bookie_id").count()
 
 
-def rows_past_end(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+def past_end_rows(bookie_count_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield holds on bookies with entries behind the end of a ledger, from rows of `copies_past_end`."""
-    for bookie in counts:
-        ledgers = plural(bookie["count"], "ledger")
-        message = f"{bookie['bookie_id']} has entries behind the last entry of {ledgers}"
+    for row in bookie_count_rows:
+        ledgers = plural(row["count"], "ledger")
+        message = f"{row['bookie_id']} has entries behind the last entry of {ledgers}"
         kinds = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
-        yield _hold_row(bookie["bookie_id"], FactReason.COPIES_DIFFER, kinds, message, count=bookie["count"])
+        yield _hold_row(row["bookie_id"], FactReason.COPIES_DIFFER, kinds, message, count=row["count"])
 
 
 @asks_tables("space")
 def unindexed_bytes(tables: Tables) -> DataFrame:
-    """Return needed bytes that no index lists, by bookie_id and log_id. Only for runs that read logs.
+    """Return needed bytes that no index lists, by bookie_id and log_id. The run must have read entry logs.
 
-    Further columns: bytes, ledgers (their number), and certain. Bytes in a log that is newer than the index
-    are uncertain: the index may list them at its next flush, or it has lost them. The log that is being
-    written does not count, because a collection leaves it alone.
+    Further columns: bytes, ledgers (their number), certain. Bytes in a log that is newer than the index are
+    not certain: the index may list them after its next flush. The log that is being written does not count,
+    because garbage collection does not delete it.
     """
-    bookie_space = tables.space.where(F.col("bookie_id").isNotNull())
-    rows = bookie_space.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn("certain", F.lit(True))
+    space_rows = tables.space.where(F.col("bookie_id").isNotNull())
+    rows = space_rows.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn("certain", F.lit(True))
     if "log_entries" in tables.frames:
         unindexed_logs = tables.log_entries.where("groups is null or entries > 0").select("path", *LEDGER)
-        is_young = (F.col("class") == SpaceClass.NOT_YET_MAPPED) & ~F.col("current")
-        young_rows = bookie_space.where(is_young).join(unindexed_logs, ["path", *LEDGER], "left_semi")
-        rows = rows.unionByName(young_rows.withColumn("certain", F.lit(False)))
+        is_young_log = (F.col("class") == SpaceClass.NOT_YET_MAPPED) & ~F.col("current")
+        young_log_rows = space_rows.where(is_young_log).join(unindexed_logs, ["path", *LEDGER], "left_semi")
+        rows = rows.unionByName(young_log_rows.withColumn("certain", F.lit(False)))
     ledgers = F.count_distinct("scope_id", "ledger_id").alias("ledgers")
     is_certain = F.max("certain").alias("certain")
     return rows.groupBy("bookie_id", "log_id").agg(F.sum("bytes").alias("bytes"), ledgers, is_certain)
 
 
-def unindexed_byte_rows(logs: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+def unindexed_byte_rows(log_rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield holds on entry logs with bytes that no index lists, and on their bookies.
 
-    ``logs`` are rows of `unindexed_bytes`.
+    ``log_rows`` are rows of `unindexed_bytes`.
     """
     certainties_by_bookie: dict[str, list[bool]] = {}
-    for log in logs:
-        name, number, is_certain = log["bookie_id"], log["log_id"], log["certain"]
-        ledgers = plural(log["ledgers"], "ledger")
+    for entry_log in log_rows:
+        name, log_number, is_certain = entry_log["bookie_id"], entry_log["log_id"], entry_log["certain"]
+        ledgers = plural(entry_log["ledgers"], "ledger")
         verb, not_yet_text = ("has", "") if is_certain else ("may have", " yet")
         message = (
-            f"entry log {number} of {name} {verb} bytes of {ledgers} that the bookie's index "
+            f"entry log {log_number} of {name} {verb} bytes of {ledgers} that the bookie's index "
             f"does not list{not_yet_text}"
         )
         kinds = (ActionKind.COLLECT, ActionKind.COMPACT)
         yield _hold_row(
-            f"{name} {number}", FactReason.UNINDEXED_BYTES, kinds, message,
-            is_certain=is_certain, count=log["ledgers"], object=HoldObject.ENTRY_LOG,
+            f"{name} {log_number}", FactReason.UNINDEXED_BYTES, kinds, message,
+            is_certain=is_certain, count=entry_log["ledgers"], object_kind=HoldObject.ENTRY_LOG,
         )  # fmt: skip
         certainties_by_bookie.setdefault(name, []).append(is_certain)
-    for name, certain_flags in certainties_by_bookie.items():
-        is_certain = any(certain_flags)
+    for name, certainties in certainties_by_bookie.items():
+        is_certain = any(certainties)
         verb, not_yet_text = ("has", "") if is_certain else ("may have", " yet")
-        entry_logs = plural(len(certain_flags), "entry log")
+        entry_logs = plural(len(certainties), "entry log")
         message = (
             f"{name} {verb} needed bytes that the bookie's index does not list{not_yet_text}, in {entry_logs}"
         )
         yield _hold_row(
-            name, FactReason.UNINDEXED_BYTES, ERASES, message, is_certain=is_certain, count=len(certain_flags)
+            name, FactReason.UNINDEXED_BYTES, ERASES, message, is_certain=is_certain, count=len(certainties)
         )
 
 
 def unread_owner_rows(owners_read: bool) -> Iterator[Row]:
-    """Yield a hold on the owners as a source, if no owner store was read."""
+    """Yield one hold on the source of owners if no owner store was read; nothing otherwise."""
     if not owners_read:
         message = "no owner store was read, so it is unknown which ledgers are in use"
         kinds = (ActionKind.DELETE_LEDGER,)
@@ -306,24 +307,24 @@ def unread_owner_rows(owners_read: bool) -> Iterator[Row]:
             kinds,
             message,
             is_certain=False,
-            object=HoldObject.SOURCE,
+            object_kind=HoldObject.SOURCE,
         )
 
 
 @dataclass(frozen=True)
 class OldSource:
-    """A source whose data is older than the metadata: its key, and the message of its hold."""
+    """A source whose data is older than the metadata: its key, and the message of the hold on it."""
 
     key: str
     message: str
 
 
 def rows_of_old_sources(sources: Iterable[OldSource]) -> Iterator[Row]:
-    """Yield holds on sources that are older than the metadata; they forbid every dangerous action."""
+    """Yield holds on sources that are older than the metadata. The holds forbid every dangerous action."""
     for source in sources:
         kinds = [kind for kind in ActionKind if kind in DANGEROUS_ACTIONS or kind is ActionKind.STOP]
         yield _hold_row(
-            source.key, FactReason.SOURCE_TOO_OLD, kinds, source.message, object=HoldObject.SOURCE
+            source.key, FactReason.SOURCE_TOO_OLD, kinds, source.message, object_kind=HoldObject.SOURCE
         )
 
 
@@ -340,10 +341,9 @@ _UNREACHABLE_REASONS: Mapping[FactReason, tuple[tuple[ActionKind, ...], str]] = 
 
 
 def unreachable_ledgers(tables: Tables) -> DataFrame | None:
-    """Return holds on ledgers with entries that only bookies which are down can have.
+    """Return holds on ledgers with an entry that no running bookie can have; None if no bookie is down.
 
-    None if no bookie is down. The columns are those of a new hold
-    (`auditor.actions.finding_holds.NEW_COLUMNS`).
+    The columns are `auditor.actions.finding_holds.NEW_HOLD_COLUMNS`.
     """
     down_bookies = [row["bookie_id"] for row in tables.roster.unregistered]
     if not down_bookies or not any(row["registered"] for row in tables.roster.bookies):
@@ -355,27 +355,30 @@ def unreachable_ledgers(tables: Tables) -> DataFrame | None:
     rows = rows.where((F.size("up") < F.col("members")) & (F.col("members") > 0))
     lacking_bookies = tables.judged.select(*LEDGER, F.col("missing.bookie_id").alias("lacking"))
     rows = rows.join(lacking_bookies, [*LEDGER], "left")
-    all_up_members_lack = (
+    do_all_up_members_lack_entries = (
         F.size(F.array_except("up", F.coalesce("lacking", F.array().cast("array<string>")))) == 0
     )
-    reason = F.when(F.size("up") == 0, str(FactReason.NO_MEMBER_REGISTERED)).when(
-        all_up_members_lack, str(FactReason.COPIES_ON_DOWN_BOOKIES)
+    reason_column = F.when(F.size("up") == 0, str(FactReason.NO_MEMBER_REGISTERED)).when(
+        do_all_up_members_lack_entries, str(FactReason.COPIES_ON_DOWN_BOOKIES)
     )
-    held_ledgers = rows.select(*LEDGER, reason.alias("reason")).where("reason is not null")
-    forbids = F.coalesce(
+    held_ledgers = rows.select(*LEDGER, reason_column.alias("reason")).where("reason is not null")
+    forbidden_kinds = F.coalesce(
         *(
-            F.when(F.col("reason") == word, F.array(*(F.lit(str(kind)) for kind in kinds)))
-            for word, (kinds, _) in _UNREACHABLE_REASONS.items()
+            F.when(F.col("reason") == reason_name, F.array(*(F.lit(str(kind)) for kind in kinds)))
+            for reason_name, (kinds, _) in _UNREACHABLE_REASONS.items()
         )
     )
     hold_message = F.coalesce(
-        *(F.when(F.col("reason") == word, F.lit(text)) for word, (_, text) in _UNREACHABLE_REASONS.items())
+        *(
+            F.when(F.col("reason") == reason_name, F.lit(reason_text))
+            for reason_name, (_, reason_text) in _UNREACHABLE_REASONS.items()
+        )
     )
     return held_ledgers.select(
         F.lit(str(HoldObject.LEDGER)).alias("object"),
         F.concat_ws("/", *LEDGER).alias("key"),
         *LEDGER,
-        forbids.alias("forbids"),
+        forbidden_kinds.alias("forbids"),
         "reason",
         F.lit(True).alias("certain"),
         F.lit(str(Urgency.REST)).alias("urgency"),

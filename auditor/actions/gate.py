@@ -1,9 +1,9 @@
-"""The gate: it decides, by a run's holds and the age of its data, whether an action is permitted.
+"""The gate: it decides whether an action is permitted, by the holds of a run and the age of its data.
 
-    permit(run, ActionKind.RECOVER, [bookie("bk1:3181"), ledger(0, 42)])
+    permit(run, ActionKind.RECOVER, [bookie("bk1:3181"), ledger(42)])
 
-Every instruction passes the gate: plan and space steps, the answer of a decommissioning, and each filled-in
-command. An instruction needs an `Allowed`, and only the functions of this module make one.
+No instruction is shown without the gate's permission (`Allowed`), which only this module makes. Instructions
+are the steps of a plan, steps that free space, decommissions, and commands with names of objects.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Protocol
 
+from auditor.actions.hold_order import sort_by_importance
 from auditor.actions.objects import objects_with_needed_data
 from auditor.model.amounts import first_names
 from auditor.model.arrow import ds, pa, pc
-from auditor.model.finding import Confidence, Urgency
+from auditor.model.finding import Confidence
 from auditor.model.holds import (
     DANGEROUS_ACTIONS,
     HOLDS_TABLE_PATH,
@@ -47,14 +48,14 @@ MAX_CHECKS_NAMED = 3
 
 _REASONS_CURED_BY_REBUILD = frozenset({"ledger-not-indexed", str(FactReason.INDEX_DAMAGED)})
 CURED_REASONS: Mapping[ActionKind, frozenset[str]] = {ActionKind.REBUILD_INDEX: _REASONS_CURED_BY_REBUILD}
-"""Reasons of holds that an action removes for the next action of the same procedure.
+"""Reasons of holds that an action removes for the next action of the same procedure, by kind of the action.
 
-After its index is rebuilt, a bookie can open its databases, and its collector knows the ledgers.
+After a rebuild of its index, a bookie can open its databases, and its garbage collector knows its ledgers.
 """
 
 
 class HeldRun(Protocol):
-    """The part of a finished run that the gate uses."""
+    """A finished run with holds. The gate uses no other part of a run."""
 
     @property
     def holds(self) -> HoldBook:
@@ -64,54 +65,54 @@ class HeldRun(Protocol):
 
 @dataclass(frozen=True)
 class HoldsOfRun:
-    """Holds of a run that is still being made, as a `HeldRun`."""
+    """A `HeldRun` with the holds of a run that is not finished."""
 
     holds: HoldBook
 
 
-Batches = Callable[[str, Sequence[str] | None, Any], Iterable[Any]]
-"""Function of (path in the run, columns, filter) that reads a part of a run as record batches."""
+BatchReader = Callable[[str, Sequence[str] | None, Any], Iterable[Any]]
+"""Function that reads a part of a run as record batches. Arguments: path in the run, columns, row filter."""
 
-_COLUMNS = (
+_HOLD_COLUMNS = (
     "object", "key", "forbids", "reason", "certain", "first_seen", "lift", "message", "urgency", "accepted",
     "carried",
 )  # fmt: skip
 
 
 class HoldBook:
-    """Holds of one run; holds on ledgers are read whenever they are needed, all others once.
+    """Holds of one run. Holds on ledgers are read at each question, because there may be many.
 
     Args:
-        batches: reads parts of the run.
-        exists: whether the run has the table holds; runs of earlier versions lack it.
-        as_of: the time of the oldest data that the run rests on, ms.
-        has_earlier: whether an earlier run with holds was found.
-        logs_read: whether the bookies' entry logs were read.
-        unheld: checks whose holds may be missing, by kind of action (`kinds_without_holds`).
-        now: the current time, ms.
-        newest: the time of the newest data of the run, ms; None if it equals ``as_of``.
+        read_batches: reads parts of the run.
+        has_holds_table: whether the run has the table holds; runs of earlier versions lack it.
+        oldest_data_time: the time of the oldest data that the run rests on, ms.
+        has_earlier_run: whether an earlier run with holds was found.
+        are_logs_read: whether the bookies' entry logs were read.
+        current_time: the current time, ms.
+        checks_without_holds: checks whose holds may be missing, by kind of action (`kinds_without_holds`).
+        newest_data_time: the time of the newest data, ms; None if it equals ``oldest_data_time``.
     """
 
     def __init__(
         self,
-        batches: Batches,
+        read_batches: BatchReader,
         *,
-        exists: bool,
-        as_of: int,
-        has_earlier: bool,
-        logs_read: bool,
-        now: int,
-        unheld: Mapping[ActionKind, Sequence[str]] | None = None,
+        has_holds_table: bool,
+        oldest_data_time: int,
+        has_earlier_run: bool,
+        are_logs_read: bool,
+        current_time: int,
+        checks_without_holds: Mapping[ActionKind, Sequence[str]] | None = None,
         newest_data_time: int | None = None,
     ) -> None:
-        self._batches = batches
-        self.exists = exists
-        self.as_of = as_of
-        self.has_earlier = has_earlier
-        self.logs_read = logs_read
-        self.now = now
-        self.unheld = unheld or {}
-        self._newest_time = as_of if newest_data_time is None else newest_data_time
+        self._batches = read_batches
+        self.exists = has_holds_table
+        self.as_of = oldest_data_time
+        self.has_earlier = has_earlier_run
+        self.logs_read = are_logs_read
+        self.now = current_time
+        self.unheld = checks_without_holds or {}
+        self._newest_time = oldest_data_time if newest_data_time is None else newest_data_time
 
     @property
     def is_stale(self) -> bool:
@@ -124,77 +125,79 @@ class HoldBook:
         return self._newest_time - self.now > MAX_CLOCK_AHEAD_MS
 
     @cached_property
-    def by_key(self) -> dict[tuple[str, str], list[Hold]]:
-        """All holds except those on ledgers, by object and key: at most a few per bookie and entry log."""
+    def holds_by_key(self) -> dict[tuple[str, str], list[Hold]]:
+        """All holds except holds on ledgers, by object and key: at most a few per bookie and entry log."""
         holds_by_key: dict[tuple[str, str], list[Hold]] = {}
         for hold in self._read_holds(ds.field("object") != HoldObject.LEDGER.value):
             holds_by_key.setdefault((hold.object, hold.key), []).append(hold)
         return holds_by_key
 
-    def of_ledgers(self, keys: Collection[str]) -> dict[str, list[Hold]]:
-        """Return the holds on these ledgers, by key, in one pass over the holds on ledgers."""
+    def find_ledger_holds(self, keys: Collection[str]) -> dict[str, list[Hold]]:
+        """Return the holds on the ledgers with these keys, by key. One pass over the holds on ledgers."""
         holds_by_ledger: dict[str, list[Hold]] = {}
         if keys and self.exists:
             key_array = pa.array(sorted(keys), pa.string())
             is_ledger = ds.field("object") == HoldObject.LEDGER.value
-            for batch in self._batches(HOLDS_TABLE_PATH, _COLUMNS, is_ledger):
+            for batch in self._batches(HOLDS_TABLE_PATH, _HOLD_COLUMNS, is_ledger):
                 for row in batch.filter(pc.is_in(batch["key"], key_array)).to_pylist():
                     holds_by_ledger.setdefault(row["key"], []).append(_parse_hold(row))
         return holds_by_ledger
 
-    def first_of_ledgers(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """Return the first hold, on any ledger, that forbids a kind of action; empty if there is none."""
-        return tuple(islice(self.on_ledgers(kind), 1))
+    def first_ledger_hold(self, kind: ActionKind) -> tuple[Hold, ...]:
+        """Return the first hold on a ledger that forbids a kind of action; an empty tuple if none does."""
+        return tuple(islice(self.iterate_ledger_holds(kind), 1))
 
-    def first_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """Return the holds on bookies, logs and sources that forbid a kind, and the first on any ledger."""
-        other_holds = (hold for holds in self.by_key.values() for hold in holds if kind in hold.forbids)
-        return (*other_holds, *self.first_of_ledgers(kind))
+    def first_holds_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
+        """Return all holds on bookies, logs and sources that forbid a kind, and the first on a ledger."""
+        other_holds = (hold for holds in self.holds_by_key.values() for hold in holds if kind in hold.forbids)
+        return (*other_holds, *self.first_ledger_hold(kind))
 
-    def on_ledgers(self, kind: ActionKind) -> Iterator[Hold]:
-        """Yield the holds on ledgers that forbid a kind, in the order of the table, batch by batch."""
+    def iterate_ledger_holds(self, kind: ActionKind) -> Iterator[Hold]:
+        """Yield the holds on ledgers that forbid a kind of action, in the order of the table."""
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
         return (hold for hold in self._read_holds(is_ledger) if kind in hold.forbids)
 
     def held_ledgers(self, kind: ActionKind) -> pa.Table:
-        """Return the ledgers on which a kind of action is forbidden; ``why`` is one reason.
+        """Return the ledgers on which a kind of action is forbidden, with one reason each (``why``).
 
-        The result is an Arrow table, because it may have as many rows as there are ledgers.
+        The result is an Arrow table, because it may have a row for every ledger of the cluster.
         """
         columns = ["scope_id", "ledger_id", "forbids", "reason"]
         schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
         tables = [schema.empty_table()]
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
         for batch in self._batches(HOLDS_TABLE_PATH, columns, is_ledger) if self.exists else ():
-            forbids = pc.equal(pc.list_flatten(batch["forbids"]), kind.value)
-            rows = pa.table(batch).take(pc.list_parent_indices(batch["forbids"]).filter(forbids))
-            why = pc.binary_join_element_wise("a hold forbids it (", rows["reason"], ")", "")
+            is_forbidden = pc.equal(pc.list_flatten(batch["forbids"]), kind.value)
+            rows = pa.table(batch).take(pc.list_parent_indices(batch["forbids"]).filter(is_forbidden))
+            reason_texts = pc.binary_join_element_wise("a hold forbids it (", rows["reason"], ")", "")
             tables.append(
-                pa.table({"scope_id": rows["scope_id"], "ledger_id": rows["ledger_id"], "why": why})
+                pa.table({"scope_id": rows["scope_id"], "ledger_id": rows["ledger_id"], "why": reason_texts})
             )
-        merged = pa.concat_tables(tables).group_by(["scope_id", "ledger_id"]).aggregate([("why", "min")])
-        return merged.rename_columns({"why_min": "why"})
+        grouped_table = (
+            pa.concat_tables(tables).group_by(["scope_id", "ledger_id"]).aggregate([("why", "min")])
+        )
+        return grouped_table.rename_columns({"why_min": "why"})
 
-    def of(self, objects: Iterable[ActionObject]) -> Iterator[Hold]:
+    def find_holds(self, objects: Iterable[ActionObject]) -> Iterator[Hold]:
         """Yield the holds on these objects."""
-        ledgers = []
+        ledger_keys = []
         for object in objects:
             if object.kind is HoldObject.LEDGER:
-                ledgers.append(object.key)
+                ledger_keys.append(object.key)
             else:
-                yield from self.by_key.get((object.kind, object.key), ())
-        for holds in self.of_ledgers(ledgers).values():
+                yield from self.holds_by_key.get((object.kind, object.key), ())
+        for holds in self.find_ledger_holds(ledger_keys).values():
             yield from holds
 
     def deletable_ledgers(self, keys: Collection[str]) -> frozenset[str]:
-        """Return those of the ledgers ``keys`` that the run proved closed and unowned.
+        """Return the ``keys`` of ledgers that the run proved to be closed and without an owner.
 
-        The proof is a confirmed ``ledger-unowned`` of a closed ledger. It rests on every owner store, and on
-        two runs a rollover apart (see `auditor.model.owner_scope.ROLLOVER_MS`).
+        The proof is a confirmed finding ``ledger-unowned`` of a closed ledger. It rests on every owner store,
+        and on two runs a rollover apart (see `auditor.model.owner_scope.ROLLOVER_MS`).
         """
         proved_keys: set[str] = set()
         if keys and self.exists:
-            is_proof = (ds.field("id") == _PROOF_OF_DELETION) & (
+            is_proof = (ds.field("id") == _CHECK_THAT_PROVES_DELETION) & (
                 ds.field("confidence") == Confidence.CONFIRMED.value
             )
             for batch in self._batches("findings", ["scope_id", "ledger_id", "evidence"], is_proof):
@@ -205,7 +208,7 @@ class HoldBook:
         return frozenset(proved_keys)
 
     def has_open_ledger(self, objects: Iterable[ActionObject]) -> bool:
-        """Return whether a ledger among these objects is open, so that it may have a writer."""
+        """Return whether one of these objects is an open ledger, which may have a writer."""
         keys = {object.key for object in objects if object.kind is HoldObject.LEDGER}
         if not keys:
             return False
@@ -219,19 +222,19 @@ class HoldBook:
 
     def _read_holds(self, row_filter: Any) -> Iterator[Hold]:
         if self.exists:
-            for batch in self._batches(HOLDS_TABLE_PATH, _COLUMNS, row_filter):
+            for batch in self._batches(HOLDS_TABLE_PATH, _HOLD_COLUMNS, row_filter):
                 yield from map(_parse_hold, batch.to_pylist())
 
 
-_PROOF_OF_DELETION = "ledger-unowned"
-_NO_PROOF = (
+_CHECK_THAT_PROVES_DELETION = "ledger-unowned"
+_NO_PROOF_TEXT = (
     "no audit proved that the ledger is closed and has no owner (a confirmed ledger-unowned): only "
     "its application may delete it"
 )
 
 
 def _is_deletable(evidence: Mapping[str, Any]) -> bool:
-    """Return whether a confirmed ``ledger-unowned`` proves that its ledger may be deleted."""
+    """Return whether the evidence of a confirmed ``ledger-unowned`` proves that a ledger may be deleted."""
     return (
         bool(evidence.get("owners_complete"))
         and bool(evidence.get("seen_before"))
@@ -256,19 +259,6 @@ def _parse_hold(row: dict[str, Any]) -> Hold:
     )
 
 
-_RANK_BY_REASON = {str(reason): rank for rank, reason in enumerate(FactReason)}
-
-
-def by_importance(holds: Iterable[Hold]) -> tuple[Hold, ...]:
-    """Sort holds: the most urgent first, certain before uncertain ones, findings before facts."""
-
-    def importance(hold: Hold) -> tuple[object, ...]:
-        rank = _RANK_BY_REASON.get(hold.reason, -1)
-        return Urgency(hold.urgency).rank, not hold.certain, rank, hold.object, hold.key, hold.reason
-
-    return tuple(sorted(holds, key=importance))
-
-
 def permit(
     run: HeldRun, kind: ActionKind, objects: Sequence[ActionObject], previous_action: Allowed | None = None
 ) -> Allowed | Refused:
@@ -278,8 +268,8 @@ def permit(
         run: the finished run that the action rests on.
         kind: the kind of action.
         objects: the objects of the action; the gate adds the sources that it rests on.
-        previous_action: the previous action of the same procedure, on the same objects; it removes some
-            holds (`CURED_REASONS`). None if there is none.
+        previous_action: the permission of the previous action of the same procedure, on the same objects. It
+            removes some holds (`CURED_REASONS`). None if there is no such action.
 
     Returns:
         Allowed, or Refused with every hold that forbids it.
@@ -292,10 +282,10 @@ def permit(
 
 
 def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
-    """Decide whether an action on the whole cluster is permitted: no hold on any object may forbid it.
+    """Decide whether an action on the whole cluster is permitted. A hold on any object forbids it.
 
-    Nobody chooses the ledgers that AutoRecovery copies, or the bookies that it reads. One held ledger is
-    therefore enough to refuse the action. ``run`` is the finished run that the action rests on.
+    Nobody chooses the ledgers that AutoRecovery copies, or the bookies that it reads. ``run`` is the finished
+    run that the action rests on.
 
     Raises:
         RunError: the table holds is broken.
@@ -303,7 +293,7 @@ def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
     answer = permit(run, kind, ())
     if isinstance(answer, Refused):
         return answer
-    holds = by_importance(run.holds.first_anywhere(kind))
+    holds = sort_by_importance(run.holds.first_holds_anywhere(kind))
     return Refused(kind, (), holds) if holds else answer
 
 
@@ -311,7 +301,7 @@ def permit_ledgers(
     run: HeldRun,
     kind: ActionKind,
     objects: Sequence[ActionObject],
-    ledgers: Sequence[ActionObject],
+    ledger_objects: Sequence[ActionObject],
     previous_action: Allowed | None = None,
 ) -> tuple[Allowed | None, tuple[Refused, ...]]:
     """Decide, for an action that is taken ledger by ledger, on which ledgers it is permitted.
@@ -320,79 +310,88 @@ def permit_ledgers(
         run: the finished run that the action rests on.
         kind: the kind of action.
         objects: further objects of the action on each ledger, such as a bookie.
-        ledgers: the ledgers.
+        ledger_objects: the ledgers.
         previous_action: as in `permit`.
 
     Returns:
-        The permission, None if nothing is permitted; and one refusal for everything, or one per ledger.
+        The permission for all permitted ledgers, None if no ledger is permitted; and the refusals: one for
+            all objects together, or one for each refused ledger.
     """
-    book = run.holds
+    hold_book = run.holds
     cured_reasons = _find_cured_reasons(previous_action, objects)
-    all_objects = (*objects, *ledgers)
+    all_objects = (*objects, *ledger_objects)
     held_objects = (*objects, *objects_with_needed_data(kind, objects))
-    unfitness = _find_unfitness(book, kind)
-    object_holds = by_importance(
-        hold for hold in book.of(held_objects) if kind in hold.forbids and hold.reason not in cured_reasons
+    unfitness = _find_unfit_reason(hold_book, kind)
+    object_holds = sort_by_importance(
+        hold
+        for hold in hold_book.find_holds(held_objects)
+        if kind in hold.forbids and hold.reason not in cured_reasons
     )
-    unproved_ledgers = _find_unproved(book, kind, all_objects)
+    unproved_ledgers = _find_unproved_ledgers(hold_book, kind, all_objects)
     if object_holds or unfitness or not unproved_ledgers.isdisjoint(objects):
-        why = _explain_unfitness(book, kind, unfitness) if unfitness else "" if object_holds else _NO_PROOF
-        return None, (Refused(kind, all_objects, object_holds, why, unfitness),)
-    if not ledgers:
+        reason_text = (
+            _unfit_reason_text(hold_book, kind, unfitness)
+            if unfitness
+            else ""
+            if object_holds
+            else _NO_PROOF_TEXT
+        )
+        return None, (Refused(kind, all_objects, object_holds, reason_text, unfitness),)
+    if not ledger_objects:
         return _make_allowed(kind, objects), ()
-    by_ledger = book.of_ledgers([ledger.key for ledger in ledgers])
-    permitted, refusals = [], []
-    for ledger in ledgers:
-        holds = by_importance(hold for hold in by_ledger.get(ledger.key, ()) if kind in hold.forbids)
+    ledger_holds = hold_book.find_ledger_holds([ledger.key for ledger in ledger_objects])
+    permitted_ledgers, refusals = [], []
+    for ledger in ledger_objects:
+        holds = sort_by_importance(hold for hold in ledger_holds.get(ledger.key, ()) if kind in hold.forbids)
         if holds or ledger in unproved_ledgers:
-            refusals.append(Refused(kind, (ledger,), holds, why="" if holds else _NO_PROOF))
+            refusals.append(Refused(kind, (ledger,), holds, why="" if holds else _NO_PROOF_TEXT))
         else:
-            permitted.append(ledger)
-    return _make_allowed(kind, (*objects, *permitted)) if permitted else None, tuple(refusals)
+            permitted_ledgers.append(ledger)
+    return _make_allowed(kind, (*objects, *permitted_ledgers)) if permitted_ledgers else None, tuple(refusals)
 
 
 def _find_cured_reasons(previous_action: Allowed | None, objects: Sequence[ActionObject]) -> frozenset[str]:
-    """Return the reasons of holds that the previous action removes; none if it was not on all the objects."""
+    """Return the reasons of holds that the previous action removes; empty if it was on other objects."""
     if previous_action is None or not {*objects} <= {*previous_action.objects}:
         return frozenset()
     return CURED_REASONS.get(previous_action.kind, frozenset())
 
 
-def _find_unproved(
-    book: HoldBook, kind: ActionKind, objects: Sequence[ActionObject]
+def _find_unproved_ledgers(
+    hold_book: HoldBook, kind: ActionKind, objects: Sequence[ActionObject]
 ) -> frozenset[ActionObject]:
-    """Return the ledgers among these objects that lack the proof for their deletion; none for other kinds."""
+    """Return the ledgers whose deletion lacks its proof. Empty if the kind of action is no deletion."""
     if kind is not ActionKind.DELETE_LEDGER:
         return frozenset()
-    ledgers = {object for object in objects if object.kind is HoldObject.LEDGER}
-    proved_keys = book.deletable_ledgers({ledger.key for ledger in ledgers})
-    return frozenset(ledger for ledger in ledgers if ledger.key not in proved_keys)
+    ledger_objects = {object for object in objects if object.kind is HoldObject.LEDGER}
+    proved_keys = hold_book.deletable_ledgers({ledger.key for ledger in ledger_objects})
+    return frozenset(ledger for ledger in ledger_objects if ledger.key not in proved_keys)
 
 
-def _find_unfitness(book: HoldBook, kind: ActionKind) -> UnfitRunReason | None:
-    """Return why the run permits no action of this kind, on any object; None if it may permit some."""
-    if not book.exists and kind is not ActionKind.WAIT:
+def _find_unfit_reason(hold_book: HoldBook, kind: ActionKind) -> UnfitRunReason | None:
+    """Return why the run permits no action of this kind on any object; None if it may permit one."""
+    if not hold_book.exists and kind is not ActionKind.WAIT:
         return UnfitRunReason.NO_HOLDS  # a start can destroy data too, and the run did not look for holds
-    if kind in book.unheld:
+    if kind in hold_book.unheld:
         return UnfitRunReason.CHECKS_NOT_RUN
     if kind not in DANGEROUS_ACTIONS:
         return None
-    if book.is_stale:
+    if hold_book.is_stale:
         return UnfitRunReason.DATA_TOO_OLD
-    if book.is_of_future:
+    if hold_book.is_of_future:
         return UnfitRunReason.DATA_OF_FUTURE
-    if kind in TWO_RUN_ACTIONS and not book.has_earlier:
+    if kind in TWO_RUN_ACTIONS and not hold_book.has_earlier:
         return UnfitRunReason.NO_EARLIER_RUN
-    if kind is ActionKind.REBUILD_INDEX and not book.logs_read:
+    if kind is ActionKind.REBUILD_INDEX and not hold_book.logs_read:
         return UnfitRunReason.LOGS_NOT_READ
     return None
 
 
-def _explain_unfitness(book: HoldBook, kind: ActionKind, unfitness: UnfitRunReason) -> str:
-    """Return the reason why a run is unfit; if checks are missing, with their names."""
+def _unfit_reason_text(hold_book: HoldBook, kind: ActionKind, unfitness: UnfitRunReason) -> str:
+    """Return the reason in words, with the names of missing checks if checks are missing."""
     if unfitness is not UnfitRunReason.CHECKS_NOT_RUN:
         return unfitness.sentence
-    return f"{unfitness.sentence} ({first_names(book.unheld[kind], MAX_CHECKS_NAMED)})"
+    return f"{unfitness.sentence} ({first_names(hold_book.unheld[kind], MAX_CHECKS_NAMED)})"
 
 
 def _make_allowed(kind: ActionKind, objects: Sequence[ActionObject]) -> Allowed:

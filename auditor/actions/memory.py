@@ -1,12 +1,14 @@
-"""Memory of holds: a run carries on a hold of the earlier run until it has seen the lifting condition.
+"""Memory of holds: a run keeps a hold of the earlier run until it proves that the reason has ended.
 
-    finding-gone     the table changes has no `unseen` finding of the check for this object, and none that is
-                     milder only because less was read
+A hold names the condition that ends it:
+
+    finding-gone     the run looked for the finding again and did not find it, not even in a milder form that
+                     can come from reading less
     fact-gone        the object was read completely: for a bookie its whole index, for a ledger the metadata
-    data-elsewhere   the bookie was read completely, and every ledger on it has all its copies elsewhere
+    data-elsewhere   the bookie was read completely, and all ledgers on it have all copies on other bookies
 
-Some facts are only seen with an option (entry logs, answers of bookies, further stores of owners). They are
-not gone because a later run lacked the option (`auditor.actions.run_inputs`).
+Some facts are only visible with an option (entry logs, answers of bookies, further stores of owners). A later
+run without this option does not end a hold (`auditor.actions.run_inputs`).
 
 A hold that this run finds again keeps the time at which it was first seen.
 """
@@ -37,54 +39,59 @@ _REGISTRATION_REASONS = (
 )
 """Reasons of holds that rest on the registrations of bookies."""
 _NEEDED_DATA_REASONS = (FactReason.LAST_KNOWN_COPY, FactReason.FOREIGN_COPY, FactReason.UNINDEXED_BYTES)
-"""Reasons of holds that show that data on a bookie is needed."""
+"""Reasons of holds that mean that data on a bookie is needed."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Parts of the cluster that this run read, as far as lifting a hold depends on them.
+class SeenParts:
+    """Facts about what this run read, on which the end of a hold depends.
 
     Args:
-        metadata_whole: no part of the metadata was left out.
-        registrations_whole: all cookies and registrations were read.
-        bookies_read: bookies whose index and journal tail were read to the end.
-        needed: bookies on which this run places holds because data on them is needed.
-        anything_missing: an entry or the metadata of a ledger is missing, or may be.
-        unseen: pairs of check and bookie id (None: no bookie) of findings that were not looked for again.
-        found: checks with findings in this run.
-        lost_reasons: reasons of holds that the earlier run could see and that this run could not.
-        lost_carried: reasons of holds that some run before the earlier one could see and this run could not;
-            they concern holds that the earlier run carried on.
-        unread_logs: bookies and entry logs, by the keys of holds, with bytes that this run could not read.
-        unread_records: bookies with copies of ledgers whose records could not be decoded; None: all could.
+        is_metadata_whole: whether all metadata was read.
+        are_registrations_whole: whether all cookies and registrations were read.
+        read_bookies: bookies whose index and journal tail were read to the end.
+        needed_bookies: bookies on which this run places holds because data on them is needed.
+        is_anything_missing: whether an entry or the metadata of a ledger is missing, or may be.
+        unseen_findings: pairs (check id, bookie id) of earlier findings that this run did not look for. The
+            bookie id is None if the finding is about no bookie.
+        checks_with_findings: checks with findings in this run.
+        unseen_reasons: reasons of holds that the earlier run could see and this run cannot.
+        unseen_carried_reasons: reasons of holds that a run before the earlier one could see and this run
+            cannot. They matter for holds that the earlier run kept.
+        unread_log_keys: keys of holds on bookies and entry logs with bytes that this run could not read.
+        bookies_with_unread_records: bookies with copies of ledgers whose record could not be decoded. None if
+            all records could be decoded.
     """
 
-    metadata_whole: bool
-    registrations_whole: bool
-    bookies_read: frozenset[str]
-    needed: frozenset[str]
-    anything_missing: bool
-    unseen: frozenset[tuple[str, str | None]]
-    found: frozenset[str] = frozenset()
-    lost_reasons: frozenset[str] = frozenset()
-    lost_carried: frozenset[str] = frozenset()
-    unread_logs: frozenset[str] = frozenset()
-    unread_records: frozenset[str] | None = None
+    is_metadata_whole: bool
+    are_registrations_whole: bool
+    read_bookies: frozenset[str]
+    needed_bookies: frozenset[str]
+    is_anything_missing: bool
+    unseen_findings: frozenset[tuple[str, str | None]]
+    checks_with_findings: frozenset[str] = frozenset()
+    unseen_reasons: frozenset[str] = frozenset()
+    unseen_carried_reasons: frozenset[str] = frozenset()
+    unread_log_keys: frozenset[str] = frozenset()
+    bookies_with_unread_records: frozenset[str] | None = None
 
 
-def unseen_findings(changes: DataFrame) -> DataFrame:
-    """Return check, bookie and ledger of earlier findings that this run was not able to find.
+def unseen_findings(change_rows: DataFrame) -> DataFrame:
+    """Return check, bookie and ledger of earlier findings that may exist but that this run could not see.
 
-    A finding may turn into a milder stage of the same trouble only because less was read. Example: entry-lost
-    becomes below-ack-quorum if a bookie that lacks the entry cannot be read. The result then has one row for
-    each stage.
+    A finding may become milder because less was read: entry-lost becomes below-ack-quorum if a bookie that
+    lacks the entry cannot be read. The result then has a row for each check of `TROUBLE_STAGES`.
     """
-    rank, known_rank = severity_ranks(), severity_ranks("known_severity")
-    is_milder = (rank > known_rank) | ((rank == known_rank) & (F.col("missing") < F.col("known_missing")))
+    current_rank, known_rank = severity_ranks(), severity_ranks("known_severity")
+    is_milder = (current_rank > known_rank) | (
+        (current_rank == known_rank) & (F.col("missing") < F.col("known_missing"))
+    )
     is_unseen = (F.col("change") == Change.UNSEEN) | (F.col("change").isin(*FOUND) & is_milder)
     stage_ids = F.array(*map(F.lit, TROUBLE_STAGES))
-    ids = F.when(F.col("id").isin(*TROUBLE_STAGES), stage_ids).otherwise(F.array("id"))
-    return changes.where(is_unseen).select(F.explode(ids).alias("id"), "bookie_id", *LEDGER).distinct()
+    check_ids = F.when(F.col("id").isin(*TROUBLE_STAGES), stage_ids).otherwise(F.array("id"))
+    return (
+        change_rows.where(is_unseen).select(F.explode(check_ids).alias("id"), "bookie_id", *LEDGER).distinct()
+    )
 
 
 def read_bookies(tables: Tables) -> frozenset[str]:
@@ -99,13 +106,13 @@ def read_bookies(tables: Tables) -> frozenset[str]:
 
 
 def needed_bookies(fact_rows: Collection[Mapping[str, object]]) -> frozenset[str]:
-    """Return the bookies with holds that show that their data is needed; ``fact_rows`` are rows of holds."""
+    """Return the bookies with a hold that means that their data is needed. ``fact_rows`` are holds."""
     return frozenset(str(row["key"]) for row in fact_rows if row["reason"] in _NEEDED_DATA_REASONS)
 
 
 @asks_tables("over_replicated")
 def holders_of_weak_ledgers(tables: Tables) -> DataFrame:
-    """Return the bookies with a copy that no ensemble names, of a ledger that may lack other copies.
+    """Return bookies with a copy of a ledger that may lack other copies, although no ensemble names them.
 
     The only column is bookie_id. The data of these bookies is needed even if it is not the last copy.
     """
@@ -120,24 +127,28 @@ _COOKIE_CHECKS = tuple(
     # An unreadable cookie still shows that it exists, and that it is unreadable.
     if check.id not in ("cookie-missing", "cookie-unreadable")
 )
-"""Checks that compare the contents of cookies, and so find nothing if a cookie is unreadable."""
+"""Checks that compare the contents of cookies. They find nothing if a cookie is unreadable."""
 
 
-def doubted_by_cookies(cookies: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str | None]]:
-    """Return each pair of a check of `_COOKIE_CHECKS` and a bookie with an unreadable cookie.
+def pairs_with_unreadable_cookie(cookies: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str | None]]:
+    """Return all pairs of a check of `_COOKIE_CHECKS` and a bookie with an unreadable cookie.
 
     ``cookies`` are rows of `Roster.every_cookie`.
     """
     damaged_bookies = {row["bookie_id"] for row in cookies if row["damage"] is not None}
     return frozenset(
-        (id, bookie) for id in _COOKIE_CHECKS for bookie in damaged_bookies if bookie is not None
+        (check_id, bookie_id)
+        for check_id in _COOKIE_CHECKS
+        for bookie_id in damaged_bookies
+        if bookie_id is not None
     )
 
 
 def undecided_ledgers(tables: Tables) -> DataFrame:
-    """Return the ledgers with an unknown copy, in the key columns and ``unread_record``.
+    """Return the ledgers with an unknown copy: their key columns, and ``unread_record``.
 
-    ``unread_record`` is true if all copies of a ledger are unknown, because its record could not be decoded.
+    ``unread_record`` is true if the record of the ledger could not be decoded, so that all copies are
+    unknown.
     """
     unread_ledgers = ledgers_with_unread_record(tables).withColumn("unread_record", F.lit(True))
     is_unknown = F.col("class") != F.col("potential_class")
@@ -155,96 +166,104 @@ def ledgers_with_unread_record(tables: Tables) -> DataFrame:
     return tables.ledgers.where(is_unread).select(*LEDGER).distinct()
 
 
-def with_memory(
+def add_carried_holds(
     holds: DataFrame,
     earlier_holds: DataFrame | None,
-    changes: DataFrame,
-    seen_data: Seen,
-    now: int,
-    undecided: DataFrame | None = None,
+    change_rows: DataFrame,
+    seen_parts: SeenParts,
+    run_time: int,
+    undecided_rows: DataFrame | None = None,
 ) -> DataFrame:
-    """Return this run's holds and the earlier run's holds that nothing has lifted, in the columns of `HOLDS`.
+    """Return the holds of this run, and the earlier holds that have not ended, in the columns of `HOLDS`.
 
     Args:
-        holds: rows in `auditor.actions.finding_holds.NEW_COLUMNS`.
+        holds: rows in `auditor.actions.finding_holds.NEW_HOLD_COLUMNS`.
         earlier_holds: the table holds of the earlier run; None if no earlier run has one.
-        changes: the table changes of this run.
-        seen_data: the parts of the cluster that this run read.
-        now: the time at which the findings of this run were complete, ms.
-        undecided: ledgers with an unknown copy in this run (`undecided_ledgers`); None: none.
+        change_rows: the table changes of this run.
+        seen_parts: the parts of the cluster that this run read.
+        run_time: the time at which the findings of this run were complete, ms.
+        undecided_rows: ledgers with an unknown copy in this run (`undecided_ledgers`); None: none.
     """
     if earlier_holds is None:
-        rows = holds.withColumn("first_seen", F.lit(now).cast("bigint")).withColumn("carried", F.lit(False))
+        rows = holds.withColumn("first_seen", F.lit(run_time).cast("bigint")).withColumn(
+            "carried", F.lit(False)
+        )
         return rows.select(*HOLDS.names)
     earlier_times = earlier_holds.select(*_HOLD_KEY, F.col("first_seen").alias("was_first_seen"))
     repeated_holds = holds.join(earlier_times, _HOLD_KEY, "left").withColumns(
-        {"first_seen": F.coalesce("was_first_seen", F.lit(now)).cast("bigint"), "carried": F.lit(False)}
+        {"first_seen": F.coalesce("was_first_seen", F.lit(run_time)).cast("bigint"), "carried": F.lit(False)}
     )
     unrepeated_holds = earlier_holds.join(holds.select(*_HOLD_KEY), _HOLD_KEY, "left_anti")
-    ledger_findings = unseen_findings(changes).where("ledger_id is not null")
+    ledger_findings = unseen_findings(change_rows).where("ledger_id is not null")
     unseen_ledgers = ledger_findings.select(
         *LEDGER, F.col("id").alias("reason"), F.lit(True).alias("unseen")
     ).distinct()
     unrepeated_holds = unrepeated_holds.join(unseen_ledgers, [*LEDGER, "reason"], "left")
-    if undecided is None:
+    if undecided_rows is None:
         unrepeated_holds = unrepeated_holds.withColumn("unread_record", F.lit(None).cast("boolean"))
     else:
-        unrepeated_holds = unrepeated_holds.join(undecided, [*LEDGER], "left")
-    unrepeated_holds = unrepeated_holds.where(~_is_lifted(seen_data))
+        unrepeated_holds = unrepeated_holds.join(undecided_rows, [*LEDGER], "left")
+    unrepeated_holds = unrepeated_holds.where(~_is_lifted(seen_parts))
     # An acceptance ends if the finding was not looked for again: it may have become worse.
     carried_holds = unrepeated_holds.withColumns({"carried": F.lit(True), "accepted": F.lit(False)})
     return repeated_holds.select(*HOLDS.names).unionByName(carried_holds.select(*HOLDS.names))
 
 
-def _is_lifted(seen_data: Seen) -> Column:
+def _is_lifted(seen_parts: SeenParts) -> Column:
     is_bookie = F.col("object") == HoldObject.BOOKIE
     is_ledger = F.col("object") == HoldObject.LEDGER
-    is_bookie_read = _is_among(seen_data.bookies_read)
+    is_bookie_read = _is_among(seen_parts.read_bookies)
     is_finding_gone = (
-        F.when(is_ledger, F.col("unseen").isNull() & F.lit(seen_data.metadata_whole))
-        .when(_is_of_unread_copy(seen_data), False)
-        .otherwise(~_is_finding_unseen(seen_data))
+        F.when(is_ledger, F.col("unseen").isNull() & F.lit(seen_parts.is_metadata_whole))
+        .when(_is_of_unread_copy(seen_parts), False)
+        .otherwise(~_is_finding_unseen(seen_parts))
     )
-    is_on_registrations = F.col("reason").isin(*_REGISTRATION_REASONS)
+    rests_on_registrations = F.col("reason").isin(*_REGISTRATION_REASONS)
     # A bookie that was not read may have copies of them too.
     may_have_unread_record = (
         F.lit(False)
-        if seen_data.unread_records is None
-        else _is_among(seen_data.unread_records) | ~is_bookie_read
+        if seen_parts.bookies_with_unread_records is None
+        else _is_among(seen_parts.bookies_with_unread_records) | ~is_bookie_read
     )
-    is_on_bytes = F.col("reason") == FactReason.UNINDEXED_BYTES
-    is_on_unread_disk = F.col("reason") == FactReason.UNREAD_DISK
-    is_nothing_missing = F.lit(seen_data.metadata_whole and not seen_data.anything_missing)
+    rests_on_bytes = F.col("reason") == FactReason.UNINDEXED_BYTES
+    rests_on_unread_disk = F.col("reason") == FactReason.UNREAD_DISK
+    is_no_data_missing = F.lit(seen_parts.is_metadata_whole and not seen_parts.is_anything_missing)
     is_fact_gone = (
-        F.when(is_on_bytes & _is_among(seen_data.unread_logs), False)
+        F.when(rests_on_bytes & _is_among(seen_parts.unread_log_keys), False)
         # As long as a copy is unknown, a registered member may still lack the entries.
         .when(
             (F.col("reason") == FactReason.COPIES_ON_DOWN_BOOKIES) & F.col("unread_record").isNotNull(), False
         )
         .when((F.col("reason") == FactReason.NO_MEMBER_REGISTERED) & F.col("unread_record"), False)
-        .when(is_on_unread_disk, is_bookie_read | is_nothing_missing)
-        .when(is_on_registrations & is_bookie & may_have_unread_record, False)
-        .when(is_on_registrations, F.lit(seen_data.registrations_whole and seen_data.metadata_whole))
+        .when(rests_on_unread_disk, is_bookie_read | is_no_data_missing)
+        .when(rests_on_registrations & is_bookie & may_have_unread_record, False)
+        .when(
+            rests_on_registrations, F.lit(seen_parts.are_registrations_whole and seen_parts.is_metadata_whole)
+        )
         .when(
             F.col("object") == HoldObject.ENTRY_LOG,
-            _is_among(seen_data.bookies_read, F.split("key", " ")[0]) & F.lit(seen_data.metadata_whole),
+            _is_among(seen_parts.read_bookies, F.split("key", " ")[0]) & F.lit(seen_parts.is_metadata_whole),
         )
         # A record that could not be decoded may be that of an open ledger, with the bookie in its ensemble.
         .when(
-            F.lit(seen_data.unread_records is not None) & (F.col("reason") == FactReason.OPEN_LEDGERS), False
+            F.lit(seen_parts.bookies_with_unread_records is not None)
+            & (F.col("reason") == FactReason.OPEN_LEDGERS),
+            False,
         )
         # The metadata decides which copies are the last, and which ledgers are open.
-        .when(is_bookie, is_bookie_read & ~may_have_unread_record & F.lit(seen_data.metadata_whole))
+        .when(is_bookie, is_bookie_read & ~may_have_unread_record & F.lit(seen_parts.is_metadata_whole))
         # The data of a bookie stays old until the whole bookie is read again.
         .when(
             F.col("reason") == FactReason.SOURCE_TOO_OLD,
-            _is_among([bookie_source(name) for name in seen_data.bookies_read]),
+            _is_among([bookie_source(name) for name in seen_parts.read_bookies]),
         )
-        .otherwise(F.lit(seen_data.metadata_whole))
+        .otherwise(F.lit(seen_parts.is_metadata_whole))
     )
-    is_data_elsewhere = is_bookie_read & ~_is_among(seen_data.needed) & F.lit(seen_data.metadata_whole)
+    is_data_elsewhere = (
+        is_bookie_read & ~_is_among(seen_parts.needed_bookies) & F.lit(seen_parts.is_metadata_whole)
+    )
     return (
-        F.when(_is_lost(seen_data), False)
+        F.when(_is_lost(seen_parts), False)
         .when(F.col("lift") == Lift.FINDING_GONE, is_finding_gone)
         .when(F.col("lift") == Lift.FACT_GONE, is_fact_gone)
         .when(F.col("lift") == Lift.DATA_ELSEWHERE, is_data_elsewhere)
@@ -255,26 +274,26 @@ def _is_lifted(seen_data: Seen) -> Column:
 _COPY_CHECKS = frozenset(
     check.id
     for check in ALL
-    for rule in check.holds
-    if rule.on in (HoldTarget.LACKING, HoldTarget.HOLDERS, HoldTarget.COPIES)
+    for hold_rule in check.holds
+    if hold_rule.on in (HoldTarget.LACKING, HoldTarget.HOLDERS, HoldTarget.COPIES)
 )
-"""Checks that place holds on bookies because of their copies of a finding's ledger, present or lacking."""
+"""Checks that place holds on bookies because they have, or lack, copies of the ledger of a finding."""
 
 
-def _is_of_unread_copy(seen_data: Seen) -> Column:
-    """Return whether a hold is on a bookie for its copy of a ledger, and this run did not read the bookie.
+def _is_of_unread_copy(seen_parts: SeenParts) -> Column:
+    """Return whether a hold is on an unread bookie because of the bookie's copy of a ledger.
 
-    Holds of checks without findings in this run are left out.
+    Only holds of checks with findings in this run count.
     """
-    is_on_copies = _is_among(_COPY_CHECKS & seen_data.found, F.col("reason"))
-    return (F.col("object") == HoldObject.BOOKIE) & is_on_copies & ~_is_among(seen_data.bookies_read)
+    rests_on_copies = _is_among(_COPY_CHECKS & seen_parts.checks_with_findings, F.col("reason"))
+    return (F.col("object") == HoldObject.BOOKIE) & rests_on_copies & ~_is_among(seen_parts.read_bookies)
 
 
-def _is_lost(seen_data: Seen) -> Column:
-    """Return whether this run could not see the reason of a hold, because it had fewer inputs."""
-    reason = F.col("reason")
-    is_lost_carried = F.col("carried") & _is_among(seen_data.lost_carried, reason)
-    return _is_among(seen_data.lost_reasons, reason) | is_lost_carried
+def _is_lost(seen_parts: SeenParts) -> Column:
+    """Return whether this run could not see the reason of a hold, because it read fewer inputs."""
+    reason_column = F.col("reason")
+    is_lost_carried = F.col("carried") & _is_among(seen_parts.unseen_carried_reasons, reason_column)
+    return _is_among(seen_parts.unseen_reasons, reason_column) | is_lost_carried
 
 
 def _is_among(names: Collection[str], column: Column | None = None) -> Column:
@@ -282,17 +301,21 @@ def _is_among(names: Collection[str], column: Column | None = None) -> Column:
     return tested_column.isin(*sorted(names)) if names else F.lit(False)
 
 
-def _is_finding_unseen(seen_data: Seen) -> Column:
-    """Return whether this run did not look again for the finding behind a hold, on its bookie or on any."""
-    unseen_checks = {id for id, bookie in seen_data.unseen if bookie is None}
-    unseen_pairs = {f"{id}\0{bookie}" for id, bookie in seen_data.unseen if bookie is not None}
+def _is_finding_unseen(seen_parts: SeenParts) -> Column:
+    """Return whether this run did not look again for the findings that placed a hold."""
+    unseen_checks = {check_id for check_id, bookie_id in seen_parts.unseen_findings if bookie_id is None}
+    unseen_pairs = {
+        f"{check_id}\0{bookie_id}"
+        for check_id, bookie_id in seen_parts.unseen_findings
+        if bookie_id is not None
+    }
     is_unseen_pair = (
         F.concat_ws("\0", "reason", "key").isin(*sorted(unseen_pairs)) if unseen_pairs else F.lit(False)
     )
     is_unseen_check = F.col("reason").isin(*sorted(unseen_checks)) if unseen_checks else F.lit(False)
     # A source is held for a finding on any bookie.
-    ids = {id for id, _ in seen_data.unseen}
-    is_unseen_source = F.col("reason").isin(*sorted(ids)) if ids else F.lit(False)
+    check_ids = {check_id for check_id, _ in seen_parts.unseen_findings}
+    is_unseen_source = F.col("reason").isin(*sorted(check_ids)) if check_ids else F.lit(False)
     return F.when(F.col("object") == HoldObject.SOURCE, is_unseen_source).otherwise(
         is_unseen_pair | is_unseen_check
     )

@@ -29,9 +29,9 @@ def ledger(ledger_id: int, scope_id: int = 0) -> ActionObject:
     return ActionObject(HoldObject.LEDGER, ledger_key(scope_id, ledger_id))
 
 
-def source(key: str) -> ActionObject:
-    """Return a source as the object of an action; ``key`` is one of `auditor.model.holds`."""
-    return ActionObject(HoldObject.SOURCE, key)
+def source(source_key: str) -> ActionObject:
+    """Return a source as the object of an action. `auditor.model.holds` has the keys of sources."""
+    return ActionObject(HoldObject.SOURCE, source_key)
 
 
 _SOURCES_BY_KIND = {
@@ -44,13 +44,13 @@ _SOURCES_BY_KIND = {
     ActionKind.MAKE_COOKIE: (METADATA_SOURCE,),
     ActionKind.DELETE_LEDGER: (METADATA_SOURCE, OWNERS_SOURCE),
 }
-"""Sources, other than bookies, that must be complete for a kind of action."""
+"""Sources, besides the bookies, whose data must be complete for a kind of action."""
 
 
 def objects_with_needed_data(kind: ActionKind, objects: Sequence[ActionObject]) -> Iterator[ActionObject]:
-    """Yield the sources that an action on these objects rests on."""
-    for key in _SOURCES_BY_KIND.get(kind, ()):
-        yield source(key)
+    """Yield the sources whose data must be complete and new enough for an action on these objects."""
+    for source_key in _SOURCES_BY_KIND.get(kind, ()):
+        yield source(source_key)
     for object in objects:
         if object.kind is HoldObject.BOOKIE:
             yield source(bookie_source(object.key))

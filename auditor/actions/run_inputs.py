@@ -1,4 +1,4 @@
-"""Inputs of a run: a later run with fewer inputs cannot see everything that the earlier one saw."""
+"""Optional inputs of a run. A run with fewer inputs cannot see everything that an earlier run saw."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from auditor.model.holds import FactReason
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """Inputs that a run read only because of an option; some findings and holds rest on them.
+    """Inputs that a run reads only with an option. Some findings and holds need them.
 
     Args:
         entry_logs: 1 if the bookies' entry logs were read, else 0.
         answers: 1 if bookies of a live store were asked for entries, else 0.
         owner_stores: identities of the stores of owners that were read, sorted. A store has the same identity
-            in every run (`auditor.tables.owner_stores.store_identity`), except that runs of an earlier
-            version have `UNNAMED`.
-        gone_entries: 1 if an index has entries in missing entry logs, else 0. Only the entry logs show that
-            these copies are missing.
+            in every run (`auditor.tables.owner_stores.store_identity`). Runs of an earlier version have
+            `UNNAMED_STORE` for each store.
+        gone_entries: 1 if an index lists entries in missing entry logs, else 0. Without the entry logs a run
+            does not see that these copies are missing.
     """
 
     entry_logs: int = 0
@@ -31,7 +31,7 @@ class RunInputs:
     gone_entries: int = 0
 
     def joined(self, other_inputs: RunInputs) -> RunInputs:
-        """Return the inputs that one or both of the two runs had."""
+        """Return the inputs that at least one of the two runs had."""
         return RunInputs(
             max(self.entry_logs, other_inputs.entry_logs),
             max(self.answers, other_inputs.answers),
@@ -40,7 +40,7 @@ class RunInputs:
         )
 
     def reasons_unseen(self, earlier_inputs: RunInputs) -> frozenset[str]:
-        """Return checks, and reasons of holds, that ``earlier_inputs`` could see and these inputs cannot."""
+        """Return checks and reasons of holds that need an input of the earlier run that this run lacks."""
         reasons: set[str] = set()
         if self.entry_logs < earlier_inputs.entry_logs:
             reasons |= _ENTRY_LOG_REASONS
@@ -55,12 +55,12 @@ class RunInputs:
     def _lacks_owner_stores(self, earlier_inputs: RunInputs) -> bool:
         """Return whether a store of owners that the earlier run read is missing, or replaced by another."""
         missing_stores = Counter(earlier_inputs.owner_stores) - Counter(self.owner_stores)
-        return any(missing_stores.keys() - {UNNAMED}) or len(self.owner_stores) < len(
+        return any(missing_stores.keys() - {UNNAMED_STORE}) or len(self.owner_stores) < len(
             earlier_inputs.owner_stores
         )
 
 
-UNNAMED = ""
+UNNAMED_STORE = ""
 """Identity of each store of owners in a run of an earlier version, which only kept the number of stores."""
 _ENTRY_LOG_REASONS = frozenset({"gc-would-delete-live", str(FactReason.UNINDEXED_BYTES)})
-"""Reasons of holds that only entry logs show, without checks that do not run at all if there are no logs."""
+"""Reasons of holds that only entry logs show. Checks that do not run without entry logs are left out."""

@@ -1,7 +1,7 @@
-"""Bookies that one list of instructions stops, judged together; a hold only considers one bookie.
+"""Check of all stops in one list of instructions together. A hold considers only one bookie.
 
-Each of two bookies may stop while the other one serves the same entries, but not both at once. The run's
-ledgers show which bookies alone serve an entry together (`auditor.simulate.exposure.find_joint_holders`).
+If two bookies alone serve an entry, each of them may stop while the other one runs, but not both. The run's
+ledgers show such sets of bookies (`auditor.simulate.exposure.find_joint_holders`).
 """
 
 from __future__ import annotations
@@ -11,30 +11,32 @@ from collections.abc import Collection, Iterable, Sequence
 from auditor.model.amounts import first_names
 
 DANGEROUS_CHECKS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
-"""Checks on bookies whose next collection deletes needed data: stop them, or make them collect nothing."""
+"""Checks that find bookies whose next garbage collection deletes needed data."""
 NO_COLLECTION = "gcWaitTime=31536000000 and gcInitialWaitTime=31536000000"
-"""Settings with which a bookie collects garbage a year (in ms) after its start, and then once a year."""
+"""Settings that delay a bookie's garbage collection to one year (in ms) after its start."""
 
-_MAX_NAMES = 5
+_MAX_NAMES_SHOWN = 5
 """Largest number of bookies that a sentence names."""
 
 
-def why_last_of_set(holders: Sequence[str]) -> str:
-    """Return why one of these bookies must not stop: the plan already stops the others.
+def last_holders_text(holders: Sequence[str]) -> str:
+    """Return the reason why one of ``holders`` must not stop: the plan stops all others of them.
 
-    >>> why_last_of_set(["a:1", "b:1"])
+    >>> last_holders_text(["a:1", "b:1"])
     'a:1, b:1 are the only bookies that serve some entries, and this plan stops the other bookies'
     """
-    names = first_names(holders, _MAX_NAMES)
-    return f"{names} are the only bookies that serve some entries, and this plan stops the other bookies"
+    holder_names = first_names(holders, _MAX_NAMES_SHOWN)
+    return (
+        f"{holder_names} are the only bookies that serve some entries, and this plan stops the other bookies"
+    )
 
 
 class StopSet:
-    """The bookies that stop so far. The set tells whether a further stop leaves an entry without a server.
+    """The bookies that are already chosen to stop. It shows whether a further stop makes entries unreadable.
 
     Args:
         joint_holders: sets of two or more bookies that are the only servers of an entry. None if there are
-            too many sets; then any two bookies count as such a set.
+            too many sets. Any two bookies then count as such a set.
     """
 
     def __init__(self, joint_holders: Iterable[Collection[str]] | None = ()) -> None:
@@ -44,9 +46,9 @@ class StopSet:
         self.stopping: set[str] = set()
 
     def last_holders(self, *bookies: str) -> tuple[str, ...]:
-        """Return the only servers of an entry, if all of them stop once ``bookies`` stop too.
+        """Return the only servers of an entry, if all of them would be stopped together with ``bookies``.
 
-        Returns an empty tuple if there are none.
+        Returns an empty tuple if each entry would still have a server.
 
         >>> stops = StopSet([("a:1", "b:1")])
         >>> stops.last_holders("a:1")
@@ -63,8 +65,8 @@ class StopSet:
             for holders in self._joint_holders
             if holders <= stopping_bookies and not holders.isdisjoint(bookies)
         )
-        return tuple(sorted({name for holders in last_holder_sets for name in holders}))
+        return tuple(sorted({bookie_id for holders in last_holder_sets for bookie_id in holders}))
 
     def add(self, *bookies: str) -> None:
-        """Add bookies to those that stop."""
+        """Add bookies to the bookies that stop."""
         self.stopping.update(bookies)

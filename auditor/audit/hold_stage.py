@@ -20,8 +20,8 @@ from auditor.actions.fact_holds import (
     exposure_rows,
     foreign_copies,
     foreign_copy_rows,
+    past_end_rows,
     rows_of_old_sources,
-    rows_past_end,
     unindexed_byte_rows,
     unindexed_bytes,
     unlocated_ledgers,
@@ -30,17 +30,17 @@ from auditor.actions.fact_holds import (
     unread_log_rows,
     unread_owner_rows,
 )
-from auditor.actions.finding_holds import NEW_COLUMNS, holds_of_findings, union_frames
+from auditor.actions.finding_holds import NEW_HOLD_COLUMNS, holds_of_findings, union_frames
 from auditor.actions.gate import HoldBook, HoldsOfRun
 from auditor.actions.memory import (
-    Seen,
-    doubted_by_cookies,
+    SeenParts,
+    add_carried_holds,
     holders_of_weak_ledgers,
     needed_bookies,
+    pairs_with_unreadable_cookie,
     read_bookies,
     undecided_ledgers,
     unseen_findings,
-    with_memory,
 )
 from auditor.audit.changes import RunChanges, RunsBefore
 from auditor.audit.table_cache import TableCache
@@ -69,7 +69,7 @@ from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.holds import HOLDS
 
-_NEW_HOLD_SCHEMA = pa.schema([HOLDS.field(name) for name in NEW_COLUMNS])
+_NEW_HOLD_SCHEMA = pa.schema([HOLDS.field(name) for name in NEW_HOLD_COLUMNS])
 
 
 class RunScope(NamedTuple):
@@ -127,7 +127,7 @@ def write_holds(
             frames.append(unreachable_holds)
         unseen_rows: list[Any] = []
         unread_records = None if earlier_holds is None else holders_of_unread_records(tables)
-        doubted_bookies = doubted_by_cookies(tables.roster.every_cookie)
+        doubted_bookies = pairs_with_unreadable_cookie(tables.roster.every_cookie)
         if earlier_holds is not None:
             doubted_bookies |= doubted_by_answers(tables, earlier_holds) | doubted_by_foresight(
                 tables, unread_records or ()
@@ -135,21 +135,21 @@ def write_holds(
             unseen_rows = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
         weak_ledger_holders = [] if earlier_holds is None else collect_query(holders_of_weak_ledgers, tables)
         bookies_at_risk = frozenset(row["bookie_id"] for row in weak_ledger_holders)
-        seen_data = Seen(
-            metadata_whole=run_scope.metadata_whole,
-            registrations_whole=tables.cluster.bookies_listed,
-            bookies_read=read_bookies(tables) - bookies_with_unread_index(tables),
-            needed=needed_bookies(facts) | bookies_at_risk,
-            anything_missing=is_anything_missing,
-            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen_rows) | doubted_bookies,
-            found=frozenset(id for id, count in finding_counts.items() if count),
-            lost_reasons=changes.lost_inputs,
-            lost_carried=changes.lost_carried,
-            unread_records=unread_records,
-            unread_logs=frozenset() if earlier_holds is None else unread_log_holds(tables, earlier_holds),
+        seen_data = SeenParts(
+            is_metadata_whole=run_scope.metadata_whole,
+            are_registrations_whole=tables.cluster.bookies_listed,
+            read_bookies=read_bookies(tables) - bookies_with_unread_index(tables),
+            needed_bookies=needed_bookies(facts) | bookies_at_risk,
+            is_anything_missing=is_anything_missing,
+            unseen_findings=frozenset((row["id"], row["bookie_id"]) for row in unseen_rows) | doubted_bookies,
+            checks_with_findings=frozenset(id for id, count in finding_counts.items() if count),
+            unseen_reasons=changes.lost_inputs,
+            unseen_carried_reasons=changes.lost_carried,
+            bookies_with_unread_records=unread_records,
+            unread_log_keys=frozenset() if earlier_holds is None else unread_log_holds(tables, earlier_holds),
         )
         undecided_rows = None if earlier_holds is None else undecided_ledgers(tables)
-        rows = with_memory(
+        rows = add_carried_holds(
             union_frames(frames), earlier_holds, changes.changes, seen_data, changes.finished, undecided_rows
         )
         return rows.orderBy("object", "key", "reason")
@@ -195,7 +195,7 @@ def _rows_of_facts(
         ),
         *damaged_database_rows(collect_rows(damaged_databases)),
         *foreign_copy_rows(collect_rows(foreign_copies)),
-        *rows_past_end(collect_rows(copies_past_end)),
+        *past_end_rows(collect_rows(copies_past_end)),
         *unindexed_byte_rows(collect_rows(unindexed_bytes)),
         *rows_of_old_sources(old_sources),
         *unread_owner_rows(owners_read),
@@ -241,13 +241,13 @@ def _list_actions(
     """Return the ordered list of actions of the run. The table ``holds`` must be written."""
     hold_book = HoldBook(
         cache.run.batches,
-        exists=True,
-        as_of=run_scope.oldest_data_time,
+        has_holds_table=True,
+        oldest_data_time=run_scope.oldest_data_time,
         newest_data_time=run_scope.newest_data_time,
-        has_earlier=facts["earlier_run"] is not None,
-        logs_read="entry_logs" in tables.frames,
-        now=changes.finished,
-        unheld=kinds_without_holds(run_scope.checks_without_input),
+        has_earlier_run=facts["earlier_run"] is not None,
+        are_logs_read="entry_logs" in tables.frames,
+        current_time=changes.finished,
+        checks_without_holds=kinds_without_holds(run_scope.checks_without_input),
     )
     permitted_by_check = permitted_ledgers(findings, changes, cache.frames["holds"])
     are_bookies_listed = tables.cluster.bookies_listed

@@ -53,7 +53,7 @@ from auditor.reports.simulation import near_loss_sentences, possible_loss_senten
 from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader, finding_of
 from auditor.runs.run_inputs import owner_identities
-from auditor.simulate.levels import near_loss
+from auditor.simulate.near_loss import near_loss
 from auditor.sources.bookies.rpc.listings import ASKABLE_ROWS
 from auditor.spark import functions as F
 from auditor.spark.table_queries import aggregate_many
@@ -171,7 +171,7 @@ def summarise(audited: Audited) -> Report:
         causes=audited.numbers.causes,
         holds=audited.holds,
         actions=list(audited.actions.actions),
-        forbidden=list(audited.actions.forbidden),
+        forbidden=list(audited.actions.forbidden_actions),
         repair=repair_facts(tables.cluster.repair, source.scan_time, _previous_repair(changes)),
         checks=audited.configuration.facts(),
     )

@@ -114,8 +114,9 @@ def check(
     Exit codes: 0 every step is still true or done; 1 a step is no longer true; 2 wrong usage; 3 a condition
     is unknown; 4 the store cannot be reached.
     """
-    from auditor.plan.answers import ask_run, ask_store, check_plan, ledgers_in
+    from auditor.plan.answers import ask_run, ask_store
     from auditor.plan.plan_file import read_plan
+    from auditor.plan.step_checks import check_plan, planned_ledger_ids
     from auditor.reports import plan as report
     from auditor.runs.damage import opened_run
     from auditor.sources.clock import now_ms
@@ -126,7 +127,7 @@ def check(
         raise UsageError("--run and --metadata: only one of them can be given")
     if run is not None:
         with opened_run(run, "bookies", "cluster", "cookies", "ledgers", "verdicts"):
-            store_facts = ask_run(run, ledgers_in(repair_plan), repair_plan.scan_time)
+            store_facts = ask_run(run, planned_ledger_ids(repair_plan), repair_plan.scan_time)
     else:
         store_uri = defaults(metadata, (), cluster, conf).metadata
         if not store_uri and not _is_running_store(repair_plan.metadata_uri):
@@ -136,7 +137,7 @@ def check(
             )
         store_uri = store_uri or repair_plan.metadata_uri
         options = store_options(options_from_flags(conf, {"credentials": credentials}))
-        store_facts = ask_store(store_uri, ledgers_in(repair_plan), options)
+        store_facts = ask_store(store_uri, planned_ledger_ids(repair_plan), options)
     plan_check = check_plan(repair_plan, store_facts, now_ms())
     if form == "text":
         click.echo(report.check_text(plan_check, text_width()))

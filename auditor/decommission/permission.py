@@ -1,4 +1,4 @@
-"""The gate's answer to the removal of bookies: the holds that forbid it, or the commands for it.
+"""Permission of the gate to remove bookies: the holds that forbid the removal, or its commands.
 
 A running bookie is stopped before it is removed, so holds on its stop count too.
 """
@@ -6,7 +6,8 @@ A running bookie is stopped before it is removed, so holds on its stop count too
 from collections.abc import Iterator, Sequence
 
 from auditor.actions.commands import decommission_command
-from auditor.actions.gate import HeldRun, by_importance, permit
+from auditor.actions.gate import HeldRun, permit
+from auditor.actions.hold_order import sort_by_importance
 from auditor.actions.objects import bookie
 from auditor.model.decommission import Blocker, Cause
 from auditor.model.holds import ActionKind, FactReason, Hold, HoldNotice, hold_notice
@@ -16,7 +17,7 @@ _CAUSE_BY_REASON = {
     str(FactReason.OPEN_LEDGERS): Cause.OPEN_LEDGERS,
     str(FactReason.LAST_SERVED_COPY): Cause.LAST_SERVED,
 }
-"""Cause for each reason of a hold that ends while the bookie runs; other holds have `Cause.HELD`."""
+"""Causes of holds that can end while the bookie runs, by reason. Other holds have `Cause.HELD`."""
 
 _CAUSE_BY_UNFITNESS = {
     UnfitRunReason.NO_HOLDS: Cause.NO_HOLDS,
@@ -28,7 +29,7 @@ _CAUSE_BY_UNFITNESS = {
 
 
 def permit_decommission(run: HeldRun, bookies: Sequence[str], live_bookies: Sequence[str]) -> Permission:
-    """Ask the gate whether bookies may be removed; ``live_bookies`` must also be permitted to stop."""
+    """Ask the gate whether bookies may be removed. A stop of ``live_bookies`` must be permitted too."""
     objects = [bookie(name) for name in bookies]
     answer = permit(run, ActionKind.DECOMMISSION, objects)
     stop_answer = permit(run, ActionKind.STOP, [bookie(name) for name in live_bookies])
@@ -36,12 +37,15 @@ def permit_decommission(run: HeldRun, bookies: Sequence[str], live_bookies: Sequ
         return answer
     if isinstance(answer, Allowed):
         return Refused(answer.kind, answer.objects, stop_answer.holds, stop_answer.why, stop_answer.unfit)
-    holds = by_importance(dict.fromkeys((*answer.holds, *stop_answer.holds)))
+    holds = sort_by_importance(dict.fromkeys((*answer.holds, *stop_answer.holds)))
     return Refused(answer.kind, answer.objects, holds, answer.why, answer.unfit)
 
 
 def gate_blockers(permission: Permission) -> Iterator[Blocker]:
-    """Yield the causes of a refusal: certain holds, or else uncertain ones; and what the run lacks."""
+    """Yield the causes of a refusal: its holds, and the reason why the run permits no removal at all.
+
+    If some holds are certain, uncertain ones are left out. Nothing is yielded if the removal is permitted.
+    """
     if isinstance(permission, Allowed):
         return
     holds_by_cause: dict[Cause, list[Hold]] = {}
@@ -62,12 +66,12 @@ def _reason_text(holds: Sequence[Hold]) -> str:
 
 
 def notices_of(permission: Permission) -> tuple[HoldNotice, ...]:
-    """Return the holds of a refusal, the most important first."""
+    """Return the holds of a refusal, the most important first; empty if the removal is permitted."""
     return () if isinstance(permission, Allowed) else tuple(map(hold_notice, permission.holds))
 
 
 def decommission_commands(permission: Permission, bookies: Sequence[str]) -> tuple[str, ...]:
-    """Return the commands that remove the bookies, in order; empty if the gate refuses."""
+    """Return the commands that remove the bookies, in order; empty if the removal is refused."""
     if isinstance(permission, Refused):
         return ()
     return tuple(decommission_command(permission, name) for name in bookies)

@@ -1,14 +1,13 @@
-"""Trial removal of bookies: the ledgers that move, those that are blocked, and the work of copying.
+"""Trial removal of bookies: the ledgers that move, the blocked ledgers, and the work of copying.
 
 The segments of a batch of ledgers are arrays, with their whole ensembles. Example with two ledgers:
 
     ledger       0              1                   rows of the batch
     segment      0       1      2                   ``ledger`` has the row of each segment
-    member       a b c | a b d | c d                one row of ``members`` per segment, filled up
+    member       a b c | a b d | c d                ``ensembles`` has one row for each segment
 
-Windows (`auditor.simulate.windows`) only have positions that hold entries. Segments have all positions,
-because the replacement of a bookie also depends on the other members of its ensemble, and on segments without
-entries.
+Segments have all members of an ensemble, also those without entries: the replacement of a bookie depends on
+the other members too. Windows (`auditor.simulate.windows`) only have bookies with entries.
 """
 
 from collections.abc import Sequence
@@ -40,80 +39,87 @@ from auditor.simulate.windows import (
 
 @dataclass(frozen=True)
 class Segments(SegmentColumns):
-    """Segments with their ensembles in rows; ``isolation`` and ``entry_bytes`` have one element per ledger.
+    """Segments with their ensembles in rows.
 
-    ``last`` is below ``first`` if a segment has no entry, or is the open end of its ledger, whose last entry
-    is unknown. ``ensembles`` are numbers of bookies, `NO_BOOKIE` past the end of the ensemble.
-    ``entry_bytes`` is the mean payload of an entry, NaN if the ledger is not closed. ``isolation`` is the
-    number of the ledger's isolation groups.
+    Args:
+        entry_bytes: Array by ledger: the mean payload of an entry. NaN if the ledger is not closed.
+        isolation: Array by ledger: the number of its isolation groups.
+        last_entries: Last entry of each segment. It is below the first entry if the segment has no entry or
+            is an open end, whose last entry is unknown.
+        is_open_end: Whether the segment is the open end of its ledger.
+        ensembles: Numbers of the bookies, `NO_BOOKIE` past the end of the ensemble.
     """
 
     entry_bytes: NDArray[np.float64]
     isolation: Longs
-    last: Longs
-    open_end: Bools
+    last_entries: Longs
+    is_open_end: Bools
     ensembles: NDArray[np.int32]
 
 
-def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) -> Segments:
-    """Return the segments of decidable rows of the table ``ledgers``."""
-    columns = segment_columns(rows, numbers)
-    last_entries, open_end = columns.ends()
-    last_entry, length = (column_of(rows, name, -1) for name in ("last_entry_id", "length"))
-    is_closed = np.zeros(rows.num_rows, bool)
-    is_closed[columns.ledger[columns.closed]] = True
-    entries = np.where(is_closed & (last_entry >= 0), last_entry + 1, 1)
-    ensemble_sizes = np.diff(np.append(columns.starts, len(columns.members)))
+def segments_of(ledger_rows: pa.RecordBatch, numbers: BookieNumbers, isolation_numbers: Longs) -> Segments:
+    """Return the segments of decided ledgers, from rows of the table ``ledgers``."""
+    columns = segment_columns(ledger_rows, numbers)
+    last_entries, is_open_end = columns.ends()
+    last_entry, ledger_lengths = (
+        column_of(ledger_rows, column, -1) for column in ("last_entry_id", "length")
+    )
+    is_closed = np.zeros(ledger_rows.num_rows, bool)
+    is_closed[columns.ledger[columns.is_closed]] = True
+    entry_counts = np.where(is_closed & (last_entry >= 0), last_entry + 1, 1)
+    ensemble_sizes = np.diff(np.append(columns.ensemble_starts, len(columns.members)))
     ensembles = np.full((len(ensemble_sizes), int(ensemble_sizes.max(initial=0))), NO_BOOKIE, np.int32)
     ensembles[np.arange(ensembles.shape[1]) < ensemble_sizes[:, None]] = columns.members
     return Segments(
         **vars(columns),
-        entry_bytes=np.where(is_closed, np.maximum(length, 0) / entries, np.nan),
-        isolation=isolation,
-        last=np.where(open_end, columns.first - 1, last_entries),
-        open_end=open_end,
+        entry_bytes=np.where(is_closed, np.maximum(ledger_lengths, 0) / entry_counts, np.nan),
+        isolation=isolation_numbers,
+        last_entries=np.where(is_open_end, columns.first_entries - 1, last_entries),
+        is_open_end=is_open_end,
         ensembles=ensembles,
     )
 
 
-def flag_ledgers_naming(rows: pa.RecordBatch, is_selected: Bools, numbers: BookieNumbers) -> Bools:
-    """Return which ledgers have an ensemble with a bookie whose number has a flag in ``is_selected``.
+def flag_ledgers_naming(ledger_rows: pa.RecordBatch, is_selected: Bools, numbers: BookieNumbers) -> Bools:
+    """Flag the ledgers with a bookie in an ensemble that is flagged in ``is_selected``, by bookie number.
 
-    Bookies that are new in these rows get further numbers, and are not wanted.
+    Bookies that appear first in these rows get new numbers, and count as not flagged.
     """
-    segments = segment_columns(rows, numbers)
+    segments = segment_columns(ledger_rows, numbers)
     is_selected_number = np.zeros(len(numbers), bool)
     is_selected_number[: len(is_selected)] = is_selected
     return segments.any_of_members(is_selected_number[segments.members])
 
 
-CAUSES = (None, *LEDGER_CAUSES, Cause.ABSENT)
-"""Cause of each code in `TrialSums.blocked`; code 0 is a ledger that is not blocked."""
+CAUSE_BY_CODE = (None, *LEDGER_CAUSES, Cause.ABSENT)
+"""Cause of each code in `TrialSums.blocked`. Code 0 means that the ledger is not blocked."""
 
-_CODE_BY_CAUSE = {cause: code for code, cause in enumerate(CAUSES)}
+_CODE_BY_CAUSE = {cause: cause_code for cause_code, cause in enumerate(CAUSE_BY_CODE)}
 UNREAD_COPIES_DOUBT = "ledgers whose other copies may be missing"
 OTHER_ENTRIES_DOUBT = "ledgers whose segments have other entries that may be lost"
 UNKNOWN_GROUPS_DOUBT = "ledgers whose isolation groups are not known"
-OWN_GROUPS_DOUBT = "ledgers with no spare in their own isolation groups, which only Pulsar's policy uses"
-DOUBTS = (UNREAD_COPIES_DOUBT, OTHER_ENTRIES_DOUBT, UNKNOWN_GROUPS_DOUBT, OWN_GROUPS_DOUBT)
+OWN_GROUPS_DOUBT = (
+    "ledgers with no spare in their own isolation groups (only Pulsar's policy uses such groups)"
+)
+DOUBT_TEXTS = (UNREAD_COPIES_DOUBT, OTHER_ENTRIES_DOUBT, UNKNOWN_GROUPS_DOUBT, OWN_GROUPS_DOUBT)
 _NO_CANDIDATE_COUNT = 1 << 60
 _BATCH_ROWS = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
 class _SegmentInspection:
-    """Flags and numbers for the segments of a batch, in a trial that removes bookies."""
+    """Facts about the segments of a batch if the bookies of a trial are removed."""
 
     is_gone: Bools
     gone_places: GonePlaces
-    entries: Longs
+    entries_by_class: Longs
     gone_counts: Longs
     must_be_copied: Bools
-    options: ReplacementOptions
+    replacement_options: ReplacementOptions
 
 
 class _LedgerCauses(NamedTuple):
-    """For each ledger: the code of its first cause, its unknown facts, and whether it has too few spares."""
+    """Arrays by ledger: the code of the first cause, flags by doubt, and whether spares are too few."""
 
     codes: NDArray[np.int8]
     doubts: dict[str, Bools]
@@ -121,99 +127,111 @@ class _LedgerCauses(NamedTuple):
 
 
 class TrialSums:
-    """Sums over batches of ledgers in a trial that removes the bookies ``leaving``, given as numbers.
+    """Sums over batches of ledgers in a trial that removes ``leaving_bookies``, given as numbers.
 
-    ``absent`` bookies are gone already, and the server moves their copies at the same time.
+    ``absent_bookies`` are already gone, and the server replaces them at the same time.
     """
 
     def __init__(
-        self, leaving_bookies: Sequence[int], absent_bookies: Sequence[int], targets: Targets
+        self, leaving_bookies: Sequence[int], absent_bookies: Sequence[int], replacement_targets: Targets
     ) -> None:
-        self.targets = targets
-        count = len(targets.spares) + 1  # the last place is NO_BOOKIE's
-        self._is_leaving: Bools = np.zeros(count, bool)
-        self._is_gone: Bools = np.zeros(count, bool)
+        self.targets = replacement_targets
+        bookie_slots = len(replacement_targets.spares) + 1  # the last place is NO_BOOKIE's
+        self._is_leaving: Bools = np.zeros(bookie_slots, bool)
+        self._is_gone: Bools = np.zeros(bookie_slots, bool)
         self._is_leaving[list(leaving_bookies)] = True
         self._is_gone[[*leaving_bookies, *absent_bookies]] = True
         self._absent = bool(absent_bookies)
         self.sums: dict[str, float] = dict.fromkeys(_SUM_NAMES, 0)
         self.ledgers_without_spare = 0
-        self.doubts = dict.fromkeys(DOUBTS, 0)
+        self.doubts = dict.fromkeys(DOUBT_TEXTS, 0)
         self.blocked: list[tuple[Longs, NDArray[np.int8]]] = []
-        self.read, self.written = np.zeros((2, count - 1)), np.zeros((2, count - 1))
-        self.candidates = np.zeros(count, np.int64)
+        self.read, self.written = np.zeros((2, bookie_slots - 1)), np.zeros((2, bookie_slots - 1))
+        self.candidates = np.zeros(bookie_slots, np.int64)
 
     @property
     def is_removed_bookie(self) -> Bools:
-        """A flag for each bookie by number: whether it is leaving or absent."""
+        """Flags, by bookie number, of the bookies that leave or are absent."""
         return self._is_gone[:-1]
 
     def all_blocked_ledgers(self) -> tuple[Longs, NDArray[np.int8]]:
-        """Return every blocked ledger: scope and id, and the position of its cause in `CAUSES`."""
+        """Return every blocked ledger: scope and id, and the code of its cause (see `CAUSE_BY_CODE`)."""
         ids = np.concatenate([np.zeros((0, 2), np.int64), *(ledger_ids for ledger_ids, _ in self.blocked)])
         return ids, np.concatenate(
             [np.zeros(0, np.int8), *(ledger_codes for _, ledger_codes in self.blocked)]
         )
 
     def blocked_ids_of_store(self) -> Longs:
-        """Return the ledgers of scope 0, ascending, that are blocked by another cause than absent bookies."""
-        ids, codes = self.all_blocked_ledgers()
-        is_ledger_cause = codes != _CODE_BY_CAUSE[Cause.ABSENT]
+        """Return the blocked ledgers of scope 0, ascending, without those that absent bookies block."""
+        ids, cause_codes = self.all_blocked_ledgers()
+        is_ledger_cause = cause_codes != _CODE_BY_CAUSE[Cause.ABSENT]
         ledger_ids: Longs = np.sort(ids[is_ledger_cause & (ids[:, 0] == 0), 1])
         return ledger_ids
 
     def add(self, segments: Segments, windows: Windows) -> None:
-        """Add the ledgers of a batch to the sums; ``windows`` are those of the same ledgers."""
+        """Add the ledgers of a batch to the sums. ``windows`` must be of the same ledgers as ``segments``."""
         is_leaving = self._is_leaving[segments.ensembles]
         has_leaving_member = any_true(is_leaving)
-        names_leaving_bookie = segments.any_of_ledger(has_leaving_member)
+        has_leaving_bookie = segments.any_of_ledger(has_leaving_member)
         inspection = self._inspect_segments(segments, is_leaving, self._is_gone)
         must_be_copied = segments.any_of_ledger(inspection.must_be_copied)
-        codes, doubts, has_no_spare = self._find_causes(segments, windows, inspection, self._is_gone)
-        if self._absent and codes.any():
+        cause_codes, doubts, has_no_spare = self._find_causes(segments, windows, inspection, self._is_gone)
+        if self._absent and cause_codes.any():
             inspection_without_absent = self._inspect_segments(segments, is_leaving, self._is_leaving)
             causes_of_leaving = self._find_causes(
                 segments, windows, inspection_without_absent, self._is_leaving
             )
-            codes[(codes > 0) & (causes_of_leaving.codes == 0)] = _CODE_BY_CAUSE[Cause.ABSENT]
+            cause_codes[(cause_codes > 0) & (causes_of_leaving.codes == 0)] = _CODE_BY_CAUSE[Cause.ABSENT]
             has_no_spare &= causes_of_leaving.ledgers_without_spare
         self.ledgers_without_spare += int(has_no_spare.sum())
-        is_blocked = codes > 0
-        self.blocked.append((segments.ids[is_blocked], codes[is_blocked]))
+        is_blocked = cause_codes > 0
+        self.blocked.append((segments.ids[is_blocked], cause_codes[is_blocked]))
         is_moving = must_be_copied & ~is_blocked
-        for doubt, is_doubtful in doubts.items():
-            self.doubts[doubt] += int((is_doubtful & is_moving).sum())
-        has_too_few_spares: Bools = inspection.options.is_refused | (
-            inspection.options.free_spare_counts < inspection.is_gone.sum(1)
+        for doubt_text, is_doubtful in doubts.items():
+            self.doubts[doubt_text] += int((is_doubtful & is_moving).sum())
+        has_too_few_spares: Bools = inspection.replacement_options.is_refused | (
+            inspection.replacement_options.free_spare_counts < inspection.is_gone.sum(1)
         )
         cannot_be_placed = (
             segments.any_of_ledger(has_too_few_spares & has_leaving_member)
-            & names_leaving_bookie
+            & has_leaving_bookie
             & ~must_be_copied
         )
         has_gone_member = any_true(inspection.is_gone)
-        has_gone_neighbour = segments.any_of_ledger(has_gone_member) & ~names_leaving_bookie
-        for name, is_counted in (
-            ("renamed", names_leaving_bookie & ~must_be_copied),
+        has_gone_neighbour = segments.any_of_ledger(has_gone_member) & ~has_leaving_bookie
+        for sum_name, is_counted in (
+            ("renamed", has_leaving_bookie & ~must_be_copied),
             ("renamed_stuck", cannot_be_placed),
             ("along", has_gone_neighbour),
         ):
-            self.sums[name] += int(is_counted.sum())
+            self.sums[sum_name] += int(is_counted.sum())
         self._add_copy_work(segments, inspection, is_moving)
 
     def _inspect_segments(
         self, segments: Segments, is_leaving: Bools, is_removed: Bools
     ) -> _SegmentInspection:
         is_gone = is_removed[segments.ensembles]
-        segment_shape = (segments.first, segments.last, segments.ensemble_size, segments.write_quorum)
+        segment_shape = (
+            segments.first_entries,
+            segments.last_entries,
+            segments.ensemble_size,
+            segments.write_quorum,
+        )
         gone_places = GonePlaces(*segment_shape, is_gone)
-        entries = gone_places.entries()
+        entries = gone_places.count_entries()
         is_stored = (entries > 0) & (GonePlaces(*segment_shape, is_leaving).count_gone_places() > 0)
-        must_be_copied: Bools = is_stored.any(1) | (segments.open_end & is_leaving.any(1))
-        isolation = segments.isolation[segments.ledger]
-        options = self.targets.of(segments.ensembles, gone_places, segments.ack_quorum, isolation)
+        must_be_copied: Bools = is_stored.any(1) | (segments.is_open_end & is_leaving.any(1))
+        isolation_numbers = segments.isolation[segments.ledger]
+        replacement_options = self.targets.find_options(
+            segments.ensembles, gone_places, segments.ack_quorum, isolation_numbers
+        )
         return _SegmentInspection(
-            is_gone, gone_places, entries, gone_places.count_gone_places(), must_be_copied, options
+            is_gone,
+            gone_places,
+            entries,
+            gone_places.count_gone_places(),
+            must_be_copied,
+            replacement_options,
         )
 
     def _find_causes(
@@ -227,15 +245,17 @@ class TrialSums:
             is_missing.sum(1) >= windows.write_quorum,
             is_missing_or_unknown.sum(1) >= windows.write_quorum,
         )
-        needs_copying = inspection.must_be_copied[segment_rows] & ~windows.open_end
+        needs_copying = inspection.must_be_copied[segment_rows] & ~windows.is_open_end
         is_only_copy = is_gone.sum(1) >= windows.write_quorum
         has_gone_copy = is_gone.any(1)
-        has_too_few_candidates = inspection.options.free_spare_counts < inspection.is_gone.sum(1)
-        has_no_ack_quorum = segments.open_end & (
+        has_too_few_candidates = inspection.replacement_options.free_spare_counts < inspection.is_gone.sum(1)
+        has_no_ack_quorum = segments.is_open_end & (
             inspection.gone_counts >= np.maximum(segments.ack_quorum, 1)[:, None]
         ).any(1)
         must_be_copied = segments.any_of_ledger(inspection.must_be_copied)
-        is_refused = segments.any_of_ledger(inspection.must_be_copied & inspection.options.is_refused)
+        is_refused = segments.any_of_ledger(
+            inspection.must_be_copied & inspection.replacement_options.is_refused
+        )
         has_unknown_groups, has_own_groups = self.targets.flag_uncertain_groups(segments.isolation)
         ledgers_by_cause = {
             Cause.ONLY_COPY: windows.any_of_ledger(needs_copying & is_only_copy),
@@ -245,9 +265,9 @@ class TrialSums:
             Cause.NO_COVERAGE: segments.any_of_ledger(has_no_ack_quorum) & must_be_copied,
         }
         has_too_few_spares = ledgers_by_cause[Cause.NO_SPARE] | ledgers_by_cause[Cause.NO_ADMISSIBLE]
-        codes = np.zeros(len(segments.ids), np.int8)
+        cause_codes = np.zeros(len(segments.ids), np.int8)
         for cause in reversed(LEDGER_CAUSES):
-            codes[ledgers_by_cause[cause]] = _CODE_BY_CAUSE[cause]
+            cause_codes[ledgers_by_cause[cause]] = _CODE_BY_CAUSE[cause]
         doubts = {
             UNREAD_COPIES_DOUBT: windows.any_of_ledger(
                 needs_copying & has_gone_copy & may_have_no_copy & ~has_no_copy
@@ -256,21 +276,23 @@ class TrialSums:
             UNKNOWN_GROUPS_DOUBT: must_be_copied & has_unknown_groups,
             OWN_GROUPS_DOUBT: is_refused & has_own_groups,
         }
-        return _LedgerCauses(codes, doubts, has_too_few_spares)
+        return _LedgerCauses(cause_codes, doubts, has_too_few_spares)
 
     def _add_copy_work(self, segments: Segments, inspection: _SegmentInspection, is_moving: Bools) -> None:
-        """Add the copying work for the ledgers that move."""
-        is_stored = (inspection.entries > 0) & (inspection.gone_counts > 0)
+        """Add the work of copying the ledgers that move to the sums."""
+        is_stored = (inspection.entries_by_class > 0) & (inspection.gone_counts > 0)
         is_moving_segment = is_moving[segments.ledger] & (
-            is_stored.any(1) | (segments.open_end & inspection.is_gone.any(1))
+            is_stored.any(1) | (segments.is_open_end & inspection.is_gone.any(1))
         )
         gone_count = inspection.is_gone.sum(1)
-        entries_read = np.where(is_moving_segment, inspection.gone_places.copied(), 0)
-        entries_needed = np.where(is_moving_segment, (inspection.entries * inspection.gone_counts).sum(1), 0)
+        entries_read = np.where(is_moving_segment, inspection.gone_places.count_copied_entries(), 0)
+        entries_needed = np.where(
+            is_moving_segment, (inspection.entries_by_class * inspection.gone_counts).sum(1), 0
+        )
         mean_bytes = segments.entry_bytes[segments.ledger]
         entry_sizes, has_unknown_size = np.nan_to_num(mean_bytes), np.isnan(mean_bytes)
         entries_copied = entries_read * gone_count
-        entry_counts = segments.last - segments.first + 1
+        entry_counts = segments.last_entries - segments.first_entries + 1
         sums = self.sums
         sums["ledgers"] += int(is_moving.sum())
         sums["fragments"] += int((entries_read > 0).sum())
@@ -282,7 +304,7 @@ class TrialSums:
         sums["copied_bytes"] += float((entries_copied * entry_sizes).sum())
         sums["unsized"] += int(entries_copied[has_unknown_size].sum())
         sums["open_ends"] += int(
-            segments.any_of_ledger(is_moving_segment & segments.open_end & inspection.is_gone.any(1)).sum()
+            segments.any_of_ledger(is_moving_segment & segments.is_open_end & inspection.is_gone.any(1)).sum()
         )
         self._add_loads(segments, inspection, entries_read, entry_sizes, is_moving_segment)
 
@@ -294,24 +316,24 @@ class TrialSums:
         entry_sizes: NDArray[np.float64],
         is_moving_segment: Bools,
     ) -> None:
-        """Add reads to the first member that stays, and spread writes evenly over all candidates."""
+        """Add reads to the load of the first member that stays, and writes evenly to all candidates."""
         reading_place = inspection.gone_places.first_remaining_place()
-        read_share = entries_read / np.maximum(inspection.entries.sum(1), 1)
-        entries = np.where(reading_place >= 0, inspection.entries * read_share[:, None], 0.0)
+        read_shares = entries_read / np.maximum(inspection.entries_by_class.sum(1), 1)
+        entries = np.where(reading_place >= 0, inspection.entries_by_class * read_shares[:, None], 0.0)
         reading_bookies = np.take_along_axis(segments.ensembles, np.maximum(reading_place, 0), 1)
-        count = self.read.shape[1]
+        bookie_slots = self.read.shape[1]
         for sums, entry_weights in zip(self.read, (entries, entries * entry_sizes[:, None]), strict=True):
-            sums += np.bincount(reading_bookies.ravel() % (count + 1), entry_weights.ravel(), count + 1)[
-                :count
-            ]
-        candidate_counts = inspection.options.candidates.sum(1)
+            sums += np.bincount(
+                reading_bookies.ravel() % (bookie_slots + 1), entry_weights.ravel(), bookie_slots + 1
+            )[:bookie_slots]
+        candidate_counts = inspection.replacement_options.candidates.sum(1)
         entries_per_candidate = entries_read * inspection.is_gone.sum(1) / np.maximum(candidate_counts, 1)
-        for start in range(0, len(entries_per_candidate), _BATCH_ROWS):
-            rows_at_once = slice(start, start + _BATCH_ROWS)
+        for first_row in range(0, len(entries_per_candidate), _BATCH_ROWS):
+            rows_at_once = slice(first_row, first_row + _BATCH_ROWS)
             candidate_loads = np.stack(
                 [entries_per_candidate[rows_at_once], (entries_per_candidate * entry_sizes)[rows_at_once]]
             )
-            self.written += candidate_loads @ inspection.options.candidates[rows_at_once]
+            self.written += candidate_loads @ inspection.replacement_options.candidates[rows_at_once]
         fewest_candidates = np.full(len(segments.ids), _NO_CANDIDATE_COUNT, np.int64)
         np.minimum.at(
             fewest_candidates, segments.ledger[is_moving_segment], candidate_counts[is_moving_segment]
@@ -328,38 +350,41 @@ _SUM_NAMES = (
 
 
 def _find_segments(segments: Segments, windows: Windows) -> Longs:
-    """Return the segment of each window: the segment of its ledger with the same first entry."""
-    assert windows.bounds is not None  # nothing was merged
-    first_entries = np.concatenate([segments.first, windows.bounds[:, 0]])
-    _, ranks = np.unique(first_entries, return_inverse=True)
-    rank_count = int(ranks.max(initial=0)) + 1
-    keys = segments.ledger * rank_count + ranks[: len(segments.first)]
-    order = np.argsort(keys, kind="stable")
-    key_positions = np.searchsorted(keys[order], windows.ledger * rank_count + ranks[len(segments.first) :])
-    segment_rows: Longs = order[key_positions]
+    """Return the segment of each window. Window and segment have the same ledger and first entry."""
+    assert windows.segment_bounds is not None  # nothing was merged
+    first_entries = np.concatenate([segments.first_entries, windows.segment_bounds[:, 0]])
+    _, candidate_ranks = np.unique(first_entries, return_inverse=True)
+    rank_count = int(candidate_ranks.max(initial=0)) + 1
+    segment_keys = segments.ledger * rank_count + candidate_ranks[: len(segments.first_entries)]
+    segment_order = np.argsort(segment_keys, kind="stable")
+    key_positions = np.searchsorted(
+        segment_keys[segment_order],
+        windows.ledger * rank_count + candidate_ranks[len(segments.first_entries) :],
+    )
+    segment_rows: Longs = segment_order[key_positions]
     return segment_rows
 
 
 def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:
     """Return every blocked ledger with its first cause and its topic, ordered by cause and id."""
-    ids, codes = trial.all_blocked_ledgers()
-    order = np.lexsort((ids[:, 1], ids[:, 0], codes))
-    ids, codes = ids[order], codes[order]
-    cause_texts = pa.array([str(cause) if cause else "" for cause in CAUSES], pa.string())
-    causes = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), cause_texts)
+    ids, cause_codes = trial.all_blocked_ledgers()
+    segment_order = np.lexsort((ids[:, 1], ids[:, 0], cause_codes))
+    ids, cause_codes = ids[segment_order], cause_codes[segment_order]
+    cause_texts = pa.array([str(cause) if cause else "" for cause in CAUSE_BY_CODE], pa.string())
+    causes = pa.DictionaryArray.from_arrays(pa.array(cause_codes, pa.int8()), cause_texts)
     columns = {"scope_id": ids[:, 0], "ledger_id": ids[:, 1], "cause": causes, "topic": topics_of(run, ids)}
     return pa.table(columns)
 
 
 def blocked_topics(run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return the number of blocked ledgers by cause and topic, the most first; topic null if unknown."""
+    """Return the number of blocked ledgers by cause and topic, largest first. An unknown topic is null."""
     ledgers = blocked_ledgers(run, trial)
-    text_table = pa.table({name: ledgers[name].cast(pa.string()) for name in ("cause", "topic")})
+    text_table = pa.table({column: ledgers[column].cast(pa.string()) for column in ("cause", "topic")})
     topic_counts = text_table.group_by(["cause", "topic"]).aggregate([([], "count_all")])
     topic_counts = topic_counts.rename_columns(["cause", "topic", "ledgers"])
     return topic_counts.sort_by([("cause", "ascending"), ("ledgers", "descending"), ("topic", "ascending")])
 
 
-def blocked_table(name: str | None, run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return the table with this name; None stands for that of the blocked ledgers."""
-    return blocked_topics(run, trial) if name == "topics" else blocked_ledgers(run, trial)
+def blocked_table(table_name: str | None, run: RunReader, trial: TrialSums) -> pa.Table:
+    """Return the table ``topics`` (`blocked_topics`), or for any other name `blocked_ledgers`."""
+    return blocked_topics(run, trial) if table_name == "topics" else blocked_ledgers(run, trial)

@@ -77,7 +77,7 @@ class RunFigures(RunReader):
         Returns an empty tuple if the run has no table ``ledgers``.
         """
         from auditor.runs.reader import load_placement
-        from auditor.simulate.levels import near_loss
+        from auditor.simulate.near_loss import near_loss
 
         if "ledgers" not in self.table_names():
             return ()

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from auditor.actions import procedures
-from auditor.actions.action_list import ALL_STOP_REFUSAL, REASONS_TO_COPY_FIRST
+from auditor.actions.action_list import ALL_STOP_REFUSAL_TEXT, REASONS_TO_COPY_FIRST
 from auditor.actions.gate import permit
 from auditor.actions.objects import bookie as bookie_object
-from auditor.actions.stop_set import DANGEROUS_CHECKS, NO_COLLECTION, why_last_of_set
+from auditor.actions.stop_set import DANGEROUS_CHECKS, NO_COLLECTION, last_holders_text
 from auditor.model.amounts import plural
 from auditor.model.arrow import ds
 from auditor.model.holds import ActionKind
@@ -39,39 +39,39 @@ _STOP_RISK = "none of the bookie's copies can be read while it is stopped"
 
 
 def stop_bookies(situation: Situation) -> Steps:
-    """Yield stops of bookies whose next garbage collection deletes needed data.
+    """Yield a stop for each bookie whose next garbage collection deletes needed data.
 
-    If a stop would put needed copies out of reach, it is refused. `auditor.plan.replication_steps` then first
-    copies the ledgers that depend on the bookie.
+    A stop is refused if nobody could read some needed copies after it. Steps of
+    `auditor.plan.replication_steps` then copy the ledgers that depend on the bookie.
     """
-    groups_by_bookie = situation.by_bookie(*DANGEROUS_CHECKS)
+    groups_by_bookie = situation.group_by_bookie(*DANGEROUS_CHECKS)
     for bookie, groups in groups_by_bookie.items():
         is_running = situation.bookies[bookie]["registered"] is not None
         title = (
-            f"keep {bookie} {'from collecting garbage' if is_running else 'stopped'}: its next pass deletes "
+            f"keep {bookie} {'from collecting garbage' if is_running else 'stopped'}: its next collection "
         )
-        title += "needed data"
-        if not groups.sure:
+        title += "deletes needed data"
+        if not groups.are_confirmed:
             yield refuse_unconfirmed(ActionKind.STOP, title, "audit again", groups)
         elif bookie in situation.bookies_with_unstored_copies:
             yield refuse_unstored_copies(ActionKind.STOP, title, groups)
         else:
-            plan_findings = groups.named()
-            answer = permit_or_refuse(
+            plan_findings = groups.plan_findings()
+            stop_answer = permit_or_refuse(
                 situation.run, ActionKind.STOP, title, plan_findings, bookie_object(bookie)
             )
-            if isinstance(answer, RefusedStep):
+            if isinstance(stop_answer, RefusedStep):
                 # Copies for one stop would be made again for the next one, without end.
-                has_other_writable = bool(situation.writable - groups_by_bookie.keys())
-                yield _refuse_until_copied(situation, bookie, answer, groups, has_other_writable)
+                has_other_writable = bool(situation.writable_bookies - groups_by_bookie.keys())
+                yield _refuse_until_copied(situation, bookie, stop_answer, groups, has_other_writable)
                 if bookie in situation.copy_before_stop:
                     situation.stop_set.add(bookie)
-            elif is_running and (holders := situation.stop_set.last_holders(bookie)):
-                yield refuse_last_of_set(situation, ActionKind.STOP, title, groups, [bookie], holders)
+            elif is_running and (last_holders := situation.stop_set.last_holders(bookie)):
+                yield refuse_last_of_set(situation, ActionKind.STOP, title, groups, [bookie], last_holders)
             else:
                 if is_running:
                     situation.stop_set.add(bookie)
-                yield _stop_step(situation, answer, bookie, title, groups)
+                yield _stop_step(situation, stop_answer, bookie, title, groups)
 
 
 def _refuse_until_copied(
@@ -81,10 +81,10 @@ def _refuse_until_copied(
     groups: FindingGroups,
     has_other_writable: bool,
 ) -> RefusedStep:
-    """Return the refused stop of a bookie, with the order of steps if ledgers must be copied first.
+    """Return the refusal of a stop, with advice if something must be done before the stop.
 
-    The refusal also says what to do first if the bookie has another cluster's disks. ``has_other_writable``
-    is whether a bookie remains that could take the copies.
+    Either the disks of another cluster must be replaced, or ledgers must be copied. ``has_other_writable`` is
+    whether another bookie could take the copies. Otherwise the refusal is returned unchanged.
     """
     if (
         refused_step.holds
@@ -99,7 +99,7 @@ def _refuse_until_copied(
     if not refused_step.holds or not {*refused_step.holds} <= {*REASONS_TO_COPY_FIRST}:
         return refused_step
     if not has_other_writable:
-        return replace(refused_step, way_out=ALL_STOP_REFUSAL)
+        return replace(refused_step, way_out=ALL_STOP_REFUSAL_TEXT)
     situation.copy_before_stop[bookie] = groups
     way_out = (
         "copy first, then stop. This plan has the steps that copy the ledgers of the bookie, or the "
@@ -109,87 +109,95 @@ def _refuse_until_copied(
 
 
 def _stop_step(
-    situation: Situation, allowed: Allowed, bookie: str, title: str, groups: FindingGroups
+    situation: Situation, permission: Allowed, bookie: str, title: str, groups: FindingGroups
 ) -> PlanStep:
-    reasons = (
+    hold_reasons = (
         groups["gc-would-delete-live"].evidence.get("reasons", ()) if "gc-would-delete-live" in groups else ()
     )
     is_unavoidable = "metadata-suspect" in groups or any(
-        reason not in _SETTING_BY_REASON for reason in reasons
+        reason not in _SETTING_BY_REASON for reason in hold_reasons
     )
-    settings = {_SETTING_BY_REASON[reason] for reason in reasons if reason in _SETTING_BY_REASON}
+    settings = {_SETTING_BY_REASON[reason] for reason in hold_reasons if reason in _SETTING_BY_REASON}
     if "alias-gc-danger" in groups:
         settings.add(KEEP_OTHER_LEDGERS_SETTING)
     is_running = situation.bookies[bookie]["registered"] is not None
     manual_commands = (
-        [procedures.stop_bookie(allowed, bookie, "ends its garbage collection")] if is_running else []
+        [procedures.stop_bookie(permission, bookie, "ends its garbage collection")] if is_running else []
     )
-    effect = f"no needed data is deleted on {bookie}"
+    effect_text = f"no needed data is deleted on {bookie}"
     if settings:
-        manual_commands.append(procedures.set_settings(allowed, bookie, sorted(settings)))
-        effect += "; afterwards audit with --bookie-conf FILE, or the finding appears again"
+        manual_commands.append(procedures.set_settings(permission, bookie, sorted(settings)))
+        effect_text += "; afterwards audit with --bookie-conf FILE, or the finding appears again"
     start_answer = permit(situation.run, ActionKind.START, [bookie_object(bookie)])
     if settings and not is_unavoidable and isinstance(start_answer, Allowed):
         manual_commands.append(procedures.start_bookie(start_answer, bookie))
     elif settings and not is_unavoidable:
-        effect += "; the bookie stays stopped until such an audit no longer has this finding"
+        effect_text += "; the bookie stays stopped until an audit with this option no longer has this finding"
     else:
-        effect += "; the bookie stays stopped until the metadata, or its index, is repaired"
+        effect_text += "; the bookie stays stopped until the metadata, or its index, is repaired"
     undo_text = "remove the settings, and restart it" if settings else "start it"
     return make_step(
-        allowed, title, groups.named(), manual_commands, urgency=groups.urgency,
-        bookie_id=bookie, effect=effect, risk=f"load; {_STOP_RISK}",
-        undo=f"once an audit no longer has this finding: {undo_text}",
-        expires=situation.facts.scan_time + EXPIRY_MS,
-        requires=groups.conditions("there"), done_when=groups.conditions("gone"),
+        permission, title, groups.plan_findings(), manual_commands, urgency=groups.urgency,
+        bookie_id=bookie, effect_text=effect_text, risk_text=f"load; {_STOP_RISK}",
+        undo_text=f"once an audit no longer has this finding: {undo_text}",
+        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        required_conditions=groups.conditions("there"), done_conditions=groups.conditions("gone"),
     )  # fmt: skip
 
 
 def make_cookies(situation: Situation) -> Steps:
-    """Yield new cookies for registered bookies without a cookie in the store."""
-    for bookie, groups in situation.by_bookie("cookie-missing").items():
+    """Yield a step that makes a cookie, for each registered bookie that has no cookie in the store."""
+    for bookie, groups in situation.group_by_bookie("cookie-missing").items():
         title = f"make the cookie of {bookie} again: the bookie cannot restart without it"
-        row = situation.bookies[bookie]
-        versions = _read_directories(situation, bookie)
+        bookie_row = situation.bookies[bookie]
+        directory_rows = _read_directories(situation, bookie)
         instance_id = situation.run.report.cluster.instance_id
         foreign_instances = sorted(
-            {str(version["instance_id"]) for version in versions} - {str(instance_id), "None"}
+            {str(directory_row["instance_id"]) for directory_row in directory_rows}
+            - {str(instance_id), "None"}
         )
-        own_cookie_versions = [version for version in versions if version["owner"] == bookie]
-        complete_versions = [
-            version for version in own_cookie_versions if version["ledger_dirs"] and version["journal_dirs"]
+        own_directory_rows = [
+            directory_row for directory_row in directory_rows if directory_row["owner"] == bookie
         ]
-        path_lists = {
-            json.dumps([version[name] for name in _DIRECTORY_COLUMNS]) for version in complete_versions
+        complete_directory_rows = [
+            directory_row
+            for directory_row in own_directory_rows
+            if directory_row["ledger_dirs"] and directory_row["journal_dirs"]
+        ]
+        distinct_path_lists = {
+            json.dumps([directory_row[name] for name in _DIRECTORY_COLUMNS])
+            for directory_row in complete_directory_rows
         }
-        why, way_out = (
+        reason_text, way_out = (
             "",
             "audit with the bookie's directories (--bookies), or take these from the bookie's configuration",
         )
         reason = RefusalReason.UNKNOWN_INPUT
         if instance_id is None:
-            why, way_out = "the cluster has no instance id", "see instance-id-missing"
+            reason_text, way_out = "the cluster has no instance id", "see instance-id-missing"
         elif foreign_instances:
             reason = RefusalReason.OTHER_CLUSTER
-            why = f"VERSION on its disks has the instance id of another cluster, {foreign_instances[0]}"
+            reason_text = (
+                f"VERSION on its disks has the instance id of another cluster, {foreign_instances[0]}"
+            )
             way_out = "find the disks of this cluster's bookie, and audit again"
-        elif not (row["named"] or row["found"]):
-            why, way_out = (
+        elif not (bookie_row["named"] or bookie_row["found"]):
+            reason_text, way_out = (
                 "the bookie is in no ensemble, and no directory of it was found",
                 "find out who registers it",
             )
-        elif len(path_lists) != 1:
-            why = (
+        elif len(distinct_path_lists) != 1:
+            reason_text = (
                 "the bookie's directories are not known: "
-                f"{plural(len(path_lists), 'different VERSION file')} of it"
-                + (" were read" if path_lists else "")
+                f"{plural(len(distinct_path_lists), 'different VERSION file')} of it"
+                + (" were read" if distinct_path_lists else "")
             )
-        if why:
-            yield refuse(ActionKind.MAKE_COOKIE, reason, title, why, way_out, groups.named())
+        if reason_text:
+            yield refuse(ActionKind.MAKE_COOKIE, reason, title, reason_text, way_out, groups.plan_findings())
         elif not is_valid_argument(bookie):
             yield _refuse_unsupported_id(ActionKind.MAKE_COOKIE, title, groups)
         else:
-            journals, ledgers, indexes = json.loads(path_lists.pop())
+            journals, ledgers, indexes = json.loads(distinct_path_lists.pop())
             directory_options = {
                 "JOURNALS": journals,
                 "LEDGERS": ",".join(ledgers),
@@ -206,22 +214,27 @@ def _cookie_step(
     directory_options: dict[str, str],
     indexes: list[str] | None,
 ) -> PlanStep | RefusedStep:
-    findings = groups.named()
-    allowed = permit_or_refuse(situation.run, ActionKind.MAKE_COOKIE, title, findings, bookie_object(bookie))
-    if isinstance(allowed, RefusedStep):
-        return allowed
-    blanks = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie"), **directory_options}
+    findings = groups.plan_findings()
+    permission = permit_or_refuse(
+        situation.run, ActionKind.MAKE_COOKIE, title, findings, bookie_object(bookie)
+    )
+    if isinstance(permission, RefusedStep):
+        return permission
+    placeholder_values = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie"), **directory_options}
     if indexes:
-        blanks["INDEXES"] = ",".join(indexes)
+        placeholder_values["INDEXES"] = ",".join(indexes)
     procedure = procedures.MAKE_COOKIE_WITH_INDEXES if indexes else procedures.MAKE_COOKIE
     return make_step(
-        allowed, title, findings, procedure.filled(allowed, blanks), urgency=groups.urgency,
-        bookie_id=bookie, effect="the store has its cookie, and the bookie can restart",
-        risk="writes; with a wrong cookie the bookie does not start", undo="replace it with a correct cookie",
-        needs=[f"the file has the content of a VERSION file of {bookie}"],
-        expires=situation.facts.scan_time + EXPIRY_MS,
-        requires=[Condition(Fact.COOKIE, bookie, "none"), Condition(Fact.REGISTERED, bookie, "yes")],
-        done_when=[Condition(Fact.COOKIE, bookie, "yes")],
+        permission, title, findings, procedure.filled(permission, placeholder_values), urgency=groups.urgency,
+        bookie_id=bookie, effect_text="the store has its cookie, and the bookie can restart",
+        risk_text="writes; with a wrong cookie the bookie does not start",
+        undo_text="replace it with a correct cookie",
+        preconditions=[f"the file has the content of a VERSION file of {bookie}"],
+        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        required_conditions=[
+            Condition(Fact.COOKIE, bookie, "none"), Condition(Fact.REGISTERED, bookie, "yes"),
+        ],
+        done_conditions=[Condition(Fact.COOKIE, bookie, "yes")],
     )  # fmt: skip
 
 
@@ -229,7 +242,10 @@ _DIRECTORY_COLUMNS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
 
 def _read_directories(situation: Situation, bookie: str) -> list[dict[str, list[str] | str | None]]:
-    """Return the directories that belong to the bookie, and those found in its place."""
+    """Return directories with the bookie's VERSION file, and directories at the paths of the bookie.
+
+    A directory at such a path may have the VERSION file of another bookie.
+    """
     is_of_bookie = (ds.field("owner") == bookie) | (ds.field("place") == bookie)
     rows: list[dict[str, list[str] | str | None]] = situation.run.table(
         "directories", ["owner", "instance_id", *_DIRECTORY_COLUMNS], is_of_bookie
@@ -238,67 +254,79 @@ def _read_directories(situation: Situation, bookie: str) -> list[dict[str, list[
 
 
 def retire_bookies(situation: Situation) -> Steps:
-    """Yield deletions of cookies of gone bookies; a deletion is refused if ledgers still have the bookie."""
-    for bookie, groups in situation.by_bookie("cookie-unused").items():
-        title, row = f"delete the cookie of {bookie}, which no ledger names", situation.bookies[bookie]
-        copies = _find_last_copies(situation, bookie)
-        if not groups.sure or row["named"] or row["marked"]:
+    """Yield deletions of the cookies of bookies that are gone.
+
+    A deletion is refused if an ensemble still names the bookie, or if its disks may have last copies.
+    """
+    for bookie, groups in situation.group_by_bookie("cookie-unused").items():
+        title, bookie_row = f"delete the cookie of {bookie}, which no ledger names", situation.bookies[bookie]
+        last_copy_text = _find_last_copies(situation, bookie)
+        if not groups.are_confirmed or bookie_row["named"] or bookie_row["marked"]:
             yield refuse_unconfirmed(ActionKind.DELETE_COOKIE, title, "audit again", groups)
-        elif copies:
+        elif last_copy_text:
             way_out = "audit with the bookie's disks (--bookies), and repair these ledgers first"
             yield refuse(
-                ActionKind.DELETE_COOKIE, RefusalReason.LAST_COPY, title, copies, way_out, groups.named()
+                ActionKind.DELETE_COOKIE,
+                RefusalReason.LAST_COPY,
+                title,
+                last_copy_text,
+                way_out,
+                groups.plan_findings(),
             )
         elif not is_valid_argument(bookie):
             yield _refuse_unsupported_id(ActionKind.DELETE_COOKIE, title, groups)
         else:
             yield _retire_step(situation, bookie, title, groups)
-    for bookie, groups in situation.by_bookie("bookie-down").items():
+    for bookie, groups in situation.group_by_bookie("bookie-down").items():
         title = f"delete the cookie of {bookie}, which is not registered"
-        why = f"{plural(situation.bookies[bookie]['ledgers'], 'ledger names', 'ledgers name')} it"
+        reason_text = f"{plural(situation.bookies[bookie]['ledgers'], 'ledger names', 'ledgers name')} it"
         way_out = (
             f"bkaudit decommission {shlex.quote(situation.run.path)} {bookie} shows the work of its removal"
         )
-        yield refuse(ActionKind.DELETE_COOKIE, RefusalReason.NAMED, title, why, way_out, groups.named())
+        yield refuse(
+            ActionKind.DELETE_COOKIE, RefusalReason.NAMED, title, reason_text, way_out, groups.plan_findings()
+        )
 
 
 def _retire_step(
     situation: Situation, bookie: str, title: str, groups: FindingGroups
 ) -> PlanStep | RefusedStep:
-    findings = groups.named()
-    allowed = permit_or_refuse(
+    findings = groups.plan_findings()
+    permission = permit_or_refuse(
         situation.run, ActionKind.DELETE_COOKIE, title, findings, bookie_object(bookie)
     )
-    if isinstance(allowed, RefusedStep):
-        return allowed
-    blanks = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie")}
+    if isinstance(permission, RefusedStep):
+        return permission
+    placeholder_values = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie")}
     return make_step(
-        allowed, title, findings, procedures.DELETE_COOKIE.filled(allowed, blanks), urgency=groups.urgency,
-        bookie_id=bookie, effect="the auditor no longer counts it as lost, and its id can be used again",
-        risk="writes; the bookie cannot start again without a new cookie",
-        undo="to make the cookie again, save the lines between --- of the output of cookie_get as "
-            f"{blanks['FILE']}",
-        needs=[f"{bookie} will not return"],
-        expires=situation.facts.scan_time + EXPIRY_MS,
-        requires=[
+        permission, title, findings, procedures.DELETE_COOKIE.filled(permission, placeholder_values),
+        urgency=groups.urgency,
+        bookie_id=bookie,
+        effect_text="the auditor no longer counts the bookie as lost, and its id can be used again",
+        risk_text="writes; the bookie cannot start again without a new cookie",
+        undo_text="to make the cookie again, save the output of cookie_get between the lines --- as "
+            f"{placeholder_values['FILE']}",
+        preconditions=[f"{bookie} will not return"],
+        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        required_conditions=[
             Condition(Fact.COOKIE, bookie, situation.cookies[bookie]),
             Condition(Fact.REGISTERED, bookie, "no"),
             Condition(Fact.NAMED, bookie, "no"),
         ],
-        done_when=[Condition(Fact.COOKIE, bookie, "none")],
+        done_conditions=[Condition(Fact.COOKIE, bookie, "none")],
     )  # fmt: skip
 
 
 def _find_last_copies(situation: Situation, bookie: str) -> str:
-    """Return why the bookie's disks may have last copies; empty if they have none."""
-    counts = situation.run.report.counts
+    """Return why the bookie's disks may have last copies; an empty text if they have none."""
+    finding_counts = situation.run.report.counts
     if situation.bookies[bookie]["read"] != BookieRead.READ:
-        damaged_count = counts.get("entry-lost", 0) + counts.get("owner-dangling", 0)
+        damaged_count = finding_counts.get("entry-lost", 0) + finding_counts.get("owner-dangling", 0)
         damage_text = plural(
             damaged_count, "ledger lacks entries or metadata", "ledgers lack entries or metadata"
         )
         return (
-            f"{damage_text}; the bookie's disks may have these, and were not read completely"
+            f"{damage_text}; the bookie's disks may have the missing data, and were not read completely"
             if damaged_count
             else ""
         )
@@ -317,18 +345,18 @@ def _find_last_copies(situation: Situation, bookie: str) -> str:
 
 def refuse_unconfirmed(kind: ActionKind, title: str, way_out: str, groups: FindingGroups) -> RefusedStep:
     """Return the refusal of a step whose findings are not all confirmed."""
-    why = "the finding is only suspected, not confirmed"
-    return refuse(kind, RefusalReason.UNSURE, title, why, way_out, groups.named())
+    reason_text = "the finding is only suspected, not confirmed"
+    return refuse(kind, RefusalReason.UNSURE, title, reason_text, way_out, groups.plan_findings())
 
 
 def refuse_unstored_copies(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
     """Return the refusal to stop a bookie that serves entries which its disks lack."""
-    why = (
+    reason_text = (
         "the bookie serves entries that its disk lacks (index-incomplete): these are lost "
         "when the bookie stops"
     )
     way_out = "copy these ledgers while the bookie still runs: bkaudit explain check index-incomplete"
-    return refuse(kind, RefusalReason.LAST_COPY, title, why, way_out, groups.named())
+    return refuse(kind, RefusalReason.LAST_COPY, title, reason_text, way_out, groups.plan_findings())
 
 
 def refuse_last_of_set(
@@ -337,26 +365,28 @@ def refuse_last_of_set(
     title: str,
     groups: FindingGroups,
     bookies: Sequence[str],
-    holders: Sequence[str],
+    last_holders: Sequence[str],
 ) -> RefusedStep:
     """Return the refusal to stop ``bookies``, because no bookie would then serve some entry.
 
-    ``holders`` are the only bookies that serve the entry. Other steps stop the rest of them. A restart is
-    suggested only if a start is permitted.
+    ``last_holders`` are the only bookies that serve the entry. They are ``bookies`` and bookies that other
+    steps of the plan stop. If the gate permits a start, the refusal advises a restart instead.
     """
     start_answer = permit(situation.run, ActionKind.START, [bookie_object(name) for name in bookies])
     way_out = (
-        "stop this bookie only when these entries have other copies, or another of these bookies runs "
-        "again; then audit and plan again"
+        "stop this bookie only when the entries have other copies, or when another of the named bookies "
+        "runs again; then audit and plan again"
     )
     if not isinstance(start_answer, Refused):
         way_out = (
             f"restart one at a time with {NO_COLLECTION}, so that nothing is deleted meanwhile; {way_out}"
         )
-    return refuse(kind, RefusalReason.LAST_COPY, title, why_last_of_set(holders), way_out, groups.named())
+    return refuse(
+        kind, RefusalReason.LAST_COPY, title, last_holders_text(last_holders), way_out, groups.plan_findings()
+    )
 
 
 def _refuse_unsupported_id(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
-    why = "the shell's cookie commands refuse an id that is not a host:port"
-    way_out = "do it with the metadata store's own client"
-    return refuse(kind, RefusalReason.NOT_BY_SHELL, title, why, way_out, groups.named())
+    reason_text = "the shell's cookie commands refuse an id that is not a host:port"
+    way_out = "change the cookie with the metadata store's own client"
+    return refuse(kind, RefusalReason.NOT_BY_SHELL, title, reason_text, way_out, groups.plan_findings())

@@ -21,38 +21,44 @@ from auditor.plan.parts import make_step, permit_or_refuse, planned_ledgers
 from auditor.plan.situation import INDEX_FAULTS, MAX_LEDGERS, FindingGroups, Situation
 from auditor.sources.bookies.parts import ROCKSDB
 
-_DATABASE = re.compile(r"/current/(ledgers|locations)(/|$)")
-_FENCE_RISK = "all its ledgers come back fenced and without a master key"
-_REBUILD_RISK = "the rebuild takes long, and entries in no entry log stay lost"
-_REBUILD_NEEDS: tuple[str, ...] = ("a copy of its index directories", "commands are typed on its own host")
+_DATABASE_PATH_PATTERN = re.compile(r"/current/(ledgers|locations)(/|$)")
+_FENCE_RISK = "after the rebuild all ledgers of the bookie are fenced and have no master key"
+_REBUILD_RISK = "the rebuild takes long, and entries that are in no entry log stay lost"
+_REBUILD_NEEDS: tuple[str, ...] = (
+    "a copy of the bookie's index directories exists",
+    "the commands are typed on the bookie's own host",
+)
 _BOTH_DATABASES = "ledgers and locations"
 
 
-def recoverable_copies(row: Mapping[str, Any]) -> list[str]:
-    """Return the bookies whose entry logs still have lost entries of a ledger. No index has these entries.
+def bookies_with_recoverable_entries(row: Mapping[str, Any]) -> list[str]:
+    """Return the bookies whose entry logs still have entries that a finding reports as lost.
 
-    ``row`` is a finding. Returns an empty list if the finding is not a confirmed loss of entries, or is about
-    another scope than 0.
+    An entry counts as lost if no index lists it. ``row`` is the finding. Returns an empty list if the finding
+    is not a confirmed loss of entries, or is about a ledger of another scope than 0.
 
     >>> log = {"bookie_id": "bk1:3181", "lost_entries": 3}
     >>> row = {"id": "entry-lost", "confidence": "confirmed", "scope_id": 0}
-    >>> recoverable_copies(row | {"evidence": json.dumps({"in_entry_logs": [log, log]})})
+    >>> bookies_with_recoverable_entries(row | {"evidence": json.dumps({"in_entry_logs": [log, log]})})
     ['bk1:3181']
     """
     # BookKeeper's shell takes no ledger of another scope than 0.
     if row["id"] != "entry-lost" or row["confidence"] != Confidence.CONFIRMED or row["scope_id"]:
         return []
-    logs = json.loads(row["evidence"]).get("in_entry_logs") or ()
-    return sorted({log["bookie_id"] for log in logs if log["lost_entries"]})
+    entry_logs = json.loads(row["evidence"]).get("in_entry_logs") or ()
+    return sorted({entry_log["bookie_id"] for entry_log in entry_logs if entry_log["lost_entries"]})
 
 
-def _count_recoverable_copies(
+def _add_recoverable_entries(
     situation: Situation, groups_by_bookie: dict[tuple[str, str], FindingGroups]
 ) -> None:
-    """Add findings about ledgers whose lost entries are in entry logs, by bookie and index to rebuild."""
+    """Add findings about lost entries that are in entry logs to ``groups_by_bookie``.
+
+    The keys are the bookie that has the log, and the kind of the index to rebuild.
+    """
     database_rows: dict[tuple[int, str], dict[str, Any]] = {}
     for row in situation.findings_of_checks("entry-lost"):
-        for bookie in recoverable_copies(row):
+        for bookie in bookies_with_recoverable_entries(row):
             if situation.bookies[bookie]["storage"] == ROCKSDB:
                 if len(database_rows) < MAX_LEDGERS:
                     database_rows[row["ledger_id"], bookie] = row
@@ -65,11 +71,11 @@ def _count_recoverable_copies(
     row_filter = (ds.field("scope_id") == 0) & ds.field("ledger_id").isin(ids)
     rows = situation.run.table("availability", ["ledger_id", "bookie_id"], row_filter)
     listed_copies = {(row["ledger_id"], row["bookie_id"]) for row in rows.to_pylist()}
-    bookies_without_listing = {
+    bookies_without_ledger_index = {
         bookie for ledger, bookie in database_rows if (ledger, bookie) not in listed_copies
     }
     for (_, bookie), row in database_rows.items():
-        database = _BOTH_DATABASES if bookie in bookies_without_listing else "locations"
+        database = _BOTH_DATABASES if bookie in bookies_without_ledger_index else "locations"
         groups_by_bookie.setdefault((bookie, database), FindingGroups()).add(row)
 
 
@@ -83,87 +89,94 @@ def _bookies_with_both_damaged(situation: Situation) -> set[str]:
     is_damaged = (ds.field("state") == IndexState.DAMAGED.value) & (ds.field("storage") == ROCKSDB)
     databases_by_bookie: dict[str, set[str]] = {}
     for row in situation.run.table("availability", ["bookie_id", "path"], is_damaged).to_pylist():
-        if database := _DATABASE.search(row["path"]):
+        if database := _DATABASE_PATH_PATTERN.search(row["path"]):
             databases_by_bookie.setdefault(row["bookie_id"], set()).add(database[1])
     return {bookie for bookie, database_names in databases_by_bookie.items() if len(database_names) > 1}
 
 
 def rebuild_indexes(situation: Situation) -> Steps:
-    """Yield rebuilds of indexes that are damaged, or that lack entries which the bookie's entry logs have."""
+    """Yield a step for each index that is damaged, or that lacks entries of the bookie's entry logs."""
     groups_by_bookie: dict[tuple[str, str], FindingGroups] = {}
     damaged_files: dict[str, list[str]] = {}
-    _count_recoverable_copies(situation, groups_by_bookie)
-    bookies_with_both = _bookies_with_both_damaged(situation)
+    _add_recoverable_entries(situation, groups_by_bookie)
+    bookies_with_both_damaged = _bookies_with_both_damaged(situation)
     for row in situation.findings_of_checks(*INDEX_FAULTS):
-        evidence = json.loads(row["evidence"])
-        database = _DATABASE.search(evidence["path"])
+        finding_evidence = json.loads(row["evidence"])
+        database = _DATABASE_PATH_PATTERN.search(finding_evidence["path"])
         if row["id"] == "ledger-not-indexed":
-            kind = "ledgers"
-        elif evidence["state"] == IndexState.MISPLACED:
+            index_kind = "ledgers"
+        elif finding_evidence["state"] == IndexState.MISPLACED:
             continue
         else:
-            kind = database[1] if database else ".idx"
-            if not database and evidence["state"] == IndexState.UNREADABLE:
-                damaged_files.setdefault(row["bookie_id"], []).append(evidence["path"])
-        if kind != ".idx" and (
-            row["bookie_id"] in bookies_with_both or (row["bookie_id"], _BOTH_DATABASES) in groups_by_bookie
+            index_kind = database[1] if database else ".idx"
+            if not database and finding_evidence["state"] == IndexState.UNREADABLE:
+                damaged_files.setdefault(row["bookie_id"], []).append(finding_evidence["path"])
+        if index_kind != ".idx" and (
+            row["bookie_id"] in bookies_with_both_damaged
+            or (row["bookie_id"], _BOTH_DATABASES) in groups_by_bookie
         ):
-            kind = _BOTH_DATABASES
-        groups_by_bookie.setdefault((row["bookie_id"], kind), FindingGroups()).add(row)
-        situation.addressed[row["id"]] += 1
-    for (bookie, kind), groups in sorted(groups_by_bookie.items()):
-        title = (
-            f"rebuild the index {'of ' if kind != '.idx' else 'files ('}{kind}{')' if kind == '.idx' else ''}"
-        )
-        title += f" of {bookie} from its entry logs"
-        if not groups.sure:
+            index_kind = _BOTH_DATABASES
+        groups_by_bookie.setdefault((row["bookie_id"], index_kind), FindingGroups()).add(row)
+        situation.addressed_counts[row["id"]] += 1
+    for (bookie, index_kind), groups in sorted(groups_by_bookie.items()):
+        index_text = "index files (.idx)" if index_kind == ".idx" else f"index of {index_kind}"
+        title = f"rebuild the {index_text} of {bookie} from its entry logs"
+        if not groups.are_confirmed:
             yield refuse_unconfirmed(ActionKind.REBUILD_INDEX, title, "audit again", groups)
         elif bookie in situation.bookies_with_unstored_copies:
             yield refuse_unstored_copies(ActionKind.REBUILD_INDEX, title, groups)
         else:
-            yield _rebuild_step(situation, bookie, kind, title, groups, damaged_files.get(bookie, []))
+            yield _rebuild_step(situation, bookie, index_kind, title, groups, damaged_files.get(bookie, []))
 
 
 def _rebuild_step(
     situation: Situation,
     bookie: str,
-    kind: str,
+    index_kind: str,
     title: str,
     groups: FindingGroups,
     damaged_files: Sequence[str],
 ) -> PlanStep | RefusedStep:
-    is_ledger_index = kind == ".idx"
+    is_ledger_index = index_kind == ".idx"
     ledgers = groups.ledgers if is_ledger_index else []
     objects = (bookie_object(bookie), *map(ledger_object, ledgers))
-    allowed = permit_or_refuse(situation.run, ActionKind.REBUILD_INDEX, title, groups.named(), *objects)
-    if isinstance(allowed, RefusedStep):
-        return allowed
+    permission = permit_or_refuse(
+        situation.run, ActionKind.REBUILD_INDEX, title, groups.plan_findings(), *objects
+    )
+    if isinstance(permission, RefusedStep):
+        return permission
     manual_commands: list[PlanCommand] = []
     if situation.bookies[bookie]["registered"] is not None:
-        stop_answer = permit_or_refuse(situation.run, ActionKind.STOP, title, groups.named(), objects[0])
+        stop_answer = permit_or_refuse(
+            situation.run, ActionKind.STOP, title, groups.plan_findings(), objects[0]
+        )
         if isinstance(stop_answer, RefusedStep):
             return replace(stop_answer, kind=ActionKind.REBUILD_INDEX)
-        if holders := situation.stop_set.last_holders(bookie):
-            return refuse_last_of_set(situation, ActionKind.REBUILD_INDEX, title, groups, [bookie], holders)
+        if last_holders := situation.stop_set.last_holders(bookie):
+            return refuse_last_of_set(
+                situation, ActionKind.REBUILD_INDEX, title, groups, [bookie], last_holders
+            )
         manual_commands.append(procedures.stop_bookie(stop_answer, bookie, "releases its index"))
-    blanks = {"BOOKIE": bookie}
+    placeholder_values = {"BOOKIE": bookie}
     if is_ledger_index:
-        blanks |= {"ID": str(ledgers[0])} if len(ledgers) == 1 else {}
+        placeholder_values |= {"ID": str(ledgers[0])} if len(ledgers) == 1 else {}
         if damaged_files:
-            manual_commands.append(procedures.move_index_files_away(allowed, bookie, damaged_files))
-        manual_commands += procedures.REGENERATE_INDEX_FILE.filled(allowed, blanks)
-        undo = "put the old index file back"
-    elif kind in ("ledgers", _BOTH_DATABASES):
-        manual_commands += procedures.REBUILD_LEDGERS_INDEX.filled(allowed, blanks)
-        undo = "move ledgers.PREV-TIME back in the place of current/ledgers, with the bookie stopped"
-        if kind == _BOTH_DATABASES:
-            manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(allowed, blanks)
-            undo += ", and locations.BACKUP-TIME in the place of current/locations"
+            manual_commands.append(procedures.move_index_files_away(permission, bookie, damaged_files))
+        manual_commands += procedures.REGENERATE_INDEX_FILE.filled(permission, placeholder_values)
+        undo_text = "put the old index file back"
+    elif index_kind in ("ledgers", _BOTH_DATABASES):
+        manual_commands += procedures.REBUILD_LEDGERS_INDEX.filled(permission, placeholder_values)
+        undo_text = "move ledgers.PREV-TIME back in the place of current/ledgers, with the bookie stopped"
+        if index_kind == _BOTH_DATABASES:
+            manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(permission, placeholder_values)
+            undo_text += ", and locations.BACKUP-TIME in the place of current/locations"
     else:
-        manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(allowed, blanks)
-        undo = "move locations.BACKUP-TIME back in the place of current/locations, with the bookie stopped"
+        manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(permission, placeholder_values)
+        undo_text = (
+            "move locations.BACKUP-TIME back in the place of current/locations, with the bookie stopped"
+        )
     start_answer, prerequisites = (
-        permit(situation.run, ActionKind.START, objects[:1], previous_action=allowed),
+        permit(situation.run, ActionKind.START, objects[:1], previous_action=permission),
         _REBUILD_NEEDS,
     )
     if isinstance(start_answer, Allowed):
@@ -172,11 +185,11 @@ def _rebuild_step(
         prerequisites = (*prerequisites, f"{bookie} stays stopped: {start_answer.sentence}")
         situation.stop_set.add(bookie)
     return make_step(
-        allowed, title, groups.named(), manual_commands, urgency=groups.urgency,
-        bookie_id=bookie, effect="the bookie lists and serves the entries of its entry logs",
-        risk=f"danger; {_FENCE_RISK if kind in ('ledgers', _BOTH_DATABASES) else _REBUILD_RISK}",
-        undo=undo, needs=prerequisites,
+        permission, title, groups.plan_findings(), manual_commands, urgency=groups.urgency,
+        bookie_id=bookie, effect_text="the bookie lists and serves the entries of its entry logs",
+        risk_text=f"danger; {_FENCE_RISK if index_kind in ('ledgers', _BOTH_DATABASES) else _REBUILD_RISK}",
+        undo_text=undo_text, preconditions=prerequisites,
         ledgers=planned_ledgers(situation.run, ledgers), ledger_count=groups.count if is_ledger_index else 0,
-        expires=situation.facts.scan_time + EXPIRY_MS,
-        requires=groups.conditions("there"), done_when=groups.conditions("gone"),
+        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        required_conditions=groups.conditions("there"), done_conditions=groups.conditions("gone"),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Steps for the copies on lost (unregistered) bookies: one step for all of them if that is safe."""
+"""Steps that restore the copies on lost (unregistered) bookies: one step for all bookies if that is safe."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -15,14 +15,20 @@ from auditor.model.finding import Urgency
 from auditor.model.holds import ActionKind
 from auditor.model.permission import Refused
 from auditor.model.plan import EXPIRY_MS, Condition, Fact, PlanFinding, PlanStep, RefusalReason, RefusedStep
-from auditor.plan.parts import LedgerRow, ledgers_naming, ledgers_of, make_step, permit_each_ledger, refuse
+from auditor.plan.copy_refusals import REFUSAL_TEXTS, find_copy_refusal
+from auditor.plan.parts import (
+    LedgerRow,
+    make_step,
+    permit_each_ledger,
+    read_ledgers,
+    read_ledgers_of_bookies,
+    refuse,
+)
 from auditor.plan.replication_steps import (
-    AUTORECOVERY_RUNS,
-    REFUSAL_TEXTS,
-    LackingCopies,
+    AUTORECOVERY_CONDITIONS,
+    FindingsByAction,
     copy_each_ledger,
     copy_steps,
-    refusal_of_copy,
     sort_findings,
     wait_step,
 )
@@ -32,55 +38,57 @@ from auditor.simulate.windows import Longs
 
 Steps = Iterator[PlanStep | RefusedStep]
 
-_NAMES_SHOWN = 5
-_REASONS = {
+_MAX_NAMES_SHOWN = 5
+_REASON_BY_CAUSE = {
     Cause.ONLY_COPY: RefusalReason.NO_COPY,
     Cause.UNREADABLE: RefusalReason.NO_COPY,
     Cause.NO_SPARE: RefusalReason.NO_SPARE,
     Cause.NO_ADMISSIBLE: RefusalReason.NO_SPARE,
     Cause.NO_COVERAGE: RefusalReason.LIVE_WRITER,
 }
-_START_REMEDY = "start the bookie again, or find its disks; nothing else has these entries"
-_WAYS_OUT = {
-    Cause.ONLY_COPY: _START_REMEDY,
-    Cause.UNREADABLE: _START_REMEDY,
+_START_REMEDY_TEXT = "start the bookie again, or find its disks; nothing else has these entries"
+_WAY_OUT_BY_CAUSE = {
+    Cause.ONLY_COPY: _START_REMEDY_TEXT,
+    Cause.UNREADABLE: _START_REMEDY_TEXT,
     Cause.NO_SPARE: "add a bookie, or let a read-only one write again",
     Cause.NO_ADMISSIBLE: "add a bookie in another rack, or loosen the placement policy",
-    Cause.NO_COVERAGE: "start the bookie again, and let the writer close them",
+    Cause.NO_COVERAGE: "start the bookie again, and let the writers close the ledgers",
     Cause.NO_AUDITOR: "start AutoRecovery on a bookie",
     Cause.IDLE_WORKERS: "start replication workers, or find out why they stopped",
 }
-"""What to do about each cause that blocks the copying, while the bookies are down."""
-_CLUSTER_WIDE_REMEDIES = (Cause.NO_AUDITOR, Cause.IDLE_WORKERS)
+"""Advice for each cause for which ledgers of lost bookies cannot be copied."""
+_CAUSES_WITH_CLUSTER_WIDE_REMEDY = (Cause.NO_AUDITOR, Cause.IDLE_WORKERS)
 """Causes with a remedy that makes AutoRecovery copy all marked ledgers of the cluster."""
-_REMEDY_WITHOUT_START = {
+_REMEDY_BY_CAUSE_WITHOUT_START = {
     Cause.ONLY_COPY: "keep the bookie's disks; nothing else has these entries",
     Cause.UNREADABLE: "keep the bookie's disks; nothing else has these entries",
-    Cause.NO_COVERAGE: "repair the fault that prevents its start, and let the writer close them",
+    Cause.NO_COVERAGE: "repair the fault that prevents its start, and let the writers close the ledgers",
 }
-"""Causes that end when the bookies start, each with the action to take if a hold forbids the start."""
+"""Advice for causes that a start of the bookies would end, in case a hold forbids the start."""
 
 
 def replication_steps(situation: Situation) -> Steps:
-    """Yield all steps that restore copies; one step has all ledgers explained by lost bookies."""
-    lacking_copies = sort_findings(situation)
-    yield from _lost_bookie_steps(situation, lacking_copies)
-    yield from copy_steps(situation, lacking_copies)
+    """Yield all steps that restore copies: first for the ledgers of lost bookies, then for other ledgers."""
+    sorted_findings = sort_findings(situation)
+    yield from _lost_bookie_steps(situation, sorted_findings)
+    yield from copy_steps(situation, sorted_findings)
 
 
-def _lost_bookie_steps(situation: Situation, lacking_copies: LackingCopies) -> Steps:
-    """Yield steps for the ledgers of lost bookies, except bookies that another step starts."""
-    groups = _without_starting_bookies(situation, situation.by_bookie("on-unregistered-bookie"))
-    unmarked_groups = _without_starting_bookies(situation, situation.by_bookie("mark-missing"))
+def _lost_bookie_steps(situation: Situation, sorted_findings: FindingsByAction) -> Steps:
+    """Yield steps for the ledgers of lost bookies. Bookies that another step starts are left out."""
+    groups = _drop_starting_bookies(situation, situation.group_by_bookie("on-unregistered-bookie"))
+    groups_of_unmarked_ledgers = _drop_starting_bookies(situation, situation.group_by_bookie("mark-missing"))
     if not groups:
         return
-    causes = {blocker.cause for blocker in situation.auto_recovery.blockers}
-    lost_ids = sorted({*groups, *unmarked_groups})
+    blocking_causes = {blocker.cause for blocker in situation.auto_recovery.blockers}
+    lost_bookies = sorted({*groups, *groups_of_unmarked_ledgers})
     plan_findings = tuple(
-        finding for bookie in lost_ids for finding in _bookie_findings(bookie, groups, unmarked_groups)
+        finding
+        for bookie in lost_bookies
+        for finding in _bookie_findings(bookie, groups, groups_of_unmarked_ledgers)
     )
-    title = f"copy the ledgers of {first_names(lost_ids, _NAMES_SHOWN)}"
-    if Cause.REPLICATION_OFF in causes:
+    title = f"copy the ledgers of {first_names(lost_bookies, _MAX_NAMES_SHOWN)}"
+    if Cause.REPLICATION_OFF in blocking_causes:
         problem_text = CAUSE_TEXTS[Cause.REPLICATION_OFF][0]
         way_out = "find out who switched AutoRecovery off, and why"
         if (refusal := _find_cluster_refusal(situation)) is None:
@@ -90,9 +98,13 @@ def _lost_bookie_steps(situation: Situation, lacking_copies: LackingCopies) -> S
         yield refuse(
             ActionKind.RECOVER, RefusalReason.SWITCHED_OFF, title, problem_text, way_out, plan_findings
         )
-    elif causes:
-        yield from _recover_all(
-            situation, lost_ids, plan_findings, causes, _highest_urgency(groups, unmarked_groups)
+    elif blocking_causes:
+        yield from _recover_all_ledgers(
+            situation,
+            lost_bookies,
+            plan_findings,
+            blocking_causes,
+            _highest_urgency(groups, groups_of_unmarked_ledgers),
         )
     elif situation.auto_recovery.doubts:
         problem_text = "marks of under-replication were not read: the state of AutoRecovery is unknown"
@@ -100,229 +112,287 @@ def _lost_bookie_steps(situation: Situation, lacking_copies: LackingCopies) -> S
             ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, title, problem_text, "audit again", plan_findings
         )
     else:
-        if sure_groups := {bookie: group for bookie, group in unmarked_groups.items() if group.sure}:
-            yield from _mark_ledgers_again(situation, sure_groups)
-        for bookie, group in unmarked_groups.items():
-            if not group.sure:
-                why, way_out = REFUSAL_TEXTS[RefusalReason.UNSURE]
+        if confirmed_groups := {
+            bookie: group for bookie, group in groups_of_unmarked_ledgers.items() if group.are_confirmed
+        }:
+            yield from _mark_ledgers_again(situation, confirmed_groups)
+        for bookie, group in groups_of_unmarked_ledgers.items():
+            if not group.are_confirmed:
+                reason_text, way_out = REFUSAL_TEXTS[RefusalReason.UNSURE]
                 title = f"mark the ledgers of {bookie}"
-                yield refuse(ActionKind.RECOVER, RefusalReason.UNSURE, title, why, way_out, group.named())
-        marks_by_bookie = situation.marks_of([bookie for bookie in lost_ids if bookie not in unmarked_groups])
-        for bookie, (count, ledgers) in marks_by_bookie.items():
-            waiting_groups = lacking_copies.waiting.pop(bookie, FindingGroups())
-            ledgers = list(dict.fromkeys([*waiting_groups.ledgers, *ledgers]))[:MAX_LEDGERS]
-            findings = (*_bookie_findings(bookie, groups, unmarked_groups), *waiting_groups.named())
+                yield refuse(
+                    ActionKind.RECOVER,
+                    RefusalReason.UNSURE,
+                    title,
+                    reason_text,
+                    way_out,
+                    group.plan_findings(),
+                )
+        marks_by_bookie = situation.count_marks_by_bookie(
+            [bookie for bookie in lost_bookies if bookie not in groups_of_unmarked_ledgers]
+        )
+        for bookie, (ledger_count, ledgers) in marks_by_bookie.items():
+            groups_of_waiting_ledgers = sorted_findings.wait_groups.pop(bookie, FindingGroups())
+            ledgers = list(dict.fromkeys([*groups_of_waiting_ledgers.ledgers, *ledgers]))[:MAX_LEDGERS]
+            findings = (
+                *_bookie_findings(bookie, groups, groups_of_unmarked_ledgers),
+                *groups_of_waiting_ledgers.plan_findings(),
+            )
             yield from wait_step(
-                situation, bookie, findings, waiting_groups, ledgers, max(count, len(ledgers))
+                situation,
+                bookie,
+                findings,
+                groups_of_waiting_ledgers,
+                ledgers,
+                max(ledger_count, len(ledgers)),
             )
 
 
-def _without_starting_bookies(
+def _drop_starting_bookies(
     situation: Situation, groups: Mapping[str, FindingGroups]
 ) -> dict[str, FindingGroups]:
-    return {bookie: group for bookie, group in groups.items() if bookie not in situation.starting}
+    return {bookie: group for bookie, group in groups.items() if bookie not in situation.starting_bookies}
 
 
 def _bookie_findings(bookie: str, *groups: Mapping[str, FindingGroups]) -> tuple[PlanFinding, ...]:
-    return tuple(finding for group in groups if bookie in group for finding in group[bookie].named())
+    return tuple(finding for group in groups if bookie in group for finding in group[bookie].plan_findings())
 
 
 def _highest_urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
-    urgencies = [group.urgency for by_bookie in groups for group in by_bookie.values()]
+    urgencies = [group.urgency for groups_by_bookie in groups for group in groups_by_bookie.values()]
     return min(urgencies, key=lambda urgency: urgency.rank, default=Urgency.REST)
 
 
-def _held_ledgers(situation: Situation, lost_ids: Sequence[str]) -> list[int]:
-    """Return the first ledgers of these bookies on which a hold forbids copying."""
-    hold_keys = (hold.key for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER))
-    held_ids: list[int] = []
-    while batch_ids := list(
-        islice((int(hold_key[2:]) for hold_key in hold_keys if hold_key.startswith("0/")), MAX_LEDGERS)
+def _find_held_ledgers(situation: Situation, lost_bookies: Sequence[str]) -> list[int]:
+    """Return the ledgers of these bookies on which a hold forbids copying, at most `MAX_LEDGERS`."""
+    ledger_keys = (hold.key for hold in situation.run.holds.iterate_ledger_holds(ActionKind.RECOVER))
+    held_ledger_ids: list[int] = []
+    while ledger_id_batch := list(
+        islice(
+            (int(ledger_key[2:]) for ledger_key in ledger_keys if ledger_key.startswith("0/")), MAX_LEDGERS
+        )
     ):
-        rows = ledgers_of(situation.run, set(batch_ids))
-        held_ids += [id for id, row in rows.items() if row.members & {*lost_ids}]
-        if len(held_ids) >= MAX_LEDGERS:
+        rows = read_ledgers(situation.run, set(ledger_id_batch))
+        held_ledger_ids += [id for id, row in rows.items() if row.members & {*lost_bookies}]
+        if len(held_ledger_ids) >= MAX_LEDGERS:
             break
-    return sorted(set(held_ids))[:MAX_LEDGERS]
+    return sorted(set(held_ledger_ids))[:MAX_LEDGERS]
 
 
 def _copy_each_ledger(
     situation: Situation,
-    lost_ids: Sequence[str],
+    lost_bookies: Sequence[str],
     findings: tuple[PlanFinding, ...],
     urgency: Urgency,
-    held_ids: Sequence[int],
-    excluded_ids: Longs,
+    held_ledger_ids: Sequence[int],
+    excluded_ledger_ids: Longs,
 ) -> Steps:
-    """Yield refusals for ledgers on hold, and steps that copy the others one by one.
+    """Yield refusals for ledgers on hold, and steps that copy all other ledgers one by one.
 
-    One command for all ledgers of a bookie would copy the ledgers on hold too.
+    A single command for all ledgers of a bookie would also copy the ledgers on hold.
     """
-    title = f"copy {{}} off {first_names(lost_ids, _NAMES_SHOWN)}"
+    title = f"copy {{}} from {first_names(lost_bookies, _MAX_NAMES_SHOWN)} to other bookies"
     _, refused_steps = permit_each_ledger(
-        situation.run, ActionKind.RECOVER, title, findings, lost_ids, held_ids
+        situation.run, ActionKind.RECOVER, title, findings, lost_bookies, held_ledger_ids
     )
     yield from refused_steps
-    skipped_ids = np.concatenate([excluded_ids, np.array(held_ids, np.int64)])
-    for bookie in lost_ids:
-        rows = list(ledgers_naming(situation.run, [bookie], MAX_LEDGERS, excluded_ids=skipped_ids))
-        copyable_rows = [row for row in rows if refusal_of_copy(situation, bookie, row) is None]
+    skipped_ledger_ids = np.concatenate([excluded_ledger_ids, np.array(held_ledger_ids, np.int64)])
+    for bookie in lost_bookies:
+        rows = list(
+            read_ledgers_of_bookies(situation.run, [bookie], MAX_LEDGERS, excluded_ids=skipped_ledger_ids)
+        )
+        copyable_rows = [row for row in rows if find_copy_refusal(situation, bookie, row) is None]
         yield from copy_each_ledger(situation, bookie, findings, copyable_rows, urgency)
-        skipped_ids = np.concatenate([skipped_ids, np.array([row.ledger_id for row in rows], np.int64)])
+        skipped_ledger_ids = np.concatenate(
+            [skipped_ledger_ids, np.array([row.ledger_id for row in rows], np.int64)]
+        )
 
 
-def _mark_ledgers_again(situation: Situation, unmarked_groups: Mapping[str, FindingGroups]) -> Steps:
-    bookies = sorted(unmarked_groups)
-    findings = [finding for bookie in bookies for finding in unmarked_groups[bookie].named()]
-    urgency = _highest_urgency(unmarked_groups)
-    held_ids = _held_ledgers(situation, bookies)
+def _mark_ledgers_again(
+    situation: Situation, groups_of_unmarked_ledgers: Mapping[str, FindingGroups]
+) -> Steps:
+    bookies = sorted(groups_of_unmarked_ledgers)
+    findings = [
+        finding for bookie in bookies for finding in groups_of_unmarked_ledgers[bookie].plan_findings()
+    ]
+    urgency = _highest_urgency(groups_of_unmarked_ledgers)
+    held_ledger_ids = _find_held_ledgers(situation, bookies)
     # The auditor marks the ledgers of every bookie that is lost, of others than these too.
-    if held_ids or _find_cluster_refusal(situation) is not None:
+    if held_ledger_ids or _find_cluster_refusal(situation) is not None:
         yield from _copy_each_ledger(
-            situation, bookies, tuple(findings), urgency, held_ids, situation.marks.ids
+            situation, bookies, tuple(findings), urgency, held_ledger_ids, situation.marks.ids
         )
         return
     rows = list(
-        ledgers_naming(
-            situation.run, bookies, MAX_LEDGERS, only_closed=False, excluded_ids=situation.marks.ids
+        read_ledgers_of_bookies(
+            situation.run, bookies, MAX_LEDGERS, must_be_closed=False, excluded_ids=situation.marks.ids
         )
     )
     ids = [row.ledger_id for row in rows]
-    count = sum(unmarked_groups[bookie]["mark-missing"].evidence["unmarked"] for bookie in bookies)
-    names = first_names(bookies, _NAMES_SHOWN)
-    title = f"mark {{}} of {names} that the auditor did not mark"
-    allowed, refused_steps = permit_each_ledger(
+    ledger_count = sum(
+        groups_of_unmarked_ledgers[bookie]["mark-missing"].evidence["unmarked"] for bookie in bookies
+    )
+    names = first_names(bookies, _MAX_NAMES_SHOWN)
+    title = f"mark {{}} of {names}, which the auditor did not mark"
+    permission, refused_steps = permit_each_ledger(
         situation.run, ActionKind.RECOVER, title, findings, bookies, ids
     )
     yield from refused_steps
-    if allowed is None or refused_steps:
+    if permission is None or refused_steps:
         return
     yield make_step(
-        allowed, title.format(plural(count, "ledger")), findings, procedures.MARK_LEDGERS.filled(allowed, {}),
+        permission, title.format(plural(ledger_count, "ledger")), findings,
+        procedures.MARK_LEDGERS.filled(permission, {}),
         urgency=urgency,
-        effect="the auditor marks every ledger of every bookie that is not registered, and workers copy them",
-        risk="writes; copying loads the bookies", undo=f"{procedures.REPLICATION_STOPS}; marks stay",
-        needs=[f"{names} will not be back soon{_start_alternative(situation, bookies)}"],
-        ledgers=[row.planned() for row in rows], ledger_count=_count_ledgers(rows, count),
-        expires=situation.facts.scan_time + EXPIRY_MS,
-        requires=[*AUTORECOVERY_RUNS, *(Condition(Fact.REGISTERED, bookie, "no") for bookie in bookies)],
-        done_when=[Condition(Fact.QUEUED, bookie, "yes") for bookie in bookies],
+        effect_text="the auditor marks every ledger of every bookie that is not registered, "
+        "and workers copy the ledgers",
+        risk_text="writes; copying loads the bookies",
+        undo_text=f"{procedures.REPLICATION_STOPS}; the marks stay",
+        preconditions=[f"{names} will not be back soon{_start_alternative_text(situation, bookies)}"],
+        ledgers=[row.as_planned_ledger() for row in rows], ledger_count=_count_ledgers(rows, ledger_count),
+        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        required_conditions=[
+            *AUTORECOVERY_CONDITIONS,
+            *(Condition(Fact.REGISTERED, bookie, "no") for bookie in bookies),
+        ],
+        done_conditions=[Condition(Fact.QUEUED, bookie, "yes") for bookie in bookies],
     )  # fmt: skip
 
 
-def _recover_all(
+def _recover_all_ledgers(
     situation: Situation,
-    lost_ids: Sequence[str],
+    lost_bookies: Sequence[str],
     findings: tuple[PlanFinding, ...],
-    causes: set[Cause],
+    blocking_causes: set[Cause],
     urgency: Urgency,
 ) -> Steps:
-    """Yield the step that copies all ledgers of lost bookies without AutoRecovery.
+    """Yield the step that copies all ledgers of lost bookies without AutoRecovery, and refusals.
 
-    A rehearsal of their decommission finds the ledgers that cannot be copied.
+    A rehearsal of the decommission of these bookies finds the ledgers that cannot be copied.
     """
-    rehearsal, trial_sums = rehearse_by_ledger(situation.run, lost_ids)
-    blocked_ids = trial_sums.blocked_ids_of_store()
-    trial = rehearsal.together
-    names = first_names(lost_ids, _NAMES_SHOWN)
-    for blocker in trial.blockers:
+    rehearsal, trial_sums = rehearse_by_ledger(situation.run, lost_bookies)
+    blocked_ledger_ids = trial_sums.blocked_ids_of_store()
+    joint_trial = rehearsal.together
+    names = first_names(lost_bookies, _MAX_NAMES_SHOWN)
+    for blocker in joint_trial.blockers:
         if blocker.cause in LEDGER_CAUSES:
-            yield _refuse_blocked(situation, lost_ids, blocker, findings)
-    if trial.work.open_ends:
+            yield _refuse_blocked(situation, lost_bookies, blocker, findings)
+    if joint_trial.work.open_ends:
         yield refuse(
             ActionKind.RECOVER, RefusalReason.LIVE_WRITER,
-            f"copy {plural(trial.work.open_ends, 'ledger')} from {names} that are not closed",
+            f"copy {plural(joint_trial.work.open_ends, 'ledger')} from {names} that are not closed",
             "recover closes these ledgers while their writers use them; -sk skips open ledgers, but not "
-            "those in recovery",
-            "let their applications close them, and plan again", findings, (), trial.work.open_ends,
+            "ledgers in recovery",
+            "let the applications close the ledgers, and plan again", findings, (),
+            joint_trial.work.open_ends,
         )  # fmt: skip
-    if not trial.work.ledgers - trial.work.open_ends:
+    if not joint_trial.work.ledgers - joint_trial.work.open_ends:
         return
     # One command copies all ledgers of a bookie, those too that must not be copied.
-    if (held_ids := _held_ledgers(situation, lost_ids)) or _has_no_digest(situation, lost_ids, blocked_ids):
-        yield from _copy_each_ledger(situation, lost_ids, findings, urgency, held_ids, blocked_ids)
+    if (held_ledger_ids := _find_held_ledgers(situation, lost_bookies)) or _has_no_digest(
+        situation, lost_bookies, blocked_ledger_ids
+    ):
+        yield from _copy_each_ledger(
+            situation, lost_bookies, findings, urgency, held_ledger_ids, blocked_ledger_ids
+        )
         return
-    rows = list(ledgers_naming(situation.run, lost_ids, MAX_LEDGERS, excluded_ids=blocked_ids))
+    rows = list(
+        read_ledgers_of_bookies(situation.run, lost_bookies, MAX_LEDGERS, excluded_ids=blocked_ledger_ids)
+    )
     title = f"copy the ledgers of {names} to other bookies, without AutoRecovery"
     ids = [row.ledger_id for row in rows]
-    allowed, refused_steps = permit_each_ledger(
-        situation.run, ActionKind.RECOVER, title, findings, lost_ids, ids
+    permission, refused_steps = permit_each_ledger(
+        situation.run, ActionKind.RECOVER, title, findings, lost_bookies, ids
     )
     yield from refused_steps
-    if allowed is None or refused_steps:
+    if permission is None or refused_steps:
         return
-    why = "; ".join(CAUSE_TEXTS[cause][0] for cause in sorted(causes))
+    causes_text = "; ".join(CAUSE_TEXTS[blocking_cause][0] for blocking_cause in sorted(blocking_causes))
     yield make_step(
-        allowed, title, findings, procedures.COPY_ALL_LEDGERS.filled(allowed, {"BOOKIE": ",".join(lost_ids)}),
-        urgency=urgency, bookie_id=lost_ids[0] if len(lost_ids) == 1 else None,
-        effect=f"no closed ledger with copies elsewhere names {names} any more. AutoRecovery: {why}",
-        bytes=trial.work.copied_bytes,
-        risk="danger; the command takes no lock, closes ledgers in recovery, and copies "
+        permission, title, findings,
+        procedures.COPY_ALL_LEDGERS.filled(permission, {"BOOKIE": ",".join(lost_bookies)}),
+        urgency=urgency, bookie_id=lost_bookies[0] if len(lost_bookies) == 1 else None,
+        effect_text=f"no ensemble of a closed ledger names {names} any more, if other bookies have copies. "
+        f"AutoRecovery does not do this: {causes_text}",
+        bytes=joint_trial.work.copied_bytes,
+        risk_text="danger; the command takes no lock, closes ledgers in recovery, and copies "
         "at full speed without -rate",
-        undo="none is needed: only entries with another copy are deleted",
-        needs=[
-            f"{names} will not be back with its disks{_start_alternative(situation, lost_ids)}",
+        undo_text="none is needed: only entries with another copy are deleted",
+        preconditions=[
+            f"{names} will not be back with its disks{_start_alternative_text(situation, lost_bookies)}",
             *(
-                f"preferably: {_find_way_out(situation, lost_ids, cause)}"
-                for cause in sorted(causes)
-                if cause in _WAYS_OUT
+                f"preferably: {_find_way_out(situation, lost_bookies, blocking_cause)}"
+                for blocking_cause in sorted(blocking_causes)
+                if blocking_cause in _WAY_OUT_BY_CAUSE
             ),
         ],
-        ledgers=[row.planned() for row in rows], ledger_count=_count_ledgers(rows, trial.work.ledgers),
-        expires=situation.facts.scan_time + EXPIRY_MS,
-        requires=[Condition(Fact.REGISTERED, bookie, "no") for bookie in lost_ids],
-        done_when=[Condition(Fact.NAMES, bookie, "no") for bookie in lost_ids],
+        ledgers=[row.as_planned_ledger() for row in rows],
+        ledger_count=_count_ledgers(rows, joint_trial.work.ledgers),
+        expiry_time=situation.facts.scan_time + EXPIRY_MS,
+        required_conditions=[Condition(Fact.REGISTERED, bookie, "no") for bookie in lost_bookies],
+        done_conditions=[Condition(Fact.NAMES, bookie, "no") for bookie in lost_bookies],
     )  # fmt: skip
 
 
-def _find_start_refusal(situation: Situation, lost_ids: Sequence[str]) -> Refused | None:
-    """Return why one of these bookies must not be started; None if all may be started."""
-    answers = (permit(situation.run, ActionKind.START, [bookie_object(bookie)]) for bookie in lost_ids)
-    return next((answer for answer in answers if isinstance(answer, Refused)), None)
+def _find_start_refusal(situation: Situation, lost_bookies: Sequence[str]) -> Refused | None:
+    """Return the refusal to start the first of these bookies that must not start; None if all may start."""
+    gate_answers = (
+        permit(situation.run, ActionKind.START, [bookie_object(bookie)]) for bookie in lost_bookies
+    )
+    return next((gate_answer for gate_answer in gate_answers if isinstance(gate_answer, Refused)), None)
 
 
 def _find_cluster_refusal(situation: Situation) -> Refused | None:
-    """Return why AutoRecovery must not copy all marked ledgers; None if it may."""
-    answer = permit_everywhere(situation.run, ActionKind.RECOVER)
-    return answer if isinstance(answer, Refused) else None
+    """Return the refusal to let AutoRecovery copy all marked ledgers; None if it may copy them."""
+    gate_answer = permit_everywhere(situation.run, ActionKind.RECOVER)
+    return gate_answer if isinstance(gate_answer, Refused) else None
 
 
-def _start_alternative(situation: Situation, lost_ids: Sequence[str]) -> str:
-    """Return the end of the condition that bookies will not come back: what to do if they will."""
-    if (refusal := _find_start_refusal(situation, lost_ids)) is None:
+def _start_alternative_text(situation: Situation, lost_bookies: Sequence[str]) -> str:
+    """Return the end of a precondition "these bookies will not be back": the advice if one will be back."""
+    if (refusal := _find_start_refusal(situation, lost_bookies)) is None:
         return ": otherwise start it, and copy nothing"
     return f"; do not start it as it is: {refusal.sentence}"
 
 
-def _find_way_out(situation: Situation, lost_ids: Sequence[str], cause: Cause) -> str:
-    """Return what to do about a cause; the text suggests only permitted actions."""
-    if cause in _REMEDY_WITHOUT_START and (refusal := _find_start_refusal(situation, lost_ids)) is not None:
-        return f"{_REMEDY_WITHOUT_START[cause]}; do not start it as it is: {refusal.sentence}"
-    if cause in _CLUSTER_WIDE_REMEDIES and (refusal := _find_cluster_refusal(situation)) is not None:
+def _find_way_out(situation: Situation, lost_bookies: Sequence[str], blocking_cause: Cause) -> str:
+    """Return the advice about a cause. It advises no action that a hold forbids."""
+    if (
+        blocking_cause in _REMEDY_BY_CAUSE_WITHOUT_START
+        and (refusal := _find_start_refusal(situation, lost_bookies)) is not None
+    ):
+        return (
+            f"{_REMEDY_BY_CAUSE_WITHOUT_START[blocking_cause]}; do not start it as it is: {refusal.sentence}"
+        )
+    if (
+        blocking_cause in _CAUSES_WITH_CLUSTER_WIDE_REMEDY
+        and (refusal := _find_cluster_refusal(situation)) is not None
+    ):
         return f"do not turn AutoRecovery on: it would copy every marked ledger: {refusal.sentence}"
-    return _WAYS_OUT[cause]
+    return _WAY_OUT_BY_CAUSE[blocking_cause]
 
 
-def _has_no_digest(situation: Situation, lost_ids: Sequence[str], blocked_ids: Longs) -> bool:
-    """Return whether one of the first ledgers on ``lost_ids`` bookies has neither digest type nor password.
+def _has_no_digest(situation: Situation, lost_bookies: Sequence[str], blocked_ledger_ids: Longs) -> bool:
+    """Return whether a ledger of these bookies has neither a digest type nor a password.
 
-    Ledgers in ``blocked_ids`` do not count.
+    The function looks at the first `MAX_LEDGERS` ledgers that are not in ``blocked_ledger_ids``.
     """
-    rows = ledgers_naming(situation.run, lost_ids, MAX_LEDGERS, excluded_ids=blocked_ids)
+    rows = read_ledgers_of_bookies(situation.run, lost_bookies, MAX_LEDGERS, excluded_ids=blocked_ledger_ids)
     return any(row.digest_type is None for row in rows)
 
 
-def _count_ledgers(listed_rows: Sequence[LedgerRow], count: int) -> int:
-    """Return the number of ``listed_rows`` if they are complete; else at least ``count``."""
-    return len(listed_rows) if len(listed_rows) < MAX_LEDGERS else max(len(listed_rows), count)
+def _count_ledgers(listed_rows: Sequence[LedgerRow], ledger_count: int) -> int:
+    """Return the number of ``listed_rows``; at least ``ledger_count`` if the list is full."""
+    return len(listed_rows) if len(listed_rows) < MAX_LEDGERS else max(len(listed_rows), ledger_count)
 
 
 def _refuse_blocked(
-    situation: Situation, lost_ids: Sequence[str], blocker: Blocker, findings: tuple[PlanFinding, ...]
+    situation: Situation, lost_bookies: Sequence[str], blocker: Blocker, findings: tuple[PlanFinding, ...]
 ) -> RefusedStep:
-    names = first_names(lost_ids, _NAMES_SHOWN)
+    names = first_names(lost_bookies, _MAX_NAMES_SHOWN)
     return refuse(
-        ActionKind.RECOVER, _REASONS[blocker.cause], f"copy {plural(blocker.ledgers, 'ledger')} off {names}",
-        CAUSE_TEXTS[blocker.cause][0], _find_way_out(situation, lost_ids, blocker.cause), findings,
-        [int(sample.ledger_id) for sample in blocker.samples], blocker.ledgers,
+        ActionKind.RECOVER, _REASON_BY_CAUSE[blocker.cause],
+        f"copy {plural(blocker.ledgers, 'ledger')} off {names}",
+        CAUSE_TEXTS[blocker.cause][0], _find_way_out(situation, lost_bookies, blocker.cause), findings,
+        [int(sample_ledger.ledger_id) for sample_ledger in blocker.samples], blocker.ledgers,
     )  # fmt: skip

@@ -1,7 +1,4 @@
-"""Parts of plan steps: the gate's permission, refusals, and ledgers of the run.
-
-A step needs a ledger's version, state and bytes, and the bookies in its segments.
-"""
+"""Parts from which plan steps are made: permissions of the gate, refusals, and the ledgers of the run."""
 
 import shlex
 from collections.abc import Collection, Iterator, Sequence
@@ -38,7 +35,7 @@ MAX_REFUSED_SHOWN = 5
 
 
 def is_valid_argument(bookie: str) -> bool:
-    """Return whether the shell's cookie commands accept a bookie id: only a printable host:port.
+    """Return whether the shell's cookie commands accept a bookie id. They accept a printable host:port.
 
     >>> is_valid_argument("bk-1:3181"), is_valid_argument("bookie-a")
     (True, False)
@@ -56,64 +53,72 @@ def file_name(bookie: str, file_suffix: str) -> str:
 
 
 def make_step(
-    allowed: Allowed,
+    permission: Allowed,
     title: str,
     findings: Sequence[PlanFinding],
     commands: Sequence[PlanCommand],
     *,
     urgency: str,
-    effect: str,
-    risk: str,
-    undo: str,
-    expires: int,
-    requires: Sequence[Condition] = (),
-    done_when: Sequence[Condition] = (),
+    effect_text: str,
+    risk_text: str,
+    undo_text: str,
+    expiry_time: int,
+    required_conditions: Sequence[Condition] = (),
+    done_conditions: Sequence[Condition] = (),
     bookie_id: str | None = None,
     ledgers: Sequence[PlannedLedger] = (),
     ledger_count: int | None = None,
     fewest_copies: int | None = None,
     bytes: int | None = None,
-    needs: Sequence[str] = (),
+    preconditions: Sequence[str] = (),
 ) -> PlanStep:
-    """Return a step, which gets its number later; this function makes every step of a plan.
+    """Return a step without its number. Every step of a plan is made by this function.
 
     Args:
-        allowed: The gate's permission for the step's kind, its bookie and each of its ledgers.
+        permission: The gate's permission; it must cover the step's bookie and each of its ledgers.
         title: The action of the step, in a few words.
         findings: The findings that require the step.
         commands: The commands to type, in order.
         urgency: The urgency of the most urgent finding.
-        effect: The state after the step.
-        risk: Side effects of the step.
-        undo: How to take the step back.
-        expires: The last moment for the step, ms.
-        requires: Conditions that must hold before the step.
-        done_when: Conditions that hold once the step is done.
+        effect_text: The state after the step.
+        risk_text: Side effects of the step.
+        undo_text: How to take the step back.
+        expiry_time: The last moment for the step, ms.
+        required_conditions: Conditions that must hold before the step.
+        done_conditions: Conditions that hold once the step is done.
         bookie_id: The bookie of the step. None if the step is about several or none.
         ledgers: The first ledgers of the step.
         ledger_count: Total number of ledgers. None if ``ledgers`` are all of them.
         fewest_copies: Smallest number of known copies of an entry. None if unknown.
         bytes: Upper bound of the bytes copied or freed. None if unknown.
-        needs: Preconditions that only people can check.
+        preconditions: Preconditions that only people can check.
 
     Raises:
         ValueError: the permission does not cover the step.
     """
     objects = [ledger(int(planned_ledger.ledger_id)) for planned_ledger in ledgers]
-    require_permission(allowed, allowed.kind, *objects, *([] if bookie_id is None else [bookie(bookie_id)]))
+    require_permission(
+        permission, permission.kind, *objects, *([] if bookie_id is None else [bookie(bookie_id)])
+    )
     return PlanStep(
-        0, allowed.kind, urgency, fewest_copies, title, tuple(findings), bookie_id,
-        len(ledgers) if ledger_count is None else ledger_count, tuple(ledgers), tuple(commands), tuple(needs),
-        effect, bytes, risk, undo, expires, tuple(requires), tuple(done_when),
+        0, permission.kind, urgency, fewest_copies, title, tuple(findings), bookie_id,
+        len(ledgers) if ledger_count is None else ledger_count, tuple(ledgers), tuple(commands),
+        tuple(preconditions),
+        effect_text, bytes, risk_text, undo_text, expiry_time, tuple(required_conditions),
+        tuple(done_conditions),
     )  # fmt: skip
 
 
 def permit_or_refuse(
     run: HeldRun, kind: ActionKind, title: str, findings: Sequence[PlanFinding], *objects: ActionObject
 ) -> Allowed | RefusedStep:
-    """Ask the gate for permission of a step on some objects; return the permission, or the plan's refusal."""
-    answer = permit(run, kind, objects)
-    return answer if isinstance(answer, Allowed) else refuse_held([answer], title, findings)
+    """Ask the gate for permission of a step on some objects. Return the permission, or a refused step."""
+    gate_answer = permit(run, kind, objects)
+    return (
+        gate_answer
+        if isinstance(gate_answer, Allowed)
+        else refuse_held_objects([gate_answer], title, findings)
+    )
 
 
 def permit_each_ledger(
@@ -129,79 +134,87 @@ def permit_each_ledger(
     Args:
         run: The run that the plan rests on.
         kind: The kind of action.
-        title: The action in words, with ``{}`` in the place of the number of ledgers.
-        findings: The findings that require it.
+        title: The title of the step, with ``{}`` in the place of the number of ledgers.
+        findings: The findings that require the action.
         bookies: The bookies that the action is about.
         ledgers: The ledgers.
 
     Returns:
-        The permission for the bookies and the permitted ledgers, or None, and the refusals.
+        The permission for the bookies and the permitted ledgers, None if no ledger is permitted; and one
+        refused step for each combination of holds.
     """
-    allowed, refusals = permit_ledgers(run, kind, [*map(bookie, bookies)], [*map(ledger, ledgers)])
+    permission, refusals = permit_ledgers(run, kind, [*map(bookie, bookies)], [*map(ledger, ledgers)])
     refusals_by_reason: dict[tuple[str, ...], list[Refused]] = {}
-    for answer in refusals:
-        refusals_by_reason.setdefault(_refusal_reasons(answer), []).append(answer)
-    count = {
-        reason_key: sum(len(_refused_ledgers(answer)) for answer in answers)
-        for reason_key, answers in refusals_by_reason.items()
+    for gate_answer in refusals:
+        refusals_by_reason.setdefault(_refusal_reasons(gate_answer), []).append(gate_answer)
+    count_by_reasons = {
+        reasons: sum(len(_refused_ledger_ids(answer)) for answer in gate_answers)
+        for reasons, gate_answers in refusals_by_reason.items()
     }
     steps = [
-        refuse_held(answers, title.format(plural(count[reason_key], "ledger")), findings)
-        for reason_key, answers in refusals_by_reason.items()
+        refuse_held_objects(gate_answers, title.format(plural(count_by_reasons[reasons], "ledger")), findings)
+        for reasons, gate_answers in refusals_by_reason.items()
     ]
-    return allowed, steps
+    return permission, steps
 
 
-def ledgers_of_permission(allowed: Allowed) -> frozenset[int]:
+def ledgers_of_permission(permission: Allowed) -> frozenset[int]:
     """Return the ids of the ledgers of scope 0 that a permission covers."""
-    objects = (object for object in allowed.objects if object.kind is HoldObject.LEDGER)
+    objects = (object for object in permission.objects if object.kind is HoldObject.LEDGER)
     return frozenset(int(object.key[2:]) for object in objects if object.key.startswith("0/"))
 
 
-def refuse_held(answers: Sequence[Refused], title: str, findings: Sequence[PlanFinding]) -> RefusedStep:
-    """Return the plan's refusal for objects that the gate refused for the same reasons."""
-    refusal = answers[0]
-    reason = RefusalReason.HELD if refusal.holds else RefusalReason.AUDIT_AGAIN
-    remainder = (
-        f"; and {plural(len(answers) - 1, 'ledger')} more for the same reasons" if len(answers) > 1 else ""
+def refuse_held_objects(
+    gate_answers: Sequence[Refused], title: str, findings: Sequence[PlanFinding]
+) -> RefusedStep:
+    """Return one refused step for objects that the gate refused for the same reasons."""
+    first_refusal = gate_answers[0]
+    reason = RefusalReason.HELD if first_refusal.holds else RefusalReason.AUDIT_AGAIN
+    remainder_text = (
+        f"; and {plural(len(gate_answers) - 1, 'ledger')} more for the same reasons"
+        if len(gate_answers) > 1
+        else ""
     )
-    ledgers = [reason_key for answer in answers for reason_key in _refused_ledgers(answer)]
+    ledgers = [ledger_id for gate_answer in gate_answers for ledger_id in _refused_ledger_ids(gate_answer)]
     return RefusedStep(
-        refusal.kind, reason, title, refusal.sentence + remainder, refusal.way_out, tuple(findings),
-        len(ledgers), tuple(ledgers[:MAX_REFUSED_SHOWN]), _refusal_reasons(refusal),
+        first_refusal.kind, reason, title, first_refusal.sentence + remainder_text, first_refusal.way_out,
+        tuple(findings),
+        len(ledgers), tuple(ledgers[:MAX_REFUSED_SHOWN]), _refusal_reasons(first_refusal),
     )  # fmt: skip
 
 
-def _refusal_reasons(answer: Refused) -> tuple[str, ...]:
-    return tuple(sorted({hold.reason for hold in answer.holds}))
+def _refusal_reasons(gate_answer: Refused) -> tuple[str, ...]:
+    return tuple(sorted({hold.reason for hold in gate_answer.holds}))
 
 
-def _refused_ledgers(answer: Refused) -> list[str]:
-    """Return the ids of the ledgers of scope 0 in an answer of the gate, decimal."""
-    keys = (object.key for object in answer.objects if object.kind is HoldObject.LEDGER)
-    return [reason_key.removeprefix("0/") for reason_key in keys]
+def _refused_ledger_ids(gate_answer: Refused) -> list[str]:
+    """Return the ids (decimal) of the ledgers that the gate refused. All are of scope 0."""
+    ledger_keys = (object.key for object in gate_answer.objects if object.kind is HoldObject.LEDGER)
+    return [ledger_key.removeprefix("0/") for ledger_key in ledger_keys]
 
 
 def refuse(
     kind: ActionKind,
     reason: RefusalReason,
     title: str,
-    why: str,
+    reason_text: str,
     way_out: str,
     findings: Sequence[PlanFinding],
     ledgers: Sequence[int] = (),
     ledger_count: int | None = None,
 ) -> RefusedStep:
-    """Return a refusal that names the first of ``ledgers``.
+    """Return a refused step, with the first `MAX_REFUSED_SHOWN` of ``ledgers``.
 
     ``ledger_count`` is the number of all refused ledgers; None if ``ledgers`` has all of them.
     """
-    count = len(ledgers) if ledger_count is None else ledger_count
+    count_by_reasons = len(ledgers) if ledger_count is None else ledger_count
     shown_ids = tuple(str(ledger_id) for ledger_id in ledgers[:MAX_REFUSED_SHOWN])
-    return RefusedStep(kind, reason, title, why, way_out, tuple(findings), count, shown_ids)
+    return RefusedStep(
+        kind, reason, title, reason_text, way_out, tuple(findings), count_by_reasons, shown_ids
+    )
 
 
-_COLUMNS = (
+_LEDGER_COLUMNS = (
     "scope_id", "ledger_id", "status", "version", "state", "write_quorum", "length", "digest_type",
     "segments",
 )  # fmt: skip
@@ -226,34 +239,37 @@ class LedgerRow:
         """Return every bookie in a segment of the ledger."""
         return frozenset(name for ensemble in self.ensembles for name in ensemble)
 
-    def planned(self) -> PlannedLedger:
+    def as_planned_ledger(self) -> PlannedLedger:
         """Return the ledger in the form of a plan."""
         return PlannedLedger(str(self.ledger_id), self.version, self.state)
 
 
-def ledgers_of(run: RunReader, ids: Collection[int]) -> dict[int, LedgerRow]:
-    """Return the ledgers of scope 0 with these ids from the run's first scan, in one pass over the table."""
+def read_ledgers(run: RunReader, ids: Collection[int]) -> dict[int, LedgerRow]:
+    """Return the ledgers of scope 0 with these ids, by id. Ids that the run does not list are left out.
+
+    The function makes one pass over the run's table of ledgers.
+    """
     if not ids:
         return {}
     id_array = pa.array(sorted(ids), pa.int64())
     rows_by_id: dict[int, LedgerRow] = {}
-    for batch in _read_listed(run):
+    for batch in _read_listed_ledgers(run):
         for row in batch.filter(pc.is_in(batch["ledger_id"], id_array)).to_pylist():
             rows_by_id[row["ledger_id"]] = _parse_row(row)
     return rows_by_id
 
 
-def ledgers_naming(
+def read_ledgers_of_bookies(
     run: RunReader,
     bookies: Collection[str],
     max_count: int,
-    only_closed: bool = True,
+    must_be_closed: bool = True,
     excluded_ids: Sequence[int] | Longs = (),
 ) -> Iterator[LedgerRow]:
     """Yield at most ``max_count`` ledgers of scope 0 that have one of these bookies in a segment.
 
-    Ledgers in ``excluded_ids`` are left out. Ledgers that are not closed are left out unless ``only_closed``
-    is False.
+    Ledgers in ``excluded_ids`` are left out. If ``must_be_closed``, ledgers that are not closed are left out
+    too.
     """
     import numpy as np
 
@@ -262,11 +278,11 @@ def ledgers_naming(
         pa.array(excluded_ids, pa.int64()),
         max_count,
     )
-    for batch in _read_listed(run):
+    for batch in _read_listed_ledgers(run):
         batch_rows = batch.filter(pc.invert(pc.is_in(batch["ledger_id"], excluded_array)))
         batch_rows = (
             batch_rows.filter(pc.fill_null(pc.equal(batch_rows["state"], "CLOSED"), False))
-            if only_closed
+            if must_be_closed
             else batch_rows
         )
         ensembles = batch_rows["segments"].flatten().field("ensemble")
@@ -279,9 +295,9 @@ def ledgers_naming(
             return
 
 
-def _read_listed(run: RunReader) -> Iterator[pa.RecordBatch]:
+def _read_listed_ledgers(run: RunReader) -> Iterator[pa.RecordBatch]:
     row_filter = ds.field("status").isin([str(status) for status in LISTED]) & (ds.field("scope_id") == 0)
-    return run.batches("tables/ledgers", _COLUMNS, row_filter)
+    return run.batches("tables/ledgers", _LEDGER_COLUMNS, row_filter)
 
 
 def _parse_row(row: dict[str, Any]) -> LedgerRow:
@@ -293,6 +309,8 @@ def _parse_row(row: dict[str, Any]) -> LedgerRow:
 
 
 def planned_ledgers(run: RunReader, ids: Sequence[int]) -> tuple[PlannedLedger, ...]:
-    """Return ledgers in the form of a plan; a ledger that the store lacks has neither version nor state."""
-    rows = ledgers_of(run, ids)
-    return tuple(rows[id].planned() if id in rows else PlannedLedger(str(id), None, None) for id in ids)
+    """Return ledgers in the form of a plan. A ledger that the store does not list has no version or state."""
+    rows = read_ledgers(run, ids)
+    return tuple(
+        rows[id].as_planned_ledger() if id in rows else PlannedLedger(str(id), None, None) for id in ids
+    )

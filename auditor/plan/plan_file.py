@@ -1,14 +1,14 @@
-"""A plan made from a finished run, and PLAN.toml, the file in which people review it.
+"""Making of a plan from a finished run, and PLAN.toml, the file in which people review the plan.
 
-Every finding belongs to a step or a refusal, or is counted as a finding without step.
+Every finding belongs to a step or a refusal, or is counted as a finding without a step.
 
-    # comment lines: what the plan is, and a line above each step
+    # comment lines: one paragraph about the plan, and a line above each step
     schema = "bookkeeper-auditor/plan/2" ...
-    [[steps]]            in order; times are TOML's own, unknown values have no key
-    ledger_file = "plan.recover-3.csv"      beside the plan; of a step with over `MAX_INLINE_LEDGERS`
+    [[steps]]            in order; times are times of TOML, unknown values have no key
+    ledger_file = "plan.recover-3.csv"      for a step with more than `MAX_INLINE_LEDGERS` ledgers
     [[refused]]
 
-Long sentences are folded over several lines. Reading the file replaces each line end by one blank.
+Long sentences are split over several lines. The reader of the file replaces each line end by one space.
 """
 
 import csv
@@ -57,7 +57,7 @@ _UNKNOWN_COPIES_RANK = 1 << 30
 """Number by which a step with an unknown number of copies is sorted: more copies than any entry has."""
 _LINE_WIDTH = 96
 _TIME_KEYS = ("scan_time", "expires")
-_COLUMNS = ("ledger_id", "version", "state")
+_LEDGER_LIST_COLUMNS = ("ledger_id", "version", "state")
 _LEDGER_FILE_KEY = "ledger_file"
 
 
@@ -68,77 +68,86 @@ def write_plan(plan: RepairPlan, path: str) -> list[str]:
         OSError: a file could not be written.
     """
     plan_path, written_paths = Path(path), []
-    files: dict[int, str] = {}
+    ledger_file_by_step: dict[int, str] = {}
     for step in plan.steps:
         if len(step.ledgers) > MAX_INLINE_LEDGERS:
-            name = f"{plan_path.stem}.{step.kind}-{step.number}.csv"
-            files[step.number] = name
-            text = _format_ledger_list(step.ledgers)
-            write_whole(str(plan_path.with_name(name)), methodcaller("write", text))
-            written_paths.append(str(plan_path.with_name(name)))
-    write_whole(path, lambda stream: stream.write(plan_toml(plan, files).encode()))
+            file_name = f"{plan_path.stem}.{step.kind}-{step.number}.csv"
+            ledger_file_by_step[step.number] = file_name
+            file_text = _format_ledger_list(step.ledgers)
+            write_whole(str(plan_path.with_name(file_name)), methodcaller("write", file_text))
+            written_paths.append(str(plan_path.with_name(file_name)))
+    write_whole(path, lambda stream: stream.write(plan_toml(plan, ledger_file_by_step).encode()))
     return [*written_paths, path]
 
 
-def plan_toml(plan: RepairPlan, files: Mapping[int, str] | None = None) -> str:
-    """Return the text of PLAN.toml; ``files`` maps a step's number to the file with its ledgers."""
-    return "\n".join(_toml_sections(plan, files or {}))
+def plan_toml(plan: RepairPlan, ledger_file_by_step: Mapping[int, str] | None = None) -> str:
+    """Return the text of PLAN.toml.
+
+    ``ledger_file_by_step`` has the name of the file with the ledgers, by the number of the step.
+    """
+    return "\n".join(_toml_sections(plan, ledger_file_by_step or {}))
 
 
-def _toml_sections(plan: RepairPlan, files: Mapping[int, str]) -> Iterator[str]:
-    value = {
+def _toml_sections(plan: RepairPlan, ledger_file_by_step: Mapping[int, str]) -> Iterator[str]:
+    plan_value = {
         name: field_value for name, field_value in asdict(plan).items() if name not in ("steps", "refused")
     }
     yield "# A repair plan: review it, and run bkaudit plan check before each step."
     yield "# No step was carried out. Only you carry out steps: bkaudit changes nothing."
     yield _format_comment(f"Made from {plan.run}, as of {format_time(plan.scan_time)}")
-    yield _format_toml(value)
+    yield _format_toml(plan_value)
     for step in plan.steps:
         yield _format_comment(f"{step.number}. {step.kind}: {step.about}")
         row = asdict(step)
-        if step.number in files:
+        if step.number in ledger_file_by_step:
             del row["ledgers"]
-            row[_LEDGER_FILE_KEY] = files[step.number]
+            row[_LEDGER_FILE_KEY] = ledger_file_by_step[step.number]
         yield _format_toml({"steps": [row]})
-    for refused in plan.refused:
-        yield _format_comment(f"refused: {refused.kind}: {refused.about}")
-        yield _format_toml({"refused": [asdict(refused)]})
+    for refused_step in plan.refused:
+        yield _format_comment(f"refused: {refused_step.kind}: {refused_step.about}")
+        yield _format_toml({"refused": [asdict(refused_step)]})
 
 
-def _format_comment(text: str) -> str:
-    return textwrap.fill(printable(text), _LINE_WIDTH, initial_indent="# ", subsequent_indent="#    ")
+def _format_comment(file_text: str) -> str:
+    return textwrap.fill(printable(file_text), _LINE_WIDTH, initial_indent="# ", subsequent_indent="#    ")
 
 
-def _format_toml(value: dict[str, Any]) -> str:
-    return tomli_w.dumps(_toml_value(value), multiline_strings=True)
+def _format_toml(plan_value: dict[str, Any]) -> str:
+    return tomli_w.dumps(_toml_value(plan_value), multiline_strings=True)
 
 
-def _toml_value(value: Any, key: str = "") -> Any:
+def _toml_value(plan_value: Any, key: str = "") -> Any:
     """Return a value for TOML: without nulls, times as TOML times, and long texts folded into lines."""
-    if isinstance(value, Mapping):
-        return {name: _toml_value(entry, name) for name, entry in value.items() if entry is not None}
-    if isinstance(value, list | tuple):
-        return [_toml_value(entry) for entry in value]
+    if isinstance(plan_value, Mapping):
+        return {
+            name: _toml_value(inner_value, name)
+            for name, inner_value in plan_value.items()
+            if inner_value is not None
+        }
+    if isinstance(plan_value, list | tuple):
+        return [_toml_value(inner_value) for inner_value in plan_value]
     if key in _TIME_KEYS:
-        return EPOCH + timedelta(milliseconds=value)
+        return EPOCH + timedelta(milliseconds=plan_value)
     if (
-        isinstance(value, str)
+        isinstance(plan_value, str)
         and key != "text"
-        and len(value) > _LINE_WIDTH
-        and " ".join(value.split()) == value
+        and len(plan_value) > _LINE_WIDTH
+        and " ".join(plan_value.split()) == plan_value
     ):
-        return "\n".join(textwrap.wrap(value, _LINE_WIDTH, break_long_words=False, break_on_hyphens=False))
-    return str(value) if isinstance(value, StrEnum) else value
+        return "\n".join(
+            textwrap.wrap(plan_value, _LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
+        )
+    return str(plan_value) if isinstance(plan_value, StrEnum) else plan_value
 
 
 def _format_ledger_list(ledgers: tuple[PlannedLedger, ...]) -> bytes:
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(_COLUMNS)
-    rows.writerows(
+    file_text = io.StringIO()
+    csv_rows = csv.writer(file_text, lineterminator="\n")
+    csv_rows.writerow(_LEDGER_LIST_COLUMNS)
+    csv_rows.writerows(
         ("" if cell_value is None else cell_value for cell_value in _ledger_row(ledger)) for ledger in ledgers
     )
-    return text.getvalue().encode()
+    return file_text.getvalue().encode()
 
 
 def _ledger_row(ledger: PlannedLedger) -> tuple[str | int | None, ...]:
@@ -151,74 +160,81 @@ def read_plan(path: str) -> RepairPlan:
     Raises:
         UsageError: the file is not a plan or was changed wrongly. The message names the line or the key.
     """
-    value = read_toml(path)
-    schema = value.get("schema")
+    plan_value = read_toml(path)
+    schema = plan_value.get("schema")
     if schema not in PLAN_SCHEMAS:
         raise UsageError(
             f"{path}: schema: {schema!r:.60} is not {PLAN_SCHEMA}: this is no plan of this version"
         )
-    _rename_kinds(value)
-    files = {
-        number: step.pop(_LEDGER_FILE_KEY)
-        for number, step in enumerate(value.get("steps", ()) if isinstance(value.get("steps"), list) else ())
+    _rename_action_kinds(plan_value)
+    ledger_file_by_step = {
+        step_number: step.pop(_LEDGER_FILE_KEY)
+        for step_number, step in enumerate(
+            plan_value.get("steps", ()) if isinstance(plan_value.get("steps"), list) else ()
+        )
         if isinstance(step, dict) and _LEDGER_FILE_KEY in step
     }
     try:
-        plan: RepairPlan = read_value(_unfold_value(value), RepairPlan, "", allows_missing_keys=True)
+        plan: RepairPlan = read_value(_unfold_value(plan_value), RepairPlan, "", allows_missing_keys=True)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
     steps = list(plan.steps)
-    for index, name in files.items():
-        steps[index] = replace(
-            steps[index], ledgers=_read_ledger_list(path, name, f"steps.{index}.{_LEDGER_FILE_KEY}")
+    for step_index, name in ledger_file_by_step.items():
+        steps[step_index] = replace(
+            steps[step_index], ledgers=_read_ledger_list(path, name, f"steps.{step_index}.{_LEDGER_FILE_KEY}")
         )
-    for index, step in enumerate(steps):
+    for step_index, step in enumerate(steps):
         if len(step.ledgers) > step.ledger_count or (step.ledger_count and not step.ledgers):
             raise UsageError(
-                f"{path}: steps.{index}.ledger_count: {step.ledger_count}, and {len(step.ledgers)} are listed"
+                f"{path}: steps.{step_index}.ledger_count: {step.ledger_count}, but "
+                f"{len(step.ledgers)} ledgers are listed"
             )
     return replace(plan, steps=tuple(steps))
 
 
-def _rename_kinds(value: dict[str, Any]) -> None:
+def _rename_action_kinds(plan_value: dict[str, Any]) -> None:
     """Convert the kinds of steps that earlier versions wrote, and set the current schema."""
     for name in ("steps", "refused"):
-        steps = value.get(name)
+        steps = plan_value.get(name)
         for step in steps if isinstance(steps, list) else ():
             if isinstance(step, dict) and step.get("kind") in RENAMED_KINDS:
                 step["kind"] = str(RENAMED_KINDS[step["kind"]])
-    value["schema"] = PLAN_SCHEMA
+    plan_value["schema"] = PLAN_SCHEMA
 
 
-def _read_ledger_list(path: str, name: Any, key: str) -> tuple[PlannedLedger, ...]:
-    if not isinstance(name, str) or Path(name).name != name:
-        raise UsageError(f"{path}: {key}: {name!r:.60} is not the name of a file beside the plan")
-    file = Path(path).with_name(name)
+def _read_ledger_list(path: str, file_name: Any, key: str) -> tuple[PlannedLedger, ...]:
+    if not isinstance(file_name, str) or Path(file_name).name != file_name:
+        raise UsageError(f"{path}: {key}: {file_name!r:.60} is not the name of a file beside the plan")
+    file = Path(path).with_name(file_name)
     try:
-        rows = list(csv.reader(io.StringIO(read_regular(file).decode(), newline=""), strict=True))
+        csv_rows = list(csv.reader(io.StringIO(read_regular(file).decode(), newline=""), strict=True))
     except OSError as error:
         raise path_error(error, f"{file}: {error.strerror or error}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"{file}: not a list of ledgers: {error}") from error
-    if not rows or tuple(rows[0]) != _COLUMNS:
-        raise UsageError(f"{file}: line 1: the columns are not {','.join(_COLUMNS)}")
+    if not csv_rows or tuple(csv_rows[0]) != _LEDGER_LIST_COLUMNS:
+        raise UsageError(f"{file}: line 1: the columns are not {','.join(_LEDGER_LIST_COLUMNS)}")
     ledgers = []
-    for line, row in enumerate(rows[1:], 2):
+    for line_number, row in enumerate(csv_rows[1:], 2):
         try:
             ledger, version, state = row
             ledgers.append(PlannedLedger(str(int(ledger)), int(version) if version else None, state or None))
         except ValueError as error:
-            raise UsageError(f"{file}: line {line}: {','.join(row)!r:.60} is no ledger") from error
+            raise UsageError(f"{file}: line {line_number}: {','.join(row)!r:.60} is no ledger") from error
     return tuple(ledgers)
 
 
-def _unfold_value(value: Any, key: str = "") -> Any:
+def _unfold_value(plan_value: Any, key: str = "") -> Any:
     """Return a value whose folded sentences are one line each; texts with the key ``text`` stay unchanged."""
-    if isinstance(value, dict):
-        return {name: _unfold_value(entry, name) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_unfold_value(entry, key) for entry in value]
-    return " ".join(value.split()) if isinstance(value, str) and "\n" in value and key != "text" else value
+    if isinstance(plan_value, dict):
+        return {name: _unfold_value(inner_value, name) for name, inner_value in plan_value.items()}
+    if isinstance(plan_value, list):
+        return [_unfold_value(inner_value, key) for inner_value in plan_value]
+    return (
+        " ".join(plan_value.split())
+        if isinstance(plan_value, str) and "\n" in plan_value and key != "text"
+        else plan_value
+    )
 
 
 # Bookies that must not stop yet, and those that start, are known before anything is copied.
@@ -226,14 +242,14 @@ _STEP_MAKERS = (
     stop_bookies, put_disks_back, start_bookies, restore_metadata, make_cookies, rebuild_indexes,
     replication_steps, retire_bookies, delete_ledgers,
 )  # fmt: skip
-_KINDS = list(ActionKind)
+_ACTION_KINDS = list(ActionKind)
 
 
 def _sort_key(step: PlanStep) -> tuple[int, int, int, int, str, str]:
     """Return the sort key of a step: urgency, kind, copies (fewest first), then ledgers (most first)."""
     urgency = Urgency(step.urgency or Urgency.REST).rank
     copies_rank = _UNKNOWN_COPIES_RANK if step.fewest_copies is None else step.fewest_copies
-    kind = _KINDS.index(step.kind)
+    kind = _ACTION_KINDS.index(step.kind)
     return urgency, kind, copies_rank, -step.ledger_count, step.bookie_id or "", step.about
 
 
@@ -257,8 +273,12 @@ def make_plan(run: RunReader) -> RepairPlan:
         instance_id=report.cluster.instance_id,
         scan_time=report.run.scan_time,
         complete=report.complete,
-        steps=tuple(replace(step, number=number) for number, step in enumerate(steps, 1)),
+        steps=tuple(replace(step, number=step_number) for step_number, step in enumerate(steps, 1)),
         refused=tuple(step for step in all_steps if isinstance(step, RefusedStep)),
-        without_step=situation.without_step(),
-        accepted=tuple(UnplannedCount(id, number) for id, number in situation.accepted.items() if number),
+        without_step=situation.count_findings_without_step(),
+        accepted=tuple(
+            UnplannedCount(id, step_number)
+            for id, step_number in situation.accepted_counts.items()
+            if step_number
+        ),
     )

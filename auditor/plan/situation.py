@@ -1,7 +1,4 @@
-"""Facts of a run that a plan needs besides findings: bookies, cookies, AutoRecovery and marks.
-
-The module also groups findings by step.
-"""
+"""Facts of a run from which plan steps are made: bookies, cookies, AutoRecovery, marks, grouped findings."""
 
 from __future__ import annotations
 
@@ -27,13 +24,13 @@ from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers, f
 from auditor.simulate.windows import Longs
 
 MAX_LEDGERS = 10_000
-"""Largest number of ledgers in one step. Plan the others once these are done."""
+"""Largest number of ledgers that one step lists. A new plan is needed for the others."""
 
 _COOKIE_COLUMNS = (
     "layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id", "damage", "version",
 )  # fmt: skip
 MAX_FINGERPRINTS = 5
-"""Largest number of fingerprints that a plan names for the findings of one check."""
+"""Largest number of fingerprints in a plan for the findings of one check in one step."""
 
 EXCHANGE_CHECKS = ("disk-id-mismatch", "ledgers-in-wrong-directory")
 """Checks that find exchanged directories; a step stops the bookies and puts the directories back."""
@@ -48,7 +45,7 @@ FINDING_COLUMNS = (
 
 @dataclass(slots=True)
 class FindingGroup:
-    """Findings of one check that one step is about; ``ledgers`` are their first `MAX_LEDGERS` ledgers."""
+    """Findings of one check for one step. ``ledgers`` has the first `MAX_LEDGERS` of their ledgers."""
 
     id: str
     count: int = 0
@@ -57,7 +54,7 @@ class FindingGroup:
     evidence: dict[str, Any] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Count a finding; only the first finding's evidence is kept."""
+        """Count a finding. Keep its evidence if it is the first one."""
         if not self.count:
             self.evidence = json.loads(row["evidence"] or "{}")
         self.count += 1
@@ -68,35 +65,35 @@ class FindingGroup:
 
 
 class FindingGroups(dict[str, FindingGroup]):
-    """Findings that one step is about, by check id; ``sure`` is True if all of them are confirmed.
+    """Findings for one step, by check id. ``are_confirmed`` is True if all of them are confirmed.
 
-    ``urgency`` is that of the most urgent finding. ``copies`` has, by ledger, the smallest number of known
-    copies of an entry, if a finding shows it.
+    ``urgency`` is the urgency of the most urgent finding. ``copies`` has the smallest number of known copies
+    of an entry, by ledger. Ledgers for which no finding shows this number are left out.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.sure = True
+        self.are_confirmed = True
         self.urgency = Urgency.REST
         self.copies: dict[int, int] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count a finding."""
         self.setdefault(row["id"], FindingGroup(row["id"])).add(row)
-        self.sure &= row["confidence"] == Confidence.CONFIRMED
+        self.are_confirmed &= row["confidence"] == Confidence.CONFIRMED
         self.urgency = min(self.urgency, Urgency(row["urgency"]), key=lambda urgency: urgency.rank)
-        if (copies := copies_left(row)) is not None and len(self.copies) < MAX_LEDGERS:
+        if (copies := known_copies_left(row)) is not None and len(self.copies) < MAX_LEDGERS:
             self.copies[row["ledger_id"]] = min(copies, self.copies.get(row["ledger_id"], copies))
 
     @property
     def ledgers(self) -> list[int]:
-        """Return the ledgers of all groups, each once, those with the fewest copies first."""
+        """Return the ledgers of all groups, each once. Ledgers with the fewest known copies come first."""
         ids = dict.fromkeys(ledger for group in self.values() for ledger in group.ledgers)
-        unknown_rank = max(self.copies.values(), default=0) + 1
-        return sorted(ids, key=lambda ledger: self.copies.get(ledger, unknown_rank))
+        rank_of_unknown_copies = max(self.copies.values(), default=0) + 1
+        return sorted(ids, key=lambda ledger: self.copies.get(ledger, rank_of_unknown_copies))
 
     def fewest_copies(self, ledgers: Iterable[int]) -> int | None:
-        """Return the smallest number of known copies of an entry of these ledgers; None if unknown."""
+        """Return the smallest number of known copies of an entry in these ledgers; None if unknown."""
         return min((self.copies[ledger] for ledger in ledgers if ledger in self.copies), default=None)
 
     @property
@@ -104,35 +101,38 @@ class FindingGroups(dict[str, FindingGroup]):
         """Return the number of findings."""
         return sum(group.count for group in self.values())
 
-    def named(self) -> tuple[PlanFinding, ...]:
-        """Return the findings in the form in which a plan names them."""
+    def plan_findings(self) -> tuple[PlanFinding, ...]:
+        """Return the findings in the form of a plan: for each check their number and first fingerprints."""
         return tuple(PlanFinding(group.id, group.count, tuple(group.fingerprints)) for group in self.values())
 
-    def conditions(self, value: str) -> tuple[Condition, ...]:
-        """Return, for each named finding, the condition that the finding is ``value`` ("there" or "gone")."""
+    def conditions(self, finding_state: str) -> tuple[Condition, ...]:
+        """Return one condition for each fingerprint in the plan: the finding is ``finding_state``.
+
+        ``finding_state`` is "there" or "gone".
+        """
         return tuple(
-            Condition(Fact.FINDING, f"{group.id} {fingerprint}", value)
+            Condition(Fact.FINDING, f"{group.id} {fingerprint}", finding_state)
             for group in self.values()
             for fingerprint in group.fingerprints
         )
 
 
-def copies_left(row: Mapping[str, Any]) -> int | None:
+def known_copies_left(row: Mapping[str, Any]) -> int | None:
     """Return the smallest number of known copies of an entry; None if the finding does not show it.
 
-    >>> copies_left({"ledger_id": 7, "evidence": '{"write_quorum": 3, "copies_missing_or_unknown": 2}'})
+    >>> known_copies_left({"ledger_id": 7, "evidence": '{"write_quorum": 3, "copies_missing_or_unknown": 2}'})
     1
     """
-    evidence = json.loads(row["evidence"] or "{}")
-    if row["ledger_id"] is None or "copies_missing_or_unknown" not in evidence:
+    finding_evidence = json.loads(row["evidence"] or "{}")
+    if row["ledger_id"] is None or "copies_missing_or_unknown" not in finding_evidence:
         return None
-    return max(int(evidence["write_quorum"]) - int(evidence["copies_missing_or_unknown"]), 0)
+    return max(int(finding_evidence["write_quorum"]) - int(finding_evidence["copies_missing_or_unknown"]), 0)
 
 
 class Situation:
-    """The facts of a finished run that steps of all kinds need.
+    """The facts of a finished run that steps of all kinds need, and the bookies that steps stop or start.
 
-    Memory is bounded by the numbers of bookies and of marks.
+    Memory grows with the numbers of bookies and of marks, not with the number of ledgers.
     """
 
     def __init__(self, run: RunReader) -> None:
@@ -141,30 +141,33 @@ class Situation:
         self.bookies: dict[str, dict[str, Any]] = {
             row["bookie_id"]: row for row in run.table("bookies").to_pylist()
         }
-        self.lost = sorted(
+        self.lost_bookies = sorted(
             name for name, row in self.bookies.items() if row["named"] and row["registered"] is None
         )
-        self.writable = frozenset(
+        self.writable_bookies = frozenset(
             name for name, row in self.bookies.items() if row["registered"] in TAKES_WRITES
         )
-        self.auto_recovery: AutoRecoveryState = read_auto_recovery(run, self.lost)
-        self.works = not self.auto_recovery.blockers and not self.auto_recovery.doubts
+        self.auto_recovery: AutoRecoveryState = read_auto_recovery(run, self.lost_bookies)
+        self.autorecovery_works = not self.auto_recovery.blockers and not self.auto_recovery.doubts
         self.copy_before_stop: dict[str, FindingGroups] = {}
-        """Bookies that should stop once their ledgers are copied elsewhere, with the findings."""
-        self.starting: set[str] = set()
-        """Bookies that are down and that a step starts; no ledger is copied off them."""
-        self.addressed: Counter[str] = Counter()
-        self.accepted: Counter[str] = Counter()
-        for tally in self.facts.tally:
-            self.accepted[tally["id"]] += tally["suppressed"]
+        """Findings about bookies that should stop once their ledgers have other copies, by bookie."""
+        self.starting_bookies: set[str] = set()
+        """Bookies that are down and that a step starts. Their ledgers are not copied to other bookies."""
+        self.addressed_counts: Counter[str] = Counter()
+        self.accepted_counts: Counter[str] = Counter()
+        for check_tally in self.facts.tally:
+            self.accepted_counts[check_tally["id"]] += check_tally["suppressed"]
 
     @cached_property
     def marks(self) -> MarkTimes:
         """Return the times of all marks, and the ledgers that a worker has locked."""
         return MarkTimes(self.run)
 
-    def marks_of(self, bookies: Collection[str]) -> dict[str, tuple[int, list[int]]]:
-        """Return, by bookie, the number of ledgers marked for it, and the first `MAX_LEDGERS` ids."""
+    def count_marks_by_bookie(self, bookies: Collection[str]) -> dict[str, tuple[int, list[int]]]:
+        """Return the number of ledgers marked for each bookie, and the first `MAX_LEDGERS` of their ids.
+
+        Bookies without a mark are left out.
+        """
         marks_by_bookie: dict[str, tuple[int, list[int]]] = {}
         for batch in self.run.batches("tables/marks", ["kind", "ledger_id", "replicas"]) if bookies else ():
             marks = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
@@ -173,9 +176,9 @@ class Situation:
                 rows = mark_rows.filter(pc.equal(replica_names, bookie))
                 if len(rows):
                     ids = marks["ledger_id"].take(rows).drop_null()
-                    count, ids_of_bookie = marks_by_bookie.get(bookie, (0, []))
+                    marked_count, ids_of_bookie = marks_by_bookie.get(bookie, (0, []))
                     ids_of_bookie += ids[: MAX_LEDGERS - len(ids_of_bookie)].to_pylist()
-                    marks_by_bookie[bookie] = count + len(ids), ids_of_bookie
+                    marks_by_bookie[bookie] = marked_count + len(ids), ids_of_bookie
         return marks_by_bookie
 
     @cached_property
@@ -185,13 +188,14 @@ class Situation:
 
     @cached_property
     def stop_set(self) -> StopSet:
-        """Return the bookies that this plan stops; each step checks this set before it adds its bookie."""
+        """Return the bookies that steps of this plan stop. A step checks the set, then adds its bookie."""
         stop_candidates = {
-            row["bookie_id"] for row in self.rows_of(*DANGEROUS_CHECKS, *EXCHANGE_CHECKS, *INDEX_FAULTS)
+            row["bookie_id"]
+            for row in self.rows_of_checks(*DANGEROUS_CHECKS, *EXCHANGE_CHECKS, *INDEX_FAULTS)
         }
-        for row in self.rows_of("entry-lost"):  # an index is rebuilt where logs have these entries
-            logs = json.loads(row["evidence"] or "{}").get("in_entry_logs") or ()
-            stop_candidates |= {log["bookie_id"] for log in logs}
+        for row in self.rows_of_checks("entry-lost"):  # an index is rebuilt where logs have these entries
+            entry_logs = json.loads(row["evidence"] or "{}").get("in_entry_logs") or ()
+            stop_candidates |= {entry_log["bookie_id"] for entry_log in entry_logs}
         running_bookies = [
             name for name in stop_candidates if self.bookies.get(name, {}).get("registered") is not None
         ]
@@ -205,9 +209,9 @@ class Situation:
 
     @cached_property
     def dependent_ledgers(self) -> dict[int, DependentLedger]:
-        """Return the first ledgers that depend on a bookie of ``copy_before_stop`` alone, by id.
+        """Return the first ledgers whose last copy may be on a bookie of ``copy_before_stop``, by id.
 
-        Read it only after ``copy_before_stop`` is complete.
+        The result is kept, so ``copy_before_stop`` must be complete at the first call.
         """
         if not self.copy_before_stop:
             return {}
@@ -216,8 +220,11 @@ class Situation:
         )
         return {dependent_ledger.ledger_id: dependent_ledger for dependent_ledger in dependent_rows}
 
-    def stored_copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
-        """Return the ledgers whose last copy is on bookies outside all their segments, with these bookies."""
+    def find_last_copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
+        """Return the bookies that have a last copy without being in an ensemble of the ledger, by ledger.
+
+        Ledgers without such a bookie are left out.
+        """
         row_filter = (ds.field("scope_id") == 0) & (ds.field("reason") == GcReason.LAST_COPY.value)
         row_filter &= ds.field("ledger_id").isin(list(ledgers))
         rows = (
@@ -232,26 +239,30 @@ class Situation:
 
     @cached_property
     def exchanged_disks(self) -> dict[str, FindingGroups]:
-        """Return the bookies with exchanged disks or directories, and the findings about them."""
+        """Return the confirmed findings about exchanged disks or directories, by bookie."""
         groups_by_bookie: dict[str, FindingGroups] = {}
-        for row in self.rows_of("disk-id-mismatch", "ledgers-in-wrong-directory"):
-            evidence = json.loads(row["evidence"] or "{}")
-            is_exchanged = row["id"] == "disk-id-mismatch" or evidence.get("exchanged")
+        for row in self.rows_of_checks("disk-id-mismatch", "ledgers-in-wrong-directory"):
+            finding_evidence = json.loads(row["evidence"] or "{}")
+            is_exchanged = row["id"] == "disk-id-mismatch" or finding_evidence.get("exchanged")
             if is_exchanged and row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] is not None:
                 groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
         return groups_by_bookie
 
     @cached_property
     def bookies_with_unstored_copies(self) -> frozenset[str]:
-        """Return the bookies that serve entries which their disks lack; a stop loses these copies."""
+        """Return the bookies that serve entries which their disks lack. A stop of the bookie loses them."""
         return frozenset(
-            row["bookie_id"] for row in self.rows_of("index-incomplete") if row["bookie_id"] is not None
+            row["bookie_id"]
+            for row in self.rows_of_checks("index-incomplete")
+            if row["bookie_id"] is not None
         )
 
-    def rows_of(self, *ids: str) -> Iterable[dict[str, Any]]:
-        """Yield the findings with these ids, in order; ``accepted`` says whether a suppression names one."""
+    def rows_of_checks(self, *ids: str) -> Iterable[dict[str, Any]]:
+        """Yield the findings with these check ids, in order. Column ``accepted``: a suppression names it."""
         find_status = (
-            statuses_in_order(self.run.path) if any(self.accepted[id] for id in ids) else no_change_status
+            statuses_in_order(self.run.path)
+            if any(self.accepted_counts[id] for id in ids)
+            else no_change_status
         )
         if any(self.run.report.counts.get(id) for id in ids):
             for batch in self.run.batches("findings", FINDING_COLUMNS, ds.field("id").isin(ids)):
@@ -262,22 +273,23 @@ class Situation:
                     }
 
     def findings_of_checks(self, *ids: str) -> Iterable[dict[str, Any]]:
-        """Yield the findings with these ids that nobody accepted, and that therefore require a step."""
-        return (row for row in self.rows_of(*ids) if not row["accepted"])
+        """Yield the findings with these check ids that no suppression names. They require a step."""
+        return (row for row in self.rows_of_checks(*ids) if not row["accepted"])
 
-    def by_bookie(self, *ids: str) -> dict[str, FindingGroups]:
-        """Return the findings with these ids in groups by bookie, and count them as findings with a step."""
+    def group_by_bookie(self, *ids: str) -> dict[str, FindingGroups]:
+        """Return the findings with these check ids by bookie, and count them as findings with a step."""
         groups_by_bookie: dict[str, FindingGroups] = {}
         for row in self.findings_of_checks(*ids):
             groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
-            self.addressed[row["id"]] += 1
+            self.addressed_counts[row["id"]] += 1
         return groups_by_bookie
 
-    def without_step(self) -> tuple[UnplannedCount, ...]:
-        """Return the numbers of findings without a step, by id; accepted findings do not count."""
+    def count_findings_without_step(self) -> tuple[UnplannedCount, ...]:
+        """Return the numbers of findings without a step, by check id. Accepted findings do not count."""
         counts = self.run.report.counts
         unplanned_counts = {
-            id: finding_count - self.addressed[id] - self.accepted[id] for id, finding_count in counts.items()
+            id: finding_count - self.addressed_counts[id] - self.accepted_counts[id]
+            for id, finding_count in counts.items()
         }
         return tuple(
             UnplannedCount(id, finding_count)
@@ -287,7 +299,7 @@ class Situation:
 
 
 class MarkTimes:
-    """Marks and locks of a run as arrays; ``ids`` has the marked ledgers, ascending."""
+    """Under-replication marks and locks of a run. ``ids`` has the marked ledgers in ascending order."""
 
     def __init__(self, run: RunReader) -> None:
         ids, mark_times, locks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -306,13 +318,13 @@ class MarkTimes:
         self._locks = frozenset(np.concatenate(locks).tolist())
 
     def mark_time(self, ledger: int) -> int | None:
-        """Return when a ledger was last marked, in ms; -1 if that is unknown, None if it is not marked."""
+        """Return the time (ms) of a ledger's mark; -1 if the time is unknown, None if there is no mark."""
         id_position = int(np.searchsorted(self.ids, ledger))
         if id_position == len(self.ids) or self.ids[id_position] != ledger:
             return None
         return int(self._since[id_position])
 
-    def locked(self, ledger: int) -> bool:
+    def is_locked(self, ledger: int) -> bool:
         """Return whether a worker has locked the ledger."""
         return ledger in self._locks
 
@@ -323,5 +335,5 @@ def cookie_digest(row: Mapping[str, Any]) -> str:
     >>> cookie_digest(dict.fromkeys(_COOKIE_COLUMNS))
     '1ca5a0335ad41b65'
     """
-    text = json.dumps([row[name] for name in _COOKIE_COLUMNS])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    cookie_text = json.dumps([row[name] for name in _COOKIE_COLUMNS])
+    return hashlib.sha256(cookie_text.encode()).hexdigest()[:16]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from auditor.actions.gate import HeldRun, by_importance
+from auditor.actions.gate import HeldRun
+from auditor.actions.hold_order import sort_by_importance
 from auditor.model.holds import METADATA_SOURCE, ActionKind, HoldObject, bookie_source, ledger_key
 from auditor.model.ledger_id import LedgerId
 from auditor.model.permission import ActionObject, Refused
@@ -69,7 +70,7 @@ def ledger_hold_lines(run: HeldRun, ledger_id: int, scope_id: int, width: int) -
 def _hold_lines(run: HeldRun, action_objects: Sequence[ActionObject], width: int) -> list[str]:
     """Return a heading and the holds on these objects, the most important first. Empty without holds."""
     lines = []
-    for hold in by_importance(run.holds.of(action_objects)):
+    for hold in sort_by_importance(run.holds.find_holds(action_objects)):
         forbidden_actions = ", ".join(action_kind.replace("-", " ") for action_kind in hold.forbids)
         reason_text = hold.reason if hold.certain else f"{hold.reason}, unconfirmed"
         reason_text = f"{reason_text}, from an earlier run" if hold.carried else reason_text

@@ -229,13 +229,13 @@ class RunReader:
         sources, scan_time = read_sources(self), self.report.run.scan_time
         return HoldBook(
             self.directory.batches,
-            exists=facts is not None,
-            as_of=scan_time if (oldest_time := oldest_as_of(sources)) is None else oldest_time,
+            has_holds_table=facts is not None,
+            oldest_data_time=scan_time if (oldest_time := oldest_as_of(sources)) is None else oldest_time,
             newest_data_time=newest_as_of(sources, scan_time),
-            has_earlier=facts is not None and facts["earlier_run"] is not None,
-            logs_read=self.report.run.entry_logs,
-            now=now_ms(),
-            unheld=hold_kinds,
+            has_earlier_run=facts is not None and facts["earlier_run"] is not None,
+            are_logs_read=self.report.run.entry_logs,
+            current_time=now_ms(),
+            checks_without_holds=hold_kinds,
         )
 
     def _read_report(self) -> Report:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from auditor.actions.run_inputs import UNNAMED, RunInputs
+from auditor.actions.run_inputs import UNNAMED_STORE, RunInputs
 from auditor.checks import ALL
 from auditor.checks.needs import AvailableInputs, Need, unmet_needs
 from auditor.model.history import RunSummary
@@ -40,7 +40,7 @@ def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
     carried_inputs = run.directory.read_manifest().get(KNOWN_INPUTS, {})
     known_owner_stores = carried_inputs.get("owner_stores", ())
     if isinstance(known_owner_stores, int):  # an earlier version counted them
-        known_owner_stores = (*owner_stores, *[UNNAMED] * (known_owner_stores - len(owner_stores)))
+        known_owner_stores = (*owner_stores, *[UNNAMED_STORE] * (known_owner_stores - len(owner_stores)))
     return inputs, inputs.joined(RunInputs(**carried_inputs | {"owner_stores": tuple(known_owner_stores)}))
 
 

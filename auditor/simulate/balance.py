@@ -1,4 +1,4 @@
-"""Balance: the data on each bookie and disk, and the bookies that new ledgers use or do not use."""
+"""Balance of a cluster: the data on each bookie and disk, and the bookies that open ledgers do not use."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from auditor.runs.reader import RunReader
 from auditor.simulate.domains import pad_sums
 from auditor.simulate.windows import NO_BOOKIE, BookieNumbers, Longs, Windows, distinct_values
 
-_LEDGERS, _ENTRIES, _BYTES, _OPEN_ENSEMBLES = range(4)
+_LEDGERS_COLUMN, _ENTRIES_COLUMN, _BYTES_COLUMN, _OPEN_ENSEMBLES_COLUMN = range(4)
 _MAX_IDLE_CHANCE = 0.01
 
 _DISK_COLUMNS = ("bookie_id", "directory")
@@ -32,48 +32,53 @@ class LoadSums:
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
         """Add windows. All windows of a ledger must be in the same call."""
-        self._sums = pad_sums(self._sums, len(numbers), axis=0)
-        row, place_in_window = np.nonzero(windows.bookies != NO_BOOKIE)
-        bookie_numbers = windows.bookies[row, place_in_window]
-        np.add.at(self._sums[:, _ENTRIES], bookie_numbers, windows.entries[row])
-        np.add.at(self._sums[:, _BYTES], bookie_numbers, windows.bytes[row])
-        for column, row_selection in ((_LEDGERS, slice(None)), (_OPEN_ENSEMBLES, windows.open_end[row])):
+        self._sums = pad_sums(self._sums, len(numbers), padded_axis=0)
+        window_rows, copy_columns = np.nonzero(windows.bookies != NO_BOOKIE)
+        bookie_numbers = windows.bookies[window_rows, copy_columns]
+        np.add.at(self._sums[:, _ENTRIES_COLUMN], bookie_numbers, windows.entries[window_rows])
+        np.add.at(self._sums[:, _BYTES_COLUMN], bookie_numbers, windows.bytes[window_rows])
+        for sum_column, row_selection in (
+            (_LEDGERS_COLUMN, slice(None)),
+            (_OPEN_ENSEMBLES_COLUMN, windows.is_open_end[window_rows]),
+        ):
             ledger_bookie_pairs = distinct_values(
-                windows.ledger[row][row_selection] * len(numbers) + bookie_numbers[row_selection]
+                windows.ledger[window_rows][row_selection] * len(numbers) + bookie_numbers[row_selection]
             )
             np.add.at(
-                self._sums[:, column],
+                self._sums[:, sum_column],
                 ledger_bookie_pairs % len(numbers),
-                windows.times[ledger_bookie_pairs // len(numbers)],
+                windows.equal_ledger_counts[ledger_bookie_pairs // len(numbers)],
             )
 
     def result(
         self,
         run: RunReader,
         numbers: BookieNumbers,
-        modes: Mapping[str, str | None],
+        mode_by_bookie: Mapping[str, str | None],
         locations: Locations,
         levels: list[Level],
     ) -> Balance:
-        """Return the loads of all bookies, domains and disks, the largest load first."""
-        sums = pad_sums(self._sums, len(numbers), axis=0)
+        """Return the loads of all bookies, domains and disks. Each list has the largest load first."""
+        load_sums = pad_sums(self._sums, len(numbers), padded_axis=0)
         disks = disk_loads(run)
-        log_bytes: Counter[str] = Counter()
+        log_bytes_by_bookie: Counter[str] = Counter()
         for disk in disks or ():
-            log_bytes[disk.bookie] += disk.bytes
+            log_bytes_by_bookie[disk.bookie] += disk.bytes
         # With few open ledgers some bookies are in none of their ensembles by chance.
-        writable_count = sum(mode == "writable" for mode in modes.values())
+        writable_count = sum(mode == "writable" for mode in mode_by_bookie.values())
         is_idle_by_choice = (
             writable_count > 0
-            and (1 - 1 / writable_count) ** int(sums[:, _OPEN_ENSEMBLES].sum()) < _MAX_IDLE_CHANCE
+            and (1 - 1 / writable_count) ** int(load_sums[:, _OPEN_ENSEMBLES_COLUMN].sum()) < _MAX_IDLE_CHANCE
         )
         loads = []
-        for name, row in zip(numbers.names, sums.tolist(), strict=True):
-            ledgers, entries, bytes, open_ledgers = row
-            load = BookieLoad(name, ledgers, entries, bytes, open_ledgers, log_bytes.get(name))
-            is_bookie = load.ledgers or name in modes
+        for name, row in zip(numbers.names, load_sums.tolist(), strict=True):
+            ledgers, entries, stored_bytes, open_ledgers = row
+            load = BookieLoad(
+                name, ledgers, entries, stored_bytes, open_ledgers, log_bytes_by_bookie.get(name)
+            )
+            is_bookie = load.ledgers or name in mode_by_bookie
             idle_reason = (
-                _idle_reason(name, modes, locations, is_idle_by_choice)
+                _idle_reason(name, mode_by_bookie, locations, is_idle_by_choice)
                 if is_bookie and not load.open_ensembles
                 else None
             )
@@ -87,21 +92,23 @@ class LoadSums:
 
 
 def _idle_reason(
-    name: str, modes: Mapping[str, str | None], locations: Locations, is_idle_by_choice: bool
+    name: str, mode_by_bookie: Mapping[str, str | None], locations: Locations, is_idle_by_choice: bool
 ) -> str | None:
-    """Return a possible reason why the bookie is in no open ensemble. None if it may be chance."""
-    mode = modes.get(name)
+    """Return a possible reason why a bookie is in no ensemble of an open ledger; None if it may be chance."""
+    mode = mode_by_bookie.get(name)
     if mode is None:
-        return "it is not registered" if any(modes.values()) else None
+        return "it is not registered" if any(mode_by_bookie.values()) else None
     if mode == "readonly":
         return "it is registered as read-only"
     if not is_idle_by_choice:
         return None
-    depths = Counter(
+    bookie_counts_by_depth = Counter(
         path.count("/") for bookie in locations.by_bookie if (path := locations.path(bookie)) is not None
     )
     path = locations.path(name) or DEFAULT_RACK
-    if depths and path.count("/") != max(depths, key=lambda depth: depths[depth]):
+    if bookie_counts_by_depth and path.count("/") != max(
+        bookie_counts_by_depth, key=lambda depth: bookie_counts_by_depth[depth]
+    ):
         return f"its location {path} has another depth than most: the server leaves it out of its topology"
     if locations.groups(name):
         return f"it is in group {', '.join(locations.groups(name))}: open ledgers may use other groups"
@@ -109,21 +116,25 @@ def _idle_reason(
 
 
 def _domain_loads(loads: list[BookieLoad], locations: Locations, level: Level) -> tuple[BookieLoad, ...]:
-    """Return the loads by domain. A ledger counts once for each of its bookies in the domain."""
-    names = sorted({domain for load in loads if (domain := locations.domain(load.name, level)) is not None})
+    """Return the loads of the domains of one level. A ledger counts once for each of its bookies there."""
+    domain_names = sorted(
+        {domain for load in loads if (domain := locations.domain(load.name, level)) is not None}
+    )
     domain_loads = []
-    for name in names:
-        members = [load for load in loads if locations.domain(load.name, level) == name]
-        disks = [load.disk for load in members]
-        known_disk_bytes = [member_bytes for member_bytes in disks if member_bytes is not None]
+    for name in domain_names:
+        loads_of_domain = [load for load in loads if locations.domain(load.name, level) == name]
+        log_bytes_by_member = [load.disk for load in loads_of_domain]
+        known_disk_bytes = [
+            log_byte_count for log_byte_count in log_bytes_by_member if log_byte_count is not None
+        ]
         domain_loads.append(
             BookieLoad(
                 name,
-                sum(load.ledgers for load in members),
-                sum(load.entries for load in members),
-                sum(load.bytes for load in members),
-                sum(load.open_ensembles for load in members),
-                sum(known_disk_bytes) if len(known_disk_bytes) == len(disks) else None,
+                sum(load.ledgers for load in loads_of_domain),
+                sum(load.entries for load in loads_of_domain),
+                sum(load.bytes for load in loads_of_domain),
+                sum(load.open_ensembles for load in loads_of_domain),
+                sum(known_disk_bytes) if len(known_disk_bytes) == len(log_bytes_by_member) else None,
             )
         )
     return tuple(sorted(domain_loads, key=_largest_first))
@@ -134,9 +145,9 @@ def _largest_first(load: BookieLoad) -> tuple[int, int, int, str]:
 
 
 def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
-    """Return the loads of all disks, the largest first. None if entry logs were not read.
+    """Return the loads of all disks, the largest first. None if the run did not read entry logs.
 
-    The function keeps 8 bytes in memory per ledger and disk.
+    The function needs 8 bytes of memory for each ledger on each disk.
 
     Raises:
         RunError: a table of the run is broken.
@@ -148,7 +159,7 @@ def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
     used_shares = _used_shares(run)
     columns = ["bookie_id", "directory", "kind", "scope_id", "ledger_id", "bytes", "entries"]
     for batch in run.batches("tables/entry_logs", columns):
-        # A log that compaction left under two names is there once.
+        # Compaction can leave one log under two names. It counts once.
         is_compacted = pc.equal(batch["kind"], LogFileKind.COMPACTED.value).fill_null(False)
         log_rows = pa.table(batch.filter(pc.and_(batch["bookie_id"].is_valid(), pc.invert(is_compacted))))
         ledger_keys_column = pc.add(pc.multiply(log_rows["ledger_id"], _HASH_PRIME), log_rows["scope_id"])
@@ -160,8 +171,8 @@ def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
             .append_column("blank", has_unknown_entries)
             .group_by([*_DISK_COLUMNS])
         )
-        sums = [("bytes", "sum"), ("entries", "sum"), ("blank", "sum"), ("id", "distinct")]
-        for row in logs_by_disk.aggregate(sums).to_pylist():
+        aggregations = [("bytes", "sum"), ("entries", "sum"), ("blank", "sum"), ("id", "distinct")]
+        for row in logs_by_disk.aggregate(aggregations).to_pylist():
             disk_key = row["bookie_id"], row["directory"]
             previous_load = loads_by_disk.get(
                 disk_key, DiskLoad(*disk_key, 0, 0, 0, used_shares.get(disk_key[1]))

@@ -36,7 +36,7 @@ NO_DOMAIN = -2
 
 
 class Domains:
-    """The domains of one level, numbered. The numbers follow the order of first use."""
+    """The failure domains of one level, with a number for each. New domains get the next number."""
 
     def __init__(self, level: Level, locations: Locations, bookies: Sequence[str] = ()) -> None:
         self.level = level
@@ -49,24 +49,26 @@ class Domains:
         """Return the names of the domains. The index of a name is the domain's number."""
         return self._numbers.names
 
-    def of(self, numbers: BookieNumbers) -> Longs:
-        """Return the domain number of each bookie: `UNKNOWN_DOMAIN` if unknown.
+    def find_domain_numbers(self, numbers: BookieNumbers) -> Longs:
+        """Return the domain number of each bookie. It is `UNKNOWN_DOMAIN` if the domain is not known.
 
-        A last element, `NO_DOMAIN`, stands for no bookie.
+        The array has one more element than there are bookies: `NO_DOMAIN`, for places without a bookie.
         """
         names = [self.locations.domain(bookie, self.level) for bookie in numbers.names]
         has_domain = np.array([name is not None for name in names], bool)
         domains = np.full(len(names) + 1, UNKNOWN_DOMAIN, np.int64)
         domains[-1] = NO_DOMAIN
-        domains[:-1][has_domain] = self._numbers.of(pa.array([name for name in names if name], pa.string()))
+        domains[:-1][has_domain] = self._numbers.number_names(
+            pa.array([name for name in names if name], pa.string())
+        )
         return domains
 
-    def unplaced(self, bookies: Sequence[str]) -> tuple[str, ...]:
+    def find_unplaced_bookies(self, bookies: Sequence[str]) -> tuple[str, ...]:
         """Return the bookies whose domain is unknown."""
         return tuple(sorted(name for name in bookies if self.locations.domain(name, self.level) is None))
 
-    def named(self, names: Sequence[str]) -> list[str]:
-        """Return the full names of the domains in ``names``, in which the slash of a rack may be missing.
+    def find_full_names(self, names: Sequence[str]) -> list[str]:
+        """Return the full names of the domains in ``names``. The slash before a rack's name may be missing.
 
         Raises:
             UsageError: there is no such domain. The message lists existing domains.
@@ -89,49 +91,55 @@ class Domains:
 def flag_domain_members(
     names: Sequence[str], domains: Domains, numbers: BookieNumbers
 ) -> tuple[Bools, Bools]:
-    """Return two flags per bookie: whether it is in a domain of ``names``, and whether its domain is unknown.
+    """Return two flags for each bookie: it is in one of the named domains, and its domain is unknown.
 
-    A bookie with an unknown domain may be in a domain of ``names``.
+    A bookie with an unknown domain may be in one of the named domains.
     """
     domain_numbers = [domains.names.index(name) for name in names]
-    domain_of = domains.of(numbers)
-    return np.isin(domain_of, domain_numbers), domain_of == UNKNOWN_DOMAIN
+    domain_by_bookie = domains.find_domain_numbers(numbers)
+    return np.isin(domain_by_bookie, domain_numbers), domain_by_bookie == UNKNOWN_DOMAIN
 
 
-def pad_sums(sums: Longs, size: int, axis: int) -> Longs:
+def pad_sums(sums: Longs, size: int, padded_axis: int) -> Longs:
     """Return the sums padded with zeros to ``size`` along one axis.
 
-    >>> pad_sums(np.ones((1, 2), np.int64), 3, axis=1).tolist()
+    >>> pad_sums(np.ones((1, 2), np.int64), 3, padded_axis=1).tolist()
     [[1, 1, 0]]
     """
-    missing_count = max(size - sums.shape[axis], 0)
-    return np.pad(sums, [(0, missing_count if place == axis else 0) for place in range(sums.ndim)])
+    padding_size = max(size - sums.shape[padded_axis], 0)
+    return np.pad(
+        sums, [(0, padding_size if axis_number == padded_axis else 0) for axis_number in range(sums.ndim)]
+    )
 
 
 class SetSums:
-    """Sums of entries and bytes by the set of domains that have their copies, one row for each set.
+    """Sums of entries and bytes, by the set of domains that have all copies of these entries.
 
-    ``most`` is the largest size of a set. ``domains`` is the number of domains.
+    Args:
+        max_set_size: Largest number of domains in a set.
+        domain_count: Number of domains.
 
     Raises:
         UsageError: sets of that size do not fit into 64-bit keys.
     """
 
-    def __init__(self, max_set_size: int, domains: int) -> None:
-        self.most, self.domains = max_set_size, domains
-        self._base = domains + 1
+    def __init__(self, max_set_size: int, domain_count: int) -> None:
+        self.most, self.domains = max_set_size, domain_count
+        self._base = domain_count + 1
         if self._base**max_set_size >= 1 << 63:
-            raise UsageError(f"--any {max_set_size}: too many sets of {domains:,} domains; ask for fewer")
+            raise UsageError(
+                f"--any {max_set_size}: too many sets of {domain_count:,} domains; ask for fewer"
+            )
         self._keys = np.zeros(0, np.int64)
         self.sums = np.zeros((0, 2), np.int64)
 
     def add(self, sets: Longs, entries: Longs, bytes: Longs) -> None:
-        """Add rows of domain numbers in ascending order, filled up with -1."""
-        keys = np.concatenate([self._keys, self._set_keys(sets)])
+        """Add entries and bytes to sets. A row of ``sets`` has ascending domain numbers, then -1."""
+        copyset_keys = np.concatenate([self._keys, self._set_keys(sets)])
         sums = np.concatenate([self.sums, np.stack([entries, bytes], axis=1)])
-        self._keys, key_positions = np.unique(keys, return_inverse=True)
+        self._keys, key_column = np.unique(copyset_keys, return_inverse=True)
         self.sums = np.zeros((len(self._keys), 2), np.int64)
-        np.add.at(self.sums, key_positions, sums)
+        np.add.at(self.sums, key_column, sums)
 
     def sets(self) -> Longs:
         """Return the set of each row of ``sums``, as domain numbers in ascending order, filled up with -1."""
@@ -142,71 +150,69 @@ class SetSums:
         return np.stack(domain_columns[::-1], axis=1)
 
     def losses(self, sets: Longs) -> Longs:
-        """Return the entries and bytes lost if all domains of a row fail, for each row of ``sets``."""
+        """Return the entries and bytes lost for each row of ``sets``, if all domains of the row fail."""
         losses = np.zeros((len(sets), 2), np.int64)
         for size in range(1, min(self.most, sets.shape[1]) + 1):
-            for member_places in combinations(range(sets.shape[1]), size):
+            for subset_columns in combinations(range(sets.shape[1]), size):
                 subset_rows = np.full((len(sets), self.most), -1, np.int64)
-                subset_rows[:, :size] = sets[:, member_places]
+                subset_rows[:, :size] = sets[:, subset_columns]
                 subset_keys = self._set_keys(subset_rows)
-                key_positions = np.minimum(
-                    np.searchsorted(self._keys, subset_keys), max(len(self._keys) - 1, 0)
-                )
+                key_rows = np.minimum(np.searchsorted(self._keys, subset_keys), max(len(self._keys) - 1, 0))
                 is_known_set = (
-                    self._keys[key_positions] == subset_keys
+                    self._keys[key_rows] == subset_keys
                     if len(self._keys)
                     else np.zeros(len(subset_keys), bool)
                 )
-                losses[is_known_set] += self.sums[key_positions[is_known_set]]
+                losses[is_known_set] += self.sums[key_rows[is_known_set]]
         return losses
 
     def _set_keys(self, sets: Longs) -> Longs:
         keys = np.zeros(len(sets), np.int64)
-        for place in range(self.most):
-            keys = keys * self._base + sets[:, place] + 1
+        for set_column in range(self.most):
+            keys = keys * self._base + sets[:, set_column] + 1
         return keys
 
 
 MTTF_DAYS, MTTR_HOURS = 3 * 365.0, 24.0
-_FAILED_COUNTS = (2, 3)
-_HOURS_A_YEAR = 24 * 365.0
+_FAILED_BOOKIE_COUNTS = (2, 3)
+_HOURS_PER_YEAR = 24 * 365.0
 
 
 class CopysetSums:
-    """The different copysets, 8 bytes each, and the pairs of bookies that have a copyset in common.
+    """All different copysets, and the pairs of bookies that have a copyset in common.
 
-    A copyset is stored as a 64-bit number. The number is exact if the numbers of the copyset's bookies fit
-    into it; otherwise it is a hash.
+    A copyset is stored as a 64-bit number. The number has all bookies of the copyset if they fit into it.
+    Otherwise it is a hash.
     """
 
-    def __init__(self, bookies: int) -> None:
-        self._base = np.uint64(max(bookies + 1, 2) | 1)
+    def __init__(self, bookie_count: int) -> None:
+        self._base = np.uint64(max(bookie_count + 1, 2) | 1)
         self._keys_of_size: dict[int, list[np.ndarray[tuple[int], np.dtype[np.uint64]]]] = {}
-        self._partners = np.zeros((bookies, bookies), np.int64)
+        self._partners = np.zeros((bookie_count, bookie_count), np.int64)
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
-        """Add the copysets of windows, as the metadata gives them. Windows of open ends count too."""
-        for axis in (0, 1):
-            self._partners = pad_sums(self._partners, len(numbers), axis)
+        """Add the copysets of windows, by metadata. Windows at the open end of a ledger count too."""
+        for padded_axis in (0, 1):
+            self._partners = pad_sums(self._partners, len(numbers), padded_axis)
         sorted_bookies = np.sort(windows.bookies, axis=1)
         is_first_of_value = flag_first_of_equal_codes(sorted_bookies)
         sizes = count_true(is_first_of_value)
-        keys = np.zeros(len(sorted_bookies), np.uint64)
-        for key_positions in range(sorted_bookies.shape[1]):
-            extended_keys = keys * self._base + (sorted_bookies[:, key_positions] + 1).astype(np.uint64)
-            keys = np.where(is_first_of_value[:, key_positions], extended_keys, keys)
+        copyset_keys = np.zeros(len(sorted_bookies), np.uint64)
+        for key_column in range(sorted_bookies.shape[1]):
+            extended_keys = copyset_keys * self._base + (sorted_bookies[:, key_column] + 1).astype(np.uint64)
+            copyset_keys = np.where(is_first_of_value[:, key_column], extended_keys, copyset_keys)
         for size in distinct_values(sizes).tolist():
             copysets = self._keys_of_size.setdefault(size, [])
-            copysets.append(distinct_values(keys[sizes == size]))
+            copysets.append(distinct_values(copyset_keys[sizes == size]))
             if sum(map(len, copysets)) > 4 * len(copysets[0]) or len(copysets) > 16:
                 copysets[:] = [distinct_values(np.concatenate(copysets))]
-        for key_positions in range(1, sorted_bookies.shape[1]):
-            for earlier_place in range(key_positions):
-                is_pair = (sorted_bookies[:, earlier_place] != NO_BOOKIE) & (
-                    sorted_bookies[:, earlier_place] != sorted_bookies[:, key_positions]
+        for key_column in range(1, sorted_bookies.shape[1]):
+            for earlier_column in range(key_column):
+                is_pair = (sorted_bookies[:, earlier_column] != NO_BOOKIE) & (
+                    sorted_bookies[:, earlier_column] != sorted_bookies[:, key_column]
                 )
                 self._partners[
-                    sorted_bookies[is_pair, earlier_place], sorted_bookies[is_pair, key_positions]
+                    sorted_bookies[is_pair, earlier_column], sorted_bookies[is_pair, key_column]
                 ] = 1
 
     def result(self, mttf_days: float = MTTF_DAYS, mttr_hours: float = MTTR_HOURS) -> Copysets:
@@ -216,54 +222,56 @@ class CopysetSums:
             for size, copysets in sorted(self._keys_of_size.items())
         }
         partners = self._partners | self._partners.T
-        has_partner = any_true(partners > 0)
-        bookie_count = int(has_partner.sum()) if len(has_partner) else 0
-        partner_counts: Longs = partners.sum(axis=1)[has_partner]
+        has_copyset = any_true(partners > 0)
+        bookie_count = int(has_copyset.sum()) if len(has_copyset) else 0
+        partner_counts: Longs = partners.sum(axis=1)[has_copyset]
         min_width, mean_width, max_width = (
             (partner_counts.min(), partner_counts.mean(), partner_counts.max())
             if bookie_count
             else (0, 0.0, 0)
         )
-        chance = {
-            failed_count: chance_of_loss(sizes, len(has_partner), failed_count)
-            for failed_count in _FAILED_COUNTS
+        loss_chances = {
+            failed_count: chance_of_loss(sizes, len(has_copyset), failed_count)
+            for failed_count in _FAILED_BOOKIE_COUNTS
         }
         return Copysets(
-            sizes, len(has_partner), int(min_width), float(mean_width), int(max_width), chance,
+            sizes, len(has_copyset), int(min_width), float(mean_width), int(max_width), loss_chances,
             years_to_loss(sizes, mttf_days, mttr_hours), mttf_days, mttr_hours,
         )  # fmt: skip
 
 
-def chance_of_loss(sizes: dict[int, int], bookies: int, failed_count: int) -> float:
+def chance_of_loss(copyset_counts_by_size: dict[int, int], bookie_count: int, failed_count: int) -> float:
     """Return the probability that ``failed_count`` random bookies have all copies of some entry.
 
-    ``sizes`` has the number of copysets by size.
+    ``copyset_counts_by_size`` has the number of copysets by size.
 
     >>> chance_of_loss({3: 1}, 3, 3), chance_of_loss({2: 3}, 4, 2), chance_of_loss({3: 100}, 500, 2)
     (1.0, 0.5, 0.0)
     """
     survival_chance = 1.0
-    for size, copysets in sizes.items():
-        if 0 < size <= failed_count <= bookies:
-            set_count = comb(bookies, size)
-            # Copysets differ: of each set that is none of them there is one less to choose from.
-            for number in range(min(comb(failed_count, size), set_count)):
-                survival_chance *= max(1 - copysets / (set_count - number), 0.0)
+    for size, copyset_count in copyset_counts_by_size.items():
+        if 0 < size <= failed_count <= bookie_count:
+            set_count = comb(bookie_count, size)
+            # All sets differ: after each set that is no copyset, one set less remains to choose from.
+            for drawn_count in range(min(comb(failed_count, size), set_count)):
+                survival_chance *= max(1 - copyset_count / (set_count - drawn_count), 0.0)
     return 1.0 - survival_chance
 
 
-def years_to_loss(sizes: dict[int, int], mttf_days: float, mttr_hours: float) -> float | None:
-    """Return the mean time to data loss in years, for ranking clusters. None if there is no copyset.
+def years_to_loss(
+    copyset_counts_by_size: dict[int, int], mttf_days: float, mttr_hours: float
+) -> float | None:
+    """Return the mean time to data loss in years. None if there is no copyset.
 
-    ``sizes`` has the number of copysets by size.
+    ``copyset_counts_by_size`` has the number of copysets by size.
 
     >>> round(years_to_loss({1: 1}, 365.0, 24.0), 3)
     1.0
     """
     failure_rate, repair_rate = 1 / (mttf_days * 24), 1 / mttr_hours
     loss_rate = sum(
-        count * factorial(size) * failure_rate**size / repair_rate ** (size - 1)
-        for size, count in sizes.items()
+        copyset_count * factorial(size) * failure_rate**size / repair_rate ** (size - 1)
+        for size, copyset_count in copyset_counts_by_size.items()
         if size
     )
-    return 1 / loss_rate / _HOURS_A_YEAR if loss_rate else None
+    return 1 / loss_rate / _HOURS_PER_YEAR if loss_rate else None

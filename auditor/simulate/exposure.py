@@ -1,8 +1,8 @@
 """Data that depends on a single bookie: last known copies, last served copies, and open ledgers.
 
 A copy is known if the bookie's index shows it. It is served if the bookie is also registered. If other copies
-are unknown, a copy is only possibly the last one. A possible last copy is enough for a hold, which forbids
-actions on the bookie.
+are unknown, it is possible but not certain that a copy is the last one. A possible last copy is enough for a
+hold on the bookie, which forbids actions.
 """
 
 from collections.abc import Collection, Sequence
@@ -34,8 +34,8 @@ _COUNT_NAMES = (
 class ExposureSums:
     """Sums of `BookieExposure` over batches of windows (`auditor.simulate.windows`).
 
-    ``registered`` are the bookies that answer. If it is None because registrations were not read, every
-    bookie with a known copy counts as serving the copy.
+    ``registered`` are the registered bookies, None if registrations were not read. All bookies then count as
+    registered.
     """
 
     def __init__(self, registered: frozenset[str] | None) -> None:
@@ -43,11 +43,14 @@ class ExposureSums:
         self._sums: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
 
     def may_have_exposure(self, segments: SegmentColumns, numbers: BookieNumbers) -> Bools:
-        """Flag ledgers that may depend on one bookie: open, with Qw = 1, or with a member that is down."""
-        has_exposure = segments.any_of_ledger(~segments.closed | (segments.write_quorum == 1))
+        """Flag ledgers that may depend on one bookie.
+
+        Such a ledger is open, has a write quorum of 1, or has a member that is not registered.
+        """
+        has_exposure = segments.any_of_ledger(~segments.is_closed | (segments.write_quorum == 1))
         if self._registered is not None:
-            is_down = np.array([name not in self._registered for name in numbers.names], bool)
-            has_exposure |= segments.any_of_members(is_down[segments.members])
+            is_bookie_down = np.array([name not in self._registered for name in numbers.names], bool)
+            has_exposure |= segments.any_of_members(is_bookie_down[segments.members])
         return has_exposure
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
@@ -57,81 +60,84 @@ class ExposureSums:
             sums = self._sums.setdefault(name, np.zeros(0, np.int64))
             self._sums[name] = np.concatenate([sums, np.zeros(len(names) - len(sums), np.int64)])
         is_member = windows.bookies != NO_BOOKIE
-        self._count_flags("open_ledgers", windows, is_member & windows.open_end[:, None])
-        is_present, is_unknown, is_served = self.copy_flags(windows, numbers)
-        self._add_last_copies(windows, is_present, is_unknown, "last_known")
-        # A window of an open end counts where one registered bookie alone may have its entries.
-        is_in_open_end = _members_of_open_ends(windows) & is_served
-        is_single = is_in_open_end & (count_true(is_in_open_end) == 1)[:, None]
+        self._count_flags("open_ledgers", windows, is_member & windows.is_open_end[:, None])
+        is_copy_present, is_copy_unknown, is_copy_served = self.copy_flags(windows, numbers)
+        self._add_last_copies(windows, is_copy_present, is_copy_unknown, "last_known")
+        # A window of an open end counts if only one registered bookie may have its entries.
+        is_in_open_end = _members_of_open_ends(windows) & is_copy_served
+        is_single_copy = is_in_open_end & (count_true(is_in_open_end) == 1)[:, None]
         self._add_last_copies(
-            windows, is_present & is_served, is_unknown & is_served | is_single, "last_served"
+            windows,
+            is_copy_present & is_copy_served,
+            is_copy_unknown & is_copy_served | is_single_copy,
+            "last_served",
         )
 
     def copy_flags(self, windows: Windows, numbers: BookieNumbers) -> tuple[Bools, Bools, Bools]:
-        """Return which copies are known, which are unknown, and which are on a bookie that answers.
+        """Return three arrays of flags: copy is known, copy is unknown, bookie of the copy is registered.
 
-        Each array has the shape of ``windows.bookies``. Copies at open ends count as neither known nor
-        unknown.
+        Each array has the shape of ``windows.bookies``. At open ends no copy is flagged as known or unknown.
         """
         names = numbers.names
         is_answering = np.array(
             [self._registered is None or name in self._registered for name in names] + [False]
         )
-        is_closed_member = (windows.bookies != NO_BOOKIE) & ~windows.open_end[:, None]
-        is_present, is_unknown = (
+        is_closed_member = (windows.bookies != NO_BOOKIE) & ~windows.is_open_end[:, None]
+        is_copy_present, is_copy_unknown = (
             is_closed_member & (windows.copies == PRESENT),
             is_closed_member & (windows.copies == UNKNOWN),
         )
-        return is_present, is_unknown, is_answering[windows.bookies]
+        return is_copy_present, is_copy_unknown, is_answering[windows.bookies]
 
-    def _add_last_copies(self, windows: Windows, is_present: Bools, is_unknown: Bools, name: str) -> None:
-        is_single = (count_true(is_present) == 1) & (count_true(is_unknown) == 0)
-        self._count_flags(name, windows, is_present & is_single[:, None])
-        is_possibly_last = possible_last_copies(is_present, is_unknown)
-        self._count_flags(f"{name}_possible", windows, is_possibly_last)
+    def _add_last_copies(
+        self, windows: Windows, is_copy_present: Bools, is_copy_unknown: Bools, count_name: str
+    ) -> None:
+        is_single_copy = (count_true(is_copy_present) == 1) & (count_true(is_copy_unknown) == 0)
+        self._count_flags(count_name, windows, is_copy_present & is_single_copy[:, None])
+        is_possibly_last = possible_last_copies(is_copy_present, is_copy_unknown)
+        self._count_flags(f"{count_name}_possible", windows, is_possibly_last)
         is_replicated = count_true(windows.bookies != NO_BOOKIE) > 1
-        self._count_flags(f"{name}_degraded", windows, is_possibly_last & is_replicated[:, None])
+        self._count_flags(f"{count_name}_degraded", windows, is_possibly_last & is_replicated[:, None])
 
-    def _count_flags(self, name: str, windows: Windows, flags: Bools) -> None:
-        """For each bookie, count the ledgers with at least one flagged copy on it. A ledger counts once."""
-        row, place = np.nonzero(flags)
-        if not len(row):
+    def _count_flags(self, count_name: str, windows: Windows, copy_is_flagged: Bools) -> None:
+        """Count, for each bookie, the ledgers with a flagged copy on it. Add the numbers to the sums."""
+        window_rows, copy_columns = np.nonzero(copy_is_flagged)
+        if not len(window_rows):
             return
-        sums = self._sums[name]
-        ledger_bookie_pairs = np.unique(windows.ledger[row] * len(sums) + windows.bookies[row, place])
-        ledger, bookie = np.divmod(ledger_bookie_pairs, len(sums))
-        np.add.at(sums, bookie, windows.times[ledger])
+        sums = self._sums[count_name]
+        ledger_bookie_pairs = np.unique(
+            windows.ledger[window_rows] * len(sums) + windows.bookies[window_rows, copy_columns]
+        )
+        ledger_numbers, bookie_numbers = np.divmod(ledger_bookie_pairs, len(sums))
+        np.add.at(sums, bookie_numbers, windows.equal_ledger_counts[ledger_numbers])
 
     def result(self, numbers: BookieNumbers) -> tuple[BookieExposure, ...]:
-        """Return each bookie that alone has, or may have, some data, ascending by id."""
-        count_rows = zip(
+        """Return the bookies with data that no other bookie has, or may have, sorted by id."""
+        counts_of_bookies = zip(
             numbers.names,
             *(self._sums.get(name, np.zeros(0)).tolist() for name in _COUNT_NAMES),
             strict=False,
         )
-        bookie_exposures = (BookieExposure(name, *map(int, counts)) for name, *counts in count_rows)
+        bookie_exposures = (BookieExposure(name, *map(int, counts)) for name, *counts in counts_of_bookies)
         return tuple(
             sorted((row for row in bookie_exposures if row.is_exposed), key=lambda row: row.bookie_id)
         )
 
 
 def _members_of_open_ends(windows: Windows) -> Bools:
-    """Flag the bookies that belong to windows of open ends.
-
-    Such a bookie may have entries that the metadata does not count.
-    """
-    members: Bools = (windows.bookies != NO_BOOKIE) & windows.open_end[:, None]
+    """Flag the bookies of windows at open ends. They may have entries that the metadata does not count."""
+    members: Bools = (windows.bookies != NO_BOOKIE) & windows.is_open_end[:, None]
     return members
 
 
-def possible_last_copies(is_present: Bools, is_unknown: Bools) -> Bools:
-    """Return which copies are, or may be, the last of their windows.
+def possible_last_copies(is_copy_present: Bools, is_copy_unknown: Bools) -> Bools:
+    """Flag the copies that may be the last ones of their windows.
 
-    If exactly one copy is known, it may be the last. If none is known, each unknown copy may be the last.
+    If exactly one copy is known, it is flagged. If no copy is known, every unknown copy is flagged.
     """
-    known_count = count_true(is_present)
+    known_count = count_true(is_copy_present)
     is_last_copy: Bools = np.where(
-        (known_count == 1)[:, None], is_present, is_unknown & (known_count == 0)[:, None]
+        (known_count == 1)[:, None], is_copy_present, is_copy_unknown & (known_count == 0)[:, None]
     )
     return is_last_copy
 
@@ -140,24 +146,24 @@ def possible_last_copies(is_present: Bools, is_unknown: Bools) -> Bools:
 class DependentLedger:
     """A ledger of scope 0 with an entry whose last copy is, or may be, on the bookie ``bookie_id``.
 
-    ``copy_off`` is another bookie that should have the entry, but is down or may lack the entry. If there is
-    no such bookie, ``copy_off`` equals ``bookie_id``.
+    ``bookie_to_replace`` is another bookie that should have the entry, but is down or may lack the entry. It
+    equals ``bookie_id`` if there is no such bookie.
     """
 
     ledger_id: int
     bookie_id: str
-    copy_off: str
+    bookie_to_replace: str
 
 
 def find_dependent_ledgers(
     run: RunDirectory, are_all_listed: bool, bookies: Collection[str], max_ledgers: int
 ) -> list[DependentLedger]:
-    """Return the first ledgers that depend on one of ``bookies`` alone. One pass over the run's ledgers.
+    """Return ledgers whose last copy may be on one of ``bookies``. One pass over the run's ledgers.
 
     Args:
         run: A finished run.
         are_all_listed: Whether all registrations were seen.
-        bookies: The bookies on which the ledgers depend.
+        bookies: The bookies.
         max_ledgers: Largest number of ledgers returned.
 
     Raises:
@@ -165,27 +171,33 @@ def find_dependent_ledgers(
     """
     sums = ExposureSums(registered_bookies(run, are_all_listed))
     windows = RunWindows(
-        run, merge=False, segment_filter=lambda segments: sums.may_have_exposure(segments, windows.numbers)
+        run,
+        must_merge=False,
+        segment_filter=lambda segments: sums.may_have_exposure(segments, windows.numbers),
     )
-    dependents: dict[int, DependentLedger] = {}
+    dependent_ledgers: dict[int, DependentLedger] = {}
     for batch in windows:
         names = windows.numbers.names
         is_requested = np.array([name in bookies for name in names] + [False])
-        is_present, is_unknown, is_served = sums.copy_flags(batch, windows.numbers)
-        is_last_copy = possible_last_copies(is_present, is_unknown) | possible_last_copies(
-            is_present & is_served, is_unknown & is_served
+        is_copy_present, is_copy_unknown, is_copy_served = sums.copy_flags(batch, windows.numbers)
+        is_last_copy = possible_last_copies(is_copy_present, is_copy_unknown) | possible_last_copies(
+            is_copy_present & is_copy_served, is_copy_unknown & is_copy_served
         )
         assert batch.ids is not None  # nothing was merged
-        for row, place in np.argwhere(is_last_copy & is_requested[batch.bookies]).tolist():
-            scope, ledger = batch.ids[batch.ledger[row]].tolist()
-            if scope == 0 and ledger not in dependents:
-                if len(dependents) == max_ledgers:
-                    return list(dependents.values())
-                member_numbers = [number for number in batch.bookies[row].tolist() if number != NO_BOOKIE]
-                bookie = names[batch.bookies[row, place]]
+        for window_row, copy_column in np.argwhere(is_last_copy & is_requested[batch.bookies]).tolist():
+            scope_id, ledger = batch.ids[batch.ledger[window_row]].tolist()
+            if scope_id == 0 and ledger not in dependent_ledgers:
+                if len(dependent_ledgers) == max_ledgers:
+                    return list(dependent_ledgers.values())
+                member_numbers = [
+                    number for number in batch.bookies[window_row].tolist() if number != NO_BOOKIE
+                ]
+                bookie = names[batch.bookies[window_row, copy_column]]
                 other_holders = [names[number] for number in member_numbers if names[number] != bookie]
-                dependents[ledger] = DependentLedger(ledger, bookie, min(other_holders, default=bookie))
-    return list(dependents.values())
+                dependent_ledgers[ledger] = DependentLedger(
+                    ledger, bookie, min(other_holders, default=bookie)
+                )
+    return list(dependent_ledgers.values())
 
 
 MAX_JOINT_HOLDERS = 100_000
@@ -195,12 +207,11 @@ MAX_JOINT_HOLDERS = 100_000
 def find_joint_holders(
     run: RunDirectory, are_all_listed: bool, bookies: Collection[str]
 ) -> list[frozenset[str]] | None:
-    """Return the sets of two or more of ``bookies`` without which some entry has no bookie that serves it.
+    """Return the sets of two or more of ``bookies`` that are the only servers of some entry.
 
-    A bookie that only may serve an entry counts if no other bookie certainly serves it. At the open end of a
-    ledger, every member may have entries. Entries that one bookie alone serves are not included
-    (`find_exposures`). One pass over the run's ledgers. Returns None if there are more than
-    `MAX_JOINT_HOLDERS` sets.
+    Bookies whose copy is unknown count if no bookie certainly serves the entry. At the open end of a ledger,
+    every member may have entries. Single bookies are not included (`find_exposures`). Returns None if there
+    are more than `MAX_JOINT_HOLDERS` sets. One pass over the run's ledgers.
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.
@@ -219,10 +230,12 @@ def find_joint_holders(
     is_requested = np.array([name in bookies for name in windows.numbers.names] + [False])
     holder_sets: set[frozenset[str]] = set()
     for batch in windows:
-        is_present, is_unknown, is_served = sums.copy_flags(batch, windows.numbers)
-        is_unknown |= _members_of_open_ends(batch)
-        has_known_copy = count_true(is_present & is_served) > 0
-        is_holder = np.where(has_known_copy[:, None], is_present & is_served, is_unknown & is_served)
+        is_copy_present, is_copy_unknown, is_copy_served = sums.copy_flags(batch, windows.numbers)
+        is_copy_unknown |= _members_of_open_ends(batch)
+        has_known_copy = count_true(is_copy_present & is_copy_served) > 0
+        is_holder = np.where(
+            has_known_copy[:, None], is_copy_present & is_copy_served, is_copy_unknown & is_copy_served
+        )
         is_joint = (count_true(is_holder) > 1) & (count_true(is_holder & ~is_requested[batch.bookies]) == 0)
         holder_numbers = np.sort(np.where(is_holder, batch.bookies, NO_BOOKIE)[is_joint], axis=1)
         for row in np.unique(holder_numbers, axis=0).tolist():
@@ -233,14 +246,14 @@ def find_joint_holders(
 
 
 def registered_bookies(run: RunDirectory, are_all_listed: bool) -> frozenset[str] | None:
-    """Return the registered bookies of a run. None if there are none, or if ``are_all_listed`` is False."""
+    """Return the registered bookies of a run. None if no bookie is registered, or not all were listed."""
     rows = run.read("tables/bookies", ["bookie_id", "registered"])
     names: Sequence[str] = rows.filter(rows["registered"].is_valid())["bookie_id"].to_pylist()
     return frozenset(names) if are_all_listed and names else None
 
 
 def find_exposures(run: RunDirectory, are_all_listed: bool) -> tuple[BookieExposure, ...]:
-    """Return each bookie of a run that alone has, or may have, some data. One pass over the run's ledgers.
+    """Return the bookies with data that no other bookie has, or may have. One pass over the run's ledgers.
 
     Args:
         run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.
@@ -251,7 +264,9 @@ def find_exposures(run: RunDirectory, are_all_listed: bool) -> tuple[BookieExpos
     """
     sums = ExposureSums(registered_bookies(run, are_all_listed))
     windows = RunWindows(
-        run, merge=False, segment_filter=lambda segments: sums.may_have_exposure(segments, windows.numbers)
+        run,
+        must_merge=False,
+        segment_filter=lambda segments: sums.may_have_exposure(segments, windows.numbers),
     )
     for batch in windows:
         sums.add(batch, windows.numbers)

@@ -1,29 +1,21 @@
-"""Losses of failures: entries, bytes and ledgers by their remaining copies, and the owners of the ledgers.
+"""Losses of failures: entries, bytes and ledgers by the number of their remaining copies.
 
 A window is the entries on one set of bookies (`auditor.simulate.windows`). If none of its Qw copies remains
 after a failure, the window is lost. If fewer than Qa copies remain, it is below the ack quorum. If fewer than
-Qw remain, it is below the write quorum. A failure takes only copies that exist. Copies that were missing
-before the failure do not count as its loss. Recovery of an open end needs, in every window, fewer than Qa
-bookies that do not answer (``RRQuorumCoverageSet``). Owners come from the table ownership.
+Qw remain, it is below the write quorum. Copies that were missing before the failure are no loss of the
+failure. Recovery of an open end fails if Qa or more bookies of a window do not answer
+(``RRQuorumCoverageSet``).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.model.adherence import flag_first_of_equal_codes
-from auditor.model.report_source import NOBODY
-from auditor.model.simulation import OwnerLoss
-from auditor.runs.owners import NAME_COLUMNS, has_owners, owned_mask
-from auditor.runs.reader import RunReader
 from auditor.simulate.windows import (
     MISSING,
     NO_BOOKIE,
@@ -38,9 +30,9 @@ from auditor.simulate.windows import (
 
 
 class WindowOutcome(IntEnum):
-    """Outcomes of a failure for a window, the worst last.
+    """Outcome of a failure for a window, the worst last.
 
-    OPEN_END is for open ends that recovery could not close.
+    OPEN_END is the outcome of an open end that recovery could not close.
     """
 
     WHOLE = 0
@@ -50,16 +42,17 @@ class WindowOutcome(IntEnum):
     OPEN_END = 4
 
 
-LEDGERS, ENTRIES, BYTES = 0, 1, 2
-"""Indexes of the last axis of a tally, which is an array of sums. A ledger counts once, at its worst fate.
+LEDGERS_INDEX, ENTRIES_INDEX, BYTES_INDEX = 0, 1, 2
+"""Indexes of the last axis of a tally (an array of sums). A ledger counts once, for its worst outcome.
 
-A ledger with an open end that recovery could not close also counts at the fate OPEN_END.
+A ledger with an open end that recovery could not close also counts for the outcome OPEN_END.
 """
 
-VIEWS = ("promise", "promise_possible", "today", "today_possible")
+TALLY_VIEWS = ("promise", "promise_possible", "today", "today_possible")
 """Names of the first axis of a tally: a lower and an upper bound for each of `COPY_VIEWS`.
 
-The lower bound counts windows that certainly have an outcome. The upper bound counts possible ones too.
+The lower bound counts windows that certainly have an outcome. The upper bound also counts windows that may
+have it.
 """
 
 COPY_VIEWS = ("promise", "today")
@@ -67,119 +60,142 @@ COPY_VIEWS = ("promise", "today")
 
 
 @dataclass(frozen=True)
-class SilentBookies:
-    """Bookies that do not answer, as one flag per bookie number. The last element stands for no bookie."""
+class UnresponsiveBookies:
+    """Flags, by bookie number, of bookies that do not answer. The last flag is for places without bookie."""
 
-    down: Bools  # not registered: it does not answer
-    down_possible: Bools
+    is_down: Bools  # not registered: it does not answer
+    may_be_down: Bools
 
 
 @dataclass(frozen=True)
 class FailureEffect:
     """Copies that a failure takes, as flags of the shape (windows, widest write quorum).
 
-    Copies in ``sure`` are certainly taken. Copies in ``possible`` may be taken, and include ``sure``.
+    Copies in ``is_taken`` are certainly taken. Copies in ``may_be_taken`` are taken or may be taken.
     """
 
-    sure: Bools
-    possible: Bools
+    is_taken: Bools
+    may_be_taken: Bools
 
     def take(self, rows: NDArray[np.intp]) -> FailureEffect:
         """Return the copies of the windows in ``rows``."""
-        return FailureEffect(self.sure[rows], self.possible[rows])
+        return FailureEffect(self.is_taken[rows], self.may_be_taken[rows])
 
 
 @dataclass(frozen=True)
-class FateBounds:
+class OutcomeBounds:
     """The best and worst possible `WindowOutcome` of each window.
 
-    ``mildest`` is the best fate if the failure takes at least one existing copy. ``mildest`` differs from
-    ``best`` only if every copy that the failure takes may have been missing before.
+    ``mildest_outcomes`` are the best ones if the failure takes at least one existing copy. They differ from
+    ``best_outcomes`` only if every copy that the failure takes may have been missing before.
     """
 
-    best: NDArray[np.int8]
-    mildest: NDArray[np.int8]
-    worst: NDArray[np.int8]
+    best_outcomes: NDArray[np.int8]
+    mildest_outcomes: NDArray[np.int8]
+    worst_outcomes: NDArray[np.int8]
     ack_quorum: Longs
 
-    def take(self, rows: NDArray[np.intp]) -> FateBounds:
+    def take(self, rows: NDArray[np.intp]) -> OutcomeBounds:
         """Return the bounds of the windows in ``rows``."""
-        return FateBounds(self.best[rows], self.mildest[rows], self.worst[rows], self.ack_quorum[rows])
+        return OutcomeBounds(
+            self.best_outcomes[rows],
+            self.mildest_outcomes[rows],
+            self.worst_outcomes[rows],
+            self.ack_quorum[rows],
+        )
 
-    def may_be(self, outcome: WindowOutcome) -> Bools:
-        """Return which windows may have a fate. All numbers of copies between the bounds are possible."""
-        is_between: Bools = (self.mildest <= outcome) & (outcome <= self.worst)
-        # Where Qa is 1, an entry below it is lost.
-        return is_between & (self.ack_quorum > 1) if outcome == WindowOutcome.BELOW_ACK_QUORUM else is_between
+    def may_have_outcome(self, outcome: WindowOutcome) -> Bools:
+        """Flag the windows that may have an outcome: all outcomes between the bounds are possible."""
+        is_within_bounds: Bools = (self.mildest_outcomes <= outcome) & (outcome <= self.worst_outcomes)
+        # If Qa is 1, an entry with fewer copies is lost.
+        return (
+            is_within_bounds & (self.ack_quorum > 1)
+            if outcome == WindowOutcome.BELOW_ACK_QUORUM
+            else is_within_bounds
+        )
 
 
 def tally(
-    windows: Windows, effect: FailureEffect, group: Longs, group_count: int, silent: SilentBookies
+    windows: Windows,
+    effect: FailureEffect,
+    group_by_window: Longs,
+    group_count: int,
+    unresponsive_bookies: UnresponsiveBookies,
 ) -> Longs:
-    """Return sums by view, group, fate and unit: an array of the shape (4, groups, 5, 3).
+    """Return sums by view, group, outcome and unit: an array of the shape (4, groups, 5, 3).
 
-    ``group`` has the group of each window, such as the domain that fails.
+    ``group_by_window`` has the group of each window, such as the domain that fails.
     """
-    sums = np.zeros((len(VIEWS), group_count, len(WindowOutcome), 3), np.int64)
+    sums = np.zeros((len(TALLY_VIEWS), group_count, len(WindowOutcome), 3), np.int64)
     has_uncertain_copies = _has_uncertain_copies(windows, effect)
-    plain_rows = np.flatnonzero(~has_uncertain_copies)
-    _add_certain(sums[0], windows.take(plain_rows), effect.sure[plain_rows], group[plain_rows])
+    certain_rows = np.flatnonzero(~has_uncertain_copies)
+    _add_certain(
+        sums[0], windows.take(certain_rows), effect.is_taken[certain_rows], group_by_window[certain_rows]
+    )
     sums[1:] = sums[0]
-    rows = np.flatnonzero(has_uncertain_copies)
-    windows, effect, group = (windows.take(rows), effect.take(rows), group[rows])
-    for view_number, copies in enumerate(COPY_VIEWS):
-        outcome_bounds = fate_bounds(windows, effect, silent, copies)
-        _add_outcomes(sums[2 * view_number : 2 * view_number + 2], windows, outcome_bounds, group)
+    uncertain_rows = np.flatnonzero(has_uncertain_copies)
+    windows, effect, group_by_window = (
+        windows.take(uncertain_rows),
+        effect.take(uncertain_rows),
+        group_by_window[uncertain_rows],
+    )
+    for view_number, copy_view in enumerate(COPY_VIEWS):
+        bounds_by_window = find_outcome_bounds(windows, effect, unresponsive_bookies, copy_view)
+        _add_outcomes(sums[2 * view_number : 2 * view_number + 2], windows, bounds_by_window, group_by_window)
     return sums
 
 
 def _has_uncertain_copies(windows: Windows, effect: FailureEffect) -> Bools:
-    """Flag windows of ledgers that have an open end, or a missing, unknown or possibly taken copy.
+    """Flag the windows of ledgers for which the views may differ.
 
-    For all other windows, the views are equal.
+    Such a ledger has an open end, or a copy that is missing, unknown or only possibly taken.
     """
-    is_uncertain = any_true((windows.copies != PRESENT) | (effect.sure != effect.possible)) | windows.open_end
+    is_uncertain = (
+        any_true((windows.copies != PRESENT) | (effect.is_taken != effect.may_be_taken)) | windows.is_open_end
+    )
     return windows.any_of_ledger(is_uncertain)[windows.ledger]
 
 
-def fate_bounds(windows: Windows, effect: FailureEffect, silent: SilentBookies, copies: str) -> FateBounds:
-    """Return the best and worst fate of each window. ``copies`` is one of `COPY_VIEWS`."""
-    is_today = copies == "today"
+def find_outcome_bounds(
+    windows: Windows, effect: FailureEffect, unresponsive_bookies: UnresponsiveBookies, copy_view: str
+) -> OutcomeBounds:
+    """Return the best and worst outcome of each window. ``copy_view`` is one of `COPY_VIEWS`."""
+    is_today = copy_view == "today"
     is_member = windows.bookies != NO_BOOKIE
     is_missing = (windows.copies == MISSING) if is_today else np.zeros_like(is_member)
     is_unknown = (windows.copies == UNKNOWN) if is_today else is_missing
-    # An unknown copy that the failure takes may have been lost before: then it takes nothing.
-    takes_known_copy = any_true(effect.sure & ~is_missing & ~is_unknown)
+    # An unknown copy that the failure takes may have been lost before. The failure then takes nothing.
+    does_take_known_copy = any_true(effect.is_taken & ~is_missing & ~is_unknown)
     has_certain_loss, has_possible_loss = (
-        any_true(effect.sure & ~is_missing),
-        any_true(effect.possible & ~is_missing),
+        any_true(effect.is_taken & ~is_missing),
+        any_true(effect.may_be_taken & ~is_missing),
     )
-    max_copies_left = windows.write_quorum - count_true((effect.sure | is_missing) & is_member)
-    # Of a window that only a bookie of unknown place is taken from, that bookie is.
+    max_copies_left = windows.write_quorum - count_true((effect.is_taken | is_missing) & is_member)
+    # If only bookies of unknown domain are taken from a window, at least one of them is taken.
     max_copies_left = max_copies_left - ~has_certain_loss
     min_copies_left = windows.write_quorum - count_true(
-        (effect.possible | is_missing | is_unknown) & is_member
+        (effect.may_be_taken | is_missing | is_unknown) & is_member
     )
-    mildest, worst_outcomes = (
+    mildest_outcomes, worst_outcomes = (
         _count_outcomes(windows, max_copies_left),
         _count_outcomes(windows, min_copies_left),
     )
-    best_outcomes = np.where(takes_known_copy, mildest, WindowOutcome.WHOLE).astype(np.int8)
+    best_outcomes = np.where(does_take_known_copy, mildest_outcomes, WindowOutcome.WHOLE).astype(np.int8)
     worst_outcomes = np.where(has_possible_loss, worst_outcomes, WindowOutcome.WHOLE).astype(np.int8)
     has_down_member, may_have_down_member = (
-        (silent.down[windows.bookies], silent.down_possible[windows.bookies])
+        (unresponsive_bookies.is_down[windows.bookies], unresponsive_bookies.may_be_down[windows.bookies])
         if is_today
         else (is_missing,) * 2
     )
-    is_open_end = windows.open_end
-    best_outcomes[is_open_end] = _open_end_outcomes(windows, effect.sure, has_down_member)
-    mildest[is_open_end] = WindowOutcome.OPEN_END
-    worst_outcomes[is_open_end] = _open_end_outcomes(windows, effect.possible, may_have_down_member)
-    return FateBounds(best_outcomes, mildest, worst_outcomes, windows.ack_quorum)
+    is_open_end = windows.is_open_end
+    best_outcomes[is_open_end] = _open_end_outcomes(windows, effect.is_taken, has_down_member)
+    mildest_outcomes[is_open_end] = WindowOutcome.OPEN_END
+    worst_outcomes[is_open_end] = _open_end_outcomes(windows, effect.may_be_taken, may_have_down_member)
+    return OutcomeBounds(best_outcomes, mildest_outcomes, worst_outcomes, windows.ack_quorum)
 
 
 def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
-    """Return the fate of each window, as the number of its remaining copies decides."""
+    """Return the outcome of each window, by the number of its remaining copies."""
     return np.select(
         [copies_left <= 0, copies_left < windows.ack_quorum],
         [WindowOutcome.LOST, WindowOutcome.BELOW_ACK_QUORUM],
@@ -188,33 +204,37 @@ def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
 
 
 def _open_end_outcomes(windows: Windows, is_taken: Bools, is_down: Bools) -> NDArray[np.int8]:
-    """Return fates of open ends: OPEN_END if the failure takes a bookie, and recovery then fails."""
-    silent_count = count_true((is_taken | is_down) & (windows.bookies != NO_BOOKIE))
-    has_no_ack_quorum = any_true(is_taken) & (silent_count >= windows.ack_quorum)
+    """Return OPEN_END for each open end if the failure takes a bookie and recovery then fails, else WHOLE."""
+    unresponsive_count = count_true((is_taken | is_down) & (windows.bookies != NO_BOOKIE))
+    has_no_ack_quorum = any_true(is_taken) & (unresponsive_count >= windows.ack_quorum)
     return np.where(has_no_ack_quorum, WindowOutcome.OPEN_END, WindowOutcome.WHOLE).astype(np.int8)[
-        windows.open_end
+        windows.is_open_end
     ]
 
 
-def _add_certain(sums: Longs, windows: Windows, is_taken: Bools, group: Longs) -> None:
-    """Add windows of closed ledgers with all copies to (groups, fates, units).
+def _add_certain(sums: Longs, windows: Windows, is_taken: Bools, group_by_window: Longs) -> None:
+    """Add windows of closed ledgers with all copies to ``sums``, an array by (groups, outcomes, units).
 
-    Most windows of a large cluster are of this kind. `_add_outcomes` gives the same result, but takes four
+    Most windows of a large cluster are of this kind. `_add_outcomes` would give the same sums, but takes four
     times as long.
     """
-    harmed_rows = np.flatnonzero(any_true(is_taken))
-    windows, group = windows.take(harmed_rows), group[harmed_rows]
-    window_outcomes = _count_outcomes(windows, windows.write_quorum - count_true(is_taken[harmed_rows]))
-    np.add.at(sums[:, :, ENTRIES], (group, window_outcomes), windows.entries)
-    np.add.at(sums[:, :, BYTES], (group, window_outcomes), windows.bytes)
-    # Sorted, the last of each pair of ledger and group has its worst fate.
-    keys = np.sort((windows.ledger * len(sums) + group) * len(WindowOutcome) + window_outcomes)
-    keys = keys[
-        np.append(keys[1:] // len(WindowOutcome) != keys[:-1] // len(WindowOutcome), True)[: len(keys)]
+    harmed_window_rows = np.flatnonzero(any_true(is_taken))
+    windows, group_by_window = windows.take(harmed_window_rows), group_by_window[harmed_window_rows]
+    window_outcomes = _count_outcomes(
+        windows, windows.write_quorum - count_true(is_taken[harmed_window_rows])
+    )
+    np.add.at(sums[:, :, ENTRIES_INDEX], (group_by_window, window_outcomes), windows.entries)
+    np.add.at(sums[:, :, BYTES_INDEX], (group_by_window, window_outcomes), windows.bytes)
+    # After sorting, the last key of each pair of ledger and group has the worst outcome.
+    sort_keys = np.sort((windows.ledger * len(sums) + group_by_window) * len(WindowOutcome) + window_outcomes)
+    sort_keys = sort_keys[
+        np.append(sort_keys[1:] // len(WindowOutcome) != sort_keys[:-1] // len(WindowOutcome), True)[
+            : len(sort_keys)
+        ]
     ]
-    pairs, ledger_outcomes = np.divmod(keys, len(WindowOutcome))
-    ledgers, groups = np.divmod(pairs, len(sums))
-    np.add.at(sums[:, :, LEDGERS], (groups, ledger_outcomes), windows.times[ledgers])
+    ledger_group_pairs, ledger_outcomes = np.divmod(sort_keys, len(WindowOutcome))
+    ledgers, groups = np.divmod(ledger_group_pairs, len(sums))
+    np.add.at(sums[:, :, LEDGERS_INDEX], (groups, ledger_outcomes), windows.equal_ledger_counts[ledgers])
 
 
 _HARMFUL_OUTCOMES = (
@@ -225,176 +245,126 @@ _HARMFUL_OUTCOMES = (
 )
 
 
-def _add_outcomes(sums: Longs, windows: Windows, outcome_bounds: FateBounds, group: Longs) -> None:
-    """Add windows to ``sums``, an array by (certain and possible, groups, fates, units)."""
-    rows = np.flatnonzero(outcome_bounds.worst != WindowOutcome.WHOLE)
-    windows, outcome_bounds, group = (windows.take(rows), outcome_bounds.take(rows), group[rows])
+def _add_outcomes(
+    sums: Longs, windows: Windows, bounds_by_window: OutcomeBounds, group_by_window: Longs
+) -> None:
+    """Add windows to ``sums``, an array by (certain and possible, groups, outcomes, units)."""
+    rows = np.flatnonzero(bounds_by_window.worst_outcomes != WindowOutcome.WHOLE)
+    windows, bounds_by_window, group_by_window = (
+        windows.take(rows),
+        bounds_by_window.take(rows),
+        group_by_window[rows],
+    )
     certain_sums, possible_sums = sums
-    for part_rows in (np.flatnonzero(~windows.open_end), np.flatnonzero(windows.open_end)):
-        part_windows, part_bounds, part_groups = (
-            windows.take(part_rows),
-            outcome_bounds.take(part_rows),
-            group[part_rows],
+    for rows_of_part in (np.flatnonzero(~windows.is_open_end), np.flatnonzero(windows.is_open_end)):
+        windows_of_part, bounds_of_part, groups_of_part = (
+            windows.take(rows_of_part),
+            bounds_by_window.take(rows_of_part),
+            group_by_window[rows_of_part],
         )
-        keys, pairs = np.unique(part_windows.ledger * len(certain_sums) + part_groups, return_inverse=True)
-        ledgers, groups = np.divmod(keys, len(certain_sums))
-        best_outcomes, worst_outcomes = (np.zeros(len(keys), np.int8), np.zeros(len(keys), np.int8))
-        np.maximum.at(best_outcomes, pairs, part_bounds.best)
-        np.maximum.at(worst_outcomes, pairs, part_bounds.worst)
+        sort_keys, ledger_group_pairs = np.unique(
+            windows_of_part.ledger * len(certain_sums) + groups_of_part, return_inverse=True
+        )
+        ledgers, groups = np.divmod(sort_keys, len(certain_sums))
+        best_outcomes, worst_outcomes = (np.zeros(len(sort_keys), np.int8), np.zeros(len(sort_keys), np.int8))
+        np.maximum.at(best_outcomes, ledger_group_pairs, bounds_of_part.best_outcomes)
+        np.maximum.at(worst_outcomes, ledger_group_pairs, bounds_of_part.worst_outcomes)
         for outcome in _HARMFUL_OUTCOMES:
-            may_have_harm = part_bounds.may_be(outcome)
+            may_have_harm = bounds_of_part.may_have_outcome(outcome)
             for view_sums, has_window, has_ledger in (
                 (
                     certain_sums,
-                    (part_bounds.best == outcome) & (part_bounds.worst == outcome),
+                    (bounds_of_part.best_outcomes == outcome) & (bounds_of_part.worst_outcomes == outcome),
                     (best_outcomes == outcome) & (worst_outcomes == outcome),
                 ),
                 (
                     possible_sums,
                     may_have_harm,
-                    _any_of_group(pairs, may_have_harm, len(keys)) & (best_outcomes <= outcome),
+                    _any_of_group(ledger_group_pairs, may_have_harm, len(sort_keys))
+                    & (best_outcomes <= outcome),
                 ),
             ):
-                for unit, amounts in ((ENTRIES, part_windows.entries), (BYTES, part_windows.bytes)):
-                    np.add.at(view_sums[:, outcome, unit], part_groups[has_window], amounts[has_window])
+                for amount_unit, amount_by_window in (
+                    (ENTRIES_INDEX, windows_of_part.entries),
+                    (BYTES_INDEX, windows_of_part.bytes),
+                ):
+                    np.add.at(
+                        view_sums[:, outcome, amount_unit],
+                        groups_of_part[has_window],
+                        amount_by_window[has_window],
+                    )
                 np.add.at(
-                    view_sums[:, outcome, LEDGERS],
+                    view_sums[:, outcome, LEDGERS_INDEX],
                     groups[has_ledger],
-                    part_windows.times[ledgers[has_ledger]],
+                    windows_of_part.equal_ledger_counts[ledgers[has_ledger]],
                 )
 
 
-def _any_of_group(numbers: NDArray[np.intp], flags: Bools, size: int) -> Bools:
-    """Return, for each group number below ``size``, whether any row of the group has a flag."""
+def _any_of_group(group_by_row: NDArray[np.intp], row_has_flag: Bools, size: int) -> Bools:
+    """Flag the groups that have a flagged row. Groups are numbers below ``size``."""
     has_flag = np.zeros(size, bool)
-    has_flag[numbers[flags]] = True
+    has_flag[group_by_row[row_has_flag]] = True
     return has_flag
 
 
 def failure_effect(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: Bools) -> FailureEffect:
-    """Return the copies on bookies that are lost (``is_lost_bookie``), and on bookies that may be lost too.
+    """Return the copies that a failure of bookies takes, or may take.
 
-    Both arguments have a flag for each bookie number. The last element stands for no bookie, and is False.
+    Args:
+        windows: The windows.
+        is_lost_bookie: Flags of the bookies that certainly fail, by bookie number. The last element is for
+            places without bookie, and is False.
+        is_possible_bookie: Flags of further bookies that may fail, in the same form.
     """
     return FailureEffect(
         is_lost_bookie[windows.bookies], (is_lost_bookie | is_possible_bookie)[windows.bookies]
     )
 
 
-def failures_by_domain(windows: Windows, domain_of_bookie: Longs) -> tuple[Windows, FailureEffect, Longs]:
-    """Return the failure of every single domain for `tally`: windows, copies taken, and the domain.
+def failures_by_domain(windows: Windows, domain_by_bookie: Longs) -> tuple[Windows, FailureEffect, Longs]:
+    """Return the failures of all single domains for `tally`: windows, copies taken, and the failed domain.
 
-    ``domain_of_bookie`` has a domain number for each bookie: -1 for an unknown place, -2 for no bookie. Each
-    window has a row for each known domain that holds one of its copies. A domain that only may have a copy
-    gets no row.
+    The result has one row for each window and each known domain with a copy of it. ``domain_by_bookie`` has
+    the number of each bookie's domain: -1 if the domain is unknown, -2 for places without bookie.
     """
-    places = domain_of_bookie[windows.bookies]
+    domain_by_copy = domain_by_bookie[windows.bookies]
     rows, groups = [], []
-    for position in range(places.shape[1]):
-        domains_at_position = places[:, position]
+    for copy_column in range(domain_by_copy.shape[1]):
+        domains_at_position = domain_by_copy[:, copy_column]
         first_rows = np.flatnonzero(
-            (domains_at_position >= 0) & ~any_true(places[:, :position] == domains_at_position[:, None])
+            (domains_at_position >= 0)
+            & ~any_true(domain_by_copy[:, :copy_column] == domains_at_position[:, None])
         )
         rows.append(first_rows)
         groups.append(domains_at_position[first_rows])
-    row, group = np.concatenate(rows), np.concatenate(groups)
-    is_taken = places[row] == group[:, None]
-    return (windows.take(row), FailureEffect(is_taken, is_taken | (places[row] == -1)), group)
+    window_by_row, domain_by_row = np.concatenate(rows), np.concatenate(groups)
+    is_taken = domain_by_copy[window_by_row] == domain_by_row[:, None]
+    return (
+        windows.take(window_by_row),
+        FailureEffect(is_taken, is_taken | (domain_by_copy[window_by_row] == -1)),
+        domain_by_row,
+    )
 
 
 def domain_sets(
-    windows: Windows, domain_of_bookie: Longs, is_today: bool, max_set_size: int
+    windows: Windows, domain_by_bookie: Longs, is_today: bool, max_set_size: int
 ) -> tuple[Longs, Longs]:
     """Return the indexes of windows whose copies are in at most ``max_set_size`` domains, and the domains.
 
-    The domains are in ascending order and filled up with -1. With ``is_today``, missing copies are left out;
-    otherwise all copies of the metadata count. Open ends, windows with a copy at an unknown place, and
-    windows without any copy are left out.
+    The domains of a window are in ascending order, filled up with -1. If ``is_today``, missing copies do not
+    count; otherwise all copies of the metadata count. Open ends, windows without a copy, and windows with a
+    copy in an unknown domain are left out.
     """
-    places = domain_of_bookie[windows.bookies].astype(np.int64)
+    domain_by_copy = domain_by_bookie[windows.bookies].astype(np.int64)
     if is_today:
-        places[windows.copies == MISSING] = -2
-    has_known_domains = ~any_true(places == -1) & ~windows.open_end
-    sorted_places = np.sort(places, axis=1)
-    is_first_of_domain = flag_first_of_equal_codes(sorted_places)
+        domain_by_copy[windows.copies == MISSING] = -2
+    has_known_domains = ~any_true(domain_by_copy == -1) & ~windows.is_open_end
+    sorted_domains = np.sort(domain_by_copy, axis=1)
+    is_first_of_domain = flag_first_of_equal_codes(sorted_domains)
     domain_counts = count_true(is_first_of_domain)
     rows = np.flatnonzero(has_known_domains & (domain_counts > 0) & (domain_counts <= max_set_size))
     sets = np.full((len(rows), max_set_size), -1, np.int64)
-    row, position = np.nonzero(is_first_of_domain[rows])
-    ranks_in_row = np.cumsum(is_first_of_domain[rows], axis=1)[row, position] - 1
-    sets[row, ranks_in_row] = sorted_places[rows][row, position]
+    set_rows, copy_columns = np.nonzero(is_first_of_domain[rows])
+    ranks_in_row = np.cumsum(is_first_of_domain[rows], axis=1)[set_rows, copy_columns] - 1
+    sets[set_rows, ranks_in_row] = sorted_domains[rows][set_rows, copy_columns]
     return rows, sets
-
-
-_OWNERSHIP_COLUMNS = ("ledger_id", "standing", *NAME_COLUMNS, "borrowed", "offload")
-_SUM_COLUMNS = ("ledgers", "entries", "bytes", "unrecoverable", "offloaded")
-_Totals = defaultdict[str, Longs]
-
-
-def affected_ledgers(windows: Windows, effect: FailureEffect, silent: SilentBookies) -> Longs:
-    """Return the ledgers that, by the indexes, certainly lose an entry or are not recoverable.
-
-    Each row has scope, id, lost (0 or 1), entries, bytes, unrecoverable (0 or 1).
-    """
-    assert windows.ids is not None
-    outcomes = fate_bounds(windows, effect, silent, "today").best
-    rows = np.zeros((len(windows.times), 6), np.int64)
-    rows[:, :2] = windows.ids
-    is_lost, ledger = outcomes == WindowOutcome.LOST, windows.ledger
-    rows[ledger[is_lost], 2] = 1
-    np.add.at(rows[:, 3], ledger[is_lost], windows.entries[is_lost])
-    np.add.at(rows[:, 4], ledger[is_lost], windows.bytes[is_lost])
-    rows[ledger[outcomes == WindowOutcome.OPEN_END], 5] = 1
-    return rows[(rows[:, 2] > 0) | (rows[:, 5] > 0)]
-
-
-def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[OwnerLoss]] | None:
-    """Return the losses of namespaces and topics, the worst first. None if the run read no owners.
-
-    An empty name has the losses of ledgers without an owner.
-    """
-    if not has_owners(run):
-        return None
-    namespaces: _Totals = defaultdict(lambda: np.zeros(len(_SUM_COLUMNS), np.int64))
-    topics: _Totals = defaultdict(lambda: np.zeros(len(_SUM_COLUMNS), np.int64))
-    scope_id = rows[:, 0]
-    pulsar_rows = rows[scope_id == 0]  # applications know no scopes
-    has_owner = np.zeros(len(pulsar_rows), bool)
-    for batch in run.batches("tables/ownership", _OWNERSHIP_COLUMNS):
-        for row in _topic_rows(batch, pulsar_rows, has_owner):
-            names = [row[name] for name in NAME_COLUMNS]
-            sums = [row[f"{name}_sum"] for name in _SUM_COLUMNS]
-            topics["/".join(name for name in names if name)] += sums
-            namespaces["/".join(names[:2]) if all(names[:2]) else NOBODY] += sums
-    unowned_sums = np.append(pulsar_rows[~has_owner, 2:].sum(axis=0) + rows[scope_id != 0, 2:].sum(axis=0), 0)
-    if unowned_sums.any():
-        namespaces[NOBODY] += unowned_sums
-        topics[NOBODY] += unowned_sums
-    return _worst_first(namespaces), _worst_first(topics)
-
-
-def _topic_rows(batch: pa.RecordBatch, rows: Longs, has_owner: Bools) -> list[dict[str, Any]]:
-    """Return sums by topic over the ledgers that are in the batch and in ``rows``.
-
-    Set ``has_owner`` for these ledgers.
-    """
-    owned_ledgers = batch.filter(pc.and_(owned_mask(batch), batch["ledger_id"].is_valid()))
-    ids = owned_ledgers["ledger_id"].to_numpy(zero_copy_only=False)
-    if not len(rows) or not len(ids):
-        return []
-    positions = np.minimum(np.searchsorted(rows[:, 1], ids), len(rows) - 1)
-    is_affected = rows[positions, 1] == ids
-    has_owner[positions[is_affected]] = True
-    owned_ledgers, positions = owned_ledgers.filter(pa.array(is_affected)), positions[is_affected]
-    is_offloaded = pc.equal(owned_ledgers["offload"], "complete").fill_null(False).cast("int64")
-    sums = [*(pa.array(column) for column in rows[positions, 2:].T), is_offloaded]
-    table = pa.table([*(owned_ledgers[name] for name in NAME_COLUMNS), *sums], [*NAME_COLUMNS, *_SUM_COLUMNS])
-    topic_sums: list[dict[str, Any]] = (
-        table.group_by([*NAME_COLUMNS]).aggregate([(name, "sum") for name in _SUM_COLUMNS]).to_pylist()
-    )
-    return topic_sums
-
-
-def _worst_first(totals: dict[str, Longs]) -> list[OwnerLoss]:
-    losses = [OwnerLoss(name, *map(int, sums)) for name, sums in totals.items()]
-    return sorted(losses, key=lambda owner: (-owner.bytes, -owner.entries, -owner.unrecoverable, owner.name))

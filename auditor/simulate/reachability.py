@@ -1,8 +1,8 @@
 """Ledgers that the registered bookies cannot fully serve now: rows of the table ``reachability`` in batches.
 
 For each window (`auditor.simulate.windows`) the module checks whether a registered member may have a copy. An
-unknown copy counts as existing, so that no row claims more than is known. Recovery of an open end needs, in
-every window, fewer than Qa members that do not answer (``RRQuorumCoverageSet``).
+unknown copy counts as existing, so that a ledger is never reported without proof. Recovery of an open end
+fails if Qa or more members of a window do not answer (``RRQuorumCoverageSet``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from auditor.codecs.availability.groups import offsets_of
 from auditor.model.columns import LEDGER
 from auditor.model.states import LISTED, Reach
 from auditor.runs.directory import RunDirectory
-from auditor.simulate.run_windows import CopyStates
+from auditor.simulate.copy_states import CopyStates
 from auditor.simulate.windows import (
     MISSING,
     NO_BOOKIE,
@@ -34,7 +34,7 @@ from auditor.simulate.windows import (
 from auditor.spark.table_files import TableFiles
 from auditor.tables.reachability import REACHABILITY
 
-_ROWS_A_BATCH = 1 << 16
+_MAX_BATCH_ROWS = 1 << 16
 
 
 def reachability_rows(
@@ -48,37 +48,42 @@ def reachability_rows(
         bookies: Every bookie in an ensemble.
         down_bookies: The bookies that are certainly not registered.
     """
-    numbers = BookieNumbers(bookies)
+    bookie_numbers = BookieNumbers(bookies)
     # One more element: NO_BOOKIE, which is -1, fills narrow windows and is never down.
-    is_down = np.array([*(name in down_bookies for name in bookies), False])
-    copies = CopyStates(RunDirectory(run), numbers, missing_only=True)
+    is_bookie_down = np.array([*(name in down_bookies for name in bookies), False])
+    copy_states = CopyStates(RunDirectory(run), bookie_numbers, reads_missing_only=True)
     listed_states = pa.array([str(status) for status in LISTED])
-    for rows in files.row_groups(WINDOW_COLUMNS, (), _ROWS_A_BATCH):
+    for table_rows in files.row_groups(WINDOW_COLUMNS, (), _MAX_BATCH_ROWS):
         is_decidable = pc.and_(
-            pc.is_in(rows["status"], listed_states), pc.invert(rows["undecidable"].fill_null(True))
+            pc.is_in(table_rows["status"], listed_states),
+            pc.invert(table_rows["undecidable"].fill_null(True)),
         )
         for batch in (
-            rows.filter(pc.and_(is_decidable, rows[LEDGER[-1]].is_valid())).combine_chunks().to_batches()
+            table_rows.filter(pc.and_(is_decidable, table_rows[LEDGER[-1]].is_valid()))
+            .combine_chunks()
+            .to_batches()
         ):
-            segments = segment_columns(batch, numbers)
-            has_down_member = segments.any_of_members(is_down[segments.members])
+            segments = segment_columns(batch, bookie_numbers)
+            has_down_member = segments.any_of_members(is_bookie_down[segments.members])
             if has_down_member.any():
-                windows = copies.of(windows_of(batch.filter(pa.array(has_down_member)), numbers))
-                yield _reachability_batch(windows, is_down, bookies)
+                windows = copy_states.add_copy_states(
+                    windows_of(batch.filter(pa.array(has_down_member)), bookie_numbers)
+                )
+                yield _reachability_batch(windows, is_bookie_down, bookies)
 
 
-def _reachability_batch(windows: Windows, is_down: Bools, bookies: Sequence[str]) -> pa.RecordBatch:
+def _reachability_batch(windows: Windows, is_bookie_down: Bools, bookies: Sequence[str]) -> pa.RecordBatch:
     is_member = windows.bookies != NO_BOOKIE
-    is_down_member = is_down[windows.bookies] & is_member
+    is_down_member = is_bookie_down[windows.bookies] & is_member
     is_present = is_member & (windows.copies != MISSING)
     reachable_counts = count_true(is_present & ~is_down_member)
-    has_down_copy = any_true(is_present & is_down_member) & ~windows.open_end
+    has_down_copy = any_true(is_present & is_down_member) & ~windows.is_open_end
     reach_flags = {
         Reach.UNAVAILABLE: has_down_copy & (reachable_counts == 0),
-        Reach.UNRECOVERABLE: windows.open_end & (count_true(is_down_member) >= windows.ack_quorum),
+        Reach.UNRECOVERABLE: windows.is_open_end & (count_true(is_down_member) >= windows.ack_quorum),
         Reach.SINGLE_COPY: has_down_copy & (reachable_counts == 1),
     }
-    reach_codes = np.full(len(windows.times), -1)
+    reach_codes = np.full(len(windows.equal_ledger_counts), -1)
     for reach_code, has_reach in reversed(list(enumerate(reach_flags.values()))):
         reach_codes[windows.any_of_ledger(has_reach)] = reach_code
     is_reported = np.zeros(len(windows), bool)
@@ -90,7 +95,7 @@ def _reachability_batch(windows: Windows, is_down: Bools, bookies: Sequence[str]
     assert windows.ids is not None
     names = pa.array([str(reach_kind) for reach_kind in reach_flags])
     columns = {
-        **{name: windows.ids[ledgers, place] for place, name in enumerate(LEDGER)},
+        **{name: windows.ids[ledgers, column_number] for column_number, name in enumerate(LEDGER)},
         "reach": decode_names(reach_codes[ledgers], names),
         "entries": entries[ledgers],
         "bookies": _down_members(windows, is_reported, is_down_member, ledgers, bookies),
@@ -103,22 +108,24 @@ def _reachability_batch(windows: Windows, is_down: Bools, bookies: Sequence[str]
 def _down_members(
     windows: Windows, is_reported: Bools, is_down_member: Bools, ledgers: Longs, bookies: Sequence[str]
 ) -> pa.ListArray:
-    """Return the members that are down in the chosen windows: a list per ledger, sorted by id."""
-    row, member_positions = np.nonzero(is_down_member & is_reported[:, None])
+    """Return the members of reported windows that are down: one list for each ledger, sorted by id."""
+    window_rows, member_positions = np.nonzero(is_down_member & is_reported[:, None])
     name_order = (
         np.argsort(np.array(bookies, object), kind="stable") if len(bookies) else np.zeros(0, np.int64)
     )
     name_rank = np.empty(len(name_order), np.int64)
     name_rank[name_order] = np.arange(len(name_order))
     ledger_name_pairs = np.unique(
-        windows.ledger[row] * len(bookies) + name_rank[windows.bookies[row, member_positions]]
+        windows.ledger[window_rows] * len(bookies) + name_rank[windows.bookies[window_rows, member_positions]]
     )
     ledger_rows, name_ranks = np.divmod(ledger_name_pairs, max(len(bookies), 1))
-    counts = np.bincount(np.searchsorted(ledgers, ledger_rows), minlength=len(ledgers))
-    names = pa.array([bookies[number] for number in name_order.tolist()], pa.string())
-    return pa.ListArray.from_arrays(offsets_of(counts).astype(np.int32), decode_names(name_ranks, names))
+    bookie_counts = np.bincount(np.searchsorted(ledgers, ledger_rows), minlength=len(ledgers))
+    names = pa.array([bookies[name_number] for name_number in name_order.tolist()], pa.string())
+    return pa.ListArray.from_arrays(
+        offsets_of(bookie_counts).astype(np.int32), decode_names(name_ranks, names)
+    )
 
 
-def decode_names(codes: Longs, names: pa.Array) -> pa.Array:
-    """Return the name for each code, which is an index in ``names``."""
-    return pa.DictionaryArray.from_arrays(pa.array(codes), names).dictionary_decode()
+def decode_names(name_codes: Longs, names: pa.Array) -> pa.Array:
+    """Return the name for each code. A code is an index in ``names``."""
+    return pa.DictionaryArray.from_arrays(pa.array(name_codes), names).dictionary_decode()

@@ -1,7 +1,7 @@
-"""``bkaudit simulate``: the losses of one failure of some bookies, or of every possible failure.
+"""``bkaudit simulate``: the losses if given bookies, racks or regions fail, or for all single failures.
 
-Each answer takes one pass over the run's ledgers. To simulate all failures, equal ledgers are merged. To
-simulate one failure, each ledger keeps its id, so that its owner can be looked up.
+Each answer takes one pass over the run's ledgers. To simulate all failures, ledgers with equal windows are
+merged. To simulate one failure, each ledger keeps its id, so that its owner can be looked up.
 """
 
 from __future__ import annotations
@@ -27,29 +27,28 @@ from auditor.model.states import TAKES_WRITES
 from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.balance import LoadSums
 from auditor.simulate.domains import MTTF_DAYS, MTTR_HOURS, CopysetSums, Domains, SetSums, flag_domain_members
-from auditor.simulate.levels import LevelSums, bounds_of, levels_of, pair_loss_matrix
+from auditor.simulate.levels import LevelSums, find_levels, make_bounds, pair_loss_matrix
 from auditor.simulate.loss import (
-    VIEWS,
-    SilentBookies,
+    TALLY_VIEWS,
+    UnresponsiveBookies,
     WindowOutcome,
-    affected_ledgers,
     domain_sets,
     failure_effect,
-    owner_losses,
     tally,
 )
+from auditor.simulate.owner_losses import affected_ledgers, owner_losses
 from auditor.simulate.run_windows import RunWindows
 from auditor.simulate.windows import Bools, Longs
 from auditor.simulate.writes import IsolationNumbers, write_answers
 
-LEDGERS_SHOWN = 20
+MAX_LEDGERS_SHOWN = 20
 """Largest number of ledgers, of namespaces and of topics in the result for a failure."""
 
-FATE_BY_LOSS = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
-"""Words for the fate of a ledger, by two flags: whether it loses an entry, whether it is unrecoverable."""
+FATE_TEXT_BY_LOSS = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
+"""Text of a ledger's fate, by two flags: the ledger loses an entry, and recovery cannot close it."""
 
 MAX_MATRIX_DOMAINS = 24
-"""Largest number of domains in a matrix. A matrix has the domains with the largest loss."""
+"""Largest number of domains in a `FailureMatrix`: those with most bytes."""
 
 
 @dataclass(frozen=True)
@@ -57,67 +56,75 @@ class PlacedRun:
     """A run with the locations and registrations of its bookies."""
 
     run: RunReader
-    settings: PlacementSettings
+    placement_settings: PlacementSettings
     locations: Locations
-    registered: dict[str, str | None]
+    mode_by_bookie: dict[str, str | None]
     isolation: IsolationNumbers
 
     @classmethod
-    def of(cls, run: RunReader, locations: Locations | None = None) -> PlacedRun:
+    def from_run(cls, run: RunReader, locations: Locations | None = None) -> PlacedRun:
         """Read locations and registrations of a run. ``locations`` replace those of the run if given."""
-        settings, recorded_locations = load_placement(run)
-        rows = run.table("bookies", ["bookie_id", "registered"]).to_pylist()
-        modes = {row["bookie_id"]: row["registered"] for row in rows}
+        placement_settings, recorded_locations = load_placement(run)
+        bookie_rows = run.table("bookies", ["bookie_id", "registered"]).to_pylist()
+        mode_by_bookie = {row["bookie_id"]: row["registered"] for row in bookie_rows}
         run_locations = recorded_locations if locations is None else locations
-        return cls(run, settings, run_locations, modes, IsolationNumbers(run, settings, run_locations))
+        return cls(
+            run,
+            placement_settings,
+            run_locations,
+            mode_by_bookie,
+            IsolationNumbers(run, placement_settings, run_locations),
+        )
 
     def windows(self, merge: bool = True) -> RunWindows:
         """Return the windows of the run's ledgers (`auditor.simulate.windows`)."""
         return RunWindows(self.run.directory, merge, isolation=self.isolation)
 
-    def silent_bookies(self, windows: RunWindows) -> SilentBookies:
-        """Return the bookies that do not answer.
+    def unresponsive_bookies(self, windows: RunWindows) -> UnresponsiveBookies:
+        """Return the bookies that do not answer, because they are not registered.
 
-        If no bookie is registered, the run may have read a dump of a stopped cluster. No bookie then counts
-        as certainly silent.
+        If no bookie at all is registered, the run may have read a dump of a stopped cluster. It is then not
+        certain of any bookie that it does not answer.
         """
         names = windows.numbers.names
-        is_unregistered = np.array([*(self.registered.get(name) is None for name in names), False])
-        return SilentBookies(
+        is_unregistered = np.array([*(self.mode_by_bookie.get(name) is None for name in names), False])
+        return UnresponsiveBookies(
             is_unregistered if self.has_registrations else np.zeros_like(is_unregistered), is_unregistered
         )
 
     @property
-    def policy_and_origins(self) -> tuple[str, str, str | None]:
-        """Return the policy, its origin, and the origin of the locations."""
-        return str(self.settings.policy), self.settings.origin, self.locations.origin
+    def policy_and_setting_origins(self) -> tuple[str, str, str | None]:
+        """Return the placement policy, where it was read from, and where the locations were read from."""
+        return str(self.placement_settings.policy), self.placement_settings.origin, self.locations.origin
 
     @property
     def has_registrations(self) -> bool:
         """Return whether any bookie is registered."""
-        return any(self.registered.values())
+        return any(self.mode_by_bookie.values())
 
-    def writable(self, absent_bookies: Sequence[str] = ()) -> list[str]:
-        """Return the bookies that would still take entries, except those in ``absent_bookies``.
+    def find_writable_bookies(self, absent_bookies: Sequence[str] = ()) -> list[str]:
+        """Return the registered bookies that take entries, except those in ``absent_bookies``.
 
         A bookie that is registered both as writable and as read-only takes entries.
         """
-        modes = TAKES_WRITES
+        writable_modes = TAKES_WRITES
         return [
-            name for name, mode in self.registered.items() if mode in modes and name not in absent_bookies
+            name
+            for name, registration_mode in self.mode_by_bookie.items()
+            if registration_mode in writable_modes and name not in absent_bookies
         ]
 
-    def doubts(self, windows: RunWindows) -> Doubts:
-        """Return what is unknown about the run. Call this method after a pass over ``windows``."""
+    def find_doubts(self, windows: RunWindows) -> Doubts:
+        """Return the unknown facts about the run. Iterate over ``windows`` before you call this method."""
         names = windows.numbers.names
         return Doubts(
             windows.read.ledgers,
-            windows.read.undecided,
+            windows.read.undecided_ledgers,
             len(self.run.report.run.gaps),
             self.run.report.run.in_doubt,
             windows.unread_bookies,
             tuple(sorted(name for name in names if self.locations.path(name) is None)),
-            windows.read.not_closed,
+            windows.read.not_closed_ledgers,
             self.has_registrations,
         )
 
@@ -135,33 +142,35 @@ def simulate_all(
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    placed = PlacedRun.of(run, locations)
-    windows = placed.windows()
+    placed_run = PlacedRun.from_run(run, locations)
+    windows = placed_run.windows()
     names = windows.numbers.names
-    levels = levels_of(placed.locations, names)
-    sums = [LevelSums(level, placed.locations, names) for level in levels]
-    copysets, loads = CopysetSums(len(names)), LoadSums()
-    for window_batch in windows:
-        silent_bookies = placed.silent_bookies(windows)
-        for level in sums:
-            level.add(window_batch, windows.numbers, silent_bookies)
-        copysets.add(window_batch, windows.numbers)
-        loads.add(window_batch, windows.numbers)
+    levels = find_levels(placed_run.locations, names)
+    failure_sums = [LevelSums(level, placed_run.locations, names) for level in levels]
+    copyset_sums, bookie_loads = CopysetSums(len(names)), LoadSums()
+    for windows_of_batch in windows:
+        unresponsive_bookies = placed_run.unresponsive_bookies(windows)
+        for level in failure_sums:
+            level.add(windows_of_batch, windows.numbers, unresponsive_bookies)
+        copyset_sums.add(windows_of_batch, windows.numbers)
+        bookie_loads.add(windows_of_batch, windows.numbers)
     names = windows.numbers.names
     return Simulation(
         run.path,
-        *placed.policy_and_origins,
-        placed.doubts(windows),
-        levels=tuple(level.result(names) for level in sums),
-        copysets=copysets.result(mttf_days, mttr_hours),
-        balance=loads.result(run, windows.numbers, placed.registered, placed.locations, levels),
-        writes=_write_answers(placed, windows, ()),
+        *placed_run.policy_and_setting_origins,
+        placed_run.find_doubts(windows),
+        levels=tuple(level.result(names) for level in failure_sums),
+        copysets=copyset_sums.result(mttf_days, mttr_hours),
+        balance=bookie_loads.result(
+            run, windows.numbers, placed_run.mode_by_bookie, placed_run.locations, levels
+        ),
+        writes=_write_answers(placed_run, windows, ()),
     )
 
 
 @dataclass(frozen=True)
 class FailureAnswer:
-    """One failure with all ledgers and owners that it affects. A `Simulation` has only the first of them.
+    """One failure, with all ledgers and owners that it affects. A `Simulation` lists only some of them.
 
     ``ledgers`` has rows of scope, id, lost, entries, bytes, unrecoverable. ``namespaces`` and ``topics`` are
     None if the run read no owners.
@@ -173,38 +182,43 @@ class FailureAnswer:
     topics: Sequence[OwnerLoss] | None
 
 
-def simulate_any(run: RunReader, number: int, level: Level, locations: Locations | None = None) -> Simulation:
-    """Return the worst failures of ``number`` domains of one level, with details of the worst failure.
+def simulate_any(
+    run: RunReader, failed_count: int, level: Level, locations: Locations | None = None
+) -> Simulation:
+    """Return the worst failures of ``failed_count`` domains of one level, with details of the worst failure.
 
     Raises: the errors of `answer_any`.
     """
-    simulation, _ = answer_any(run, number, level, locations)
+    simulation, _ = answer_any(run, failed_count, level, locations)
     return simulation
 
 
 def answer_any(
-    run: RunReader, number: int, level: Level, locations: Locations | None = None
+    run: RunReader, failed_count: int, level: Level, locations: Locations | None = None
 ) -> tuple[Simulation, FailureAnswer | None]:
-    """Return the worst failures of ``number`` domains of one level, and all that the worst one affects.
+    """Return the worst failures of ``failed_count`` domains, and all data that the worst one affects.
 
-    The second result is None if no failure of ``number`` domains is known to lose an entry.
+    The second result is None if no failure of that many domains is known to lose an entry.
 
     Raises:
         UsageError: the run has fewer domains.
         RunError: a table of the run is missing or broken.
     """
-    placed = PlacedRun.of(run, locations)
-    windows = placed.windows()
+    placed_run = PlacedRun.from_run(run, locations)
+    windows = placed_run.windows()
     names = windows.numbers.names
-    sums = LevelSums(level, placed.locations, names, number)
-    if number > len(sums.domains.names):
-        domain_count = len(sums.domains.names)
-        raise UsageError(f"--any {number} {level}: the run has only {domain_count} of them")
-    for window_batch in windows:
-        sums.add(window_batch, windows.numbers, placed.silent_bookies(windows))
-    level_loss = sums.result(names)
+    failure_sums = LevelSums(level, placed_run.locations, names, failed_count)
+    if failed_count > len(failure_sums.domains.names):
+        domain_count = len(failure_sums.domains.names)
+        raise UsageError(f"--any {failed_count} {level}: the run has only {domain_count} of them")
+    for windows_of_batch in windows:
+        failure_sums.add(windows_of_batch, windows.numbers, placed_run.unresponsive_bookies(windows))
+    level_loss = failure_sums.result(names)
     simulation = Simulation(
-        run.path, *placed.policy_and_origins, placed.doubts(windows), levels=(level_loss,)
+        run.path,
+        *placed_run.policy_and_setting_origins,
+        placed_run.find_doubts(windows),
+        levels=(level_loss,),
     )
     if not level_loss.sets:
         return simulation, None
@@ -219,15 +233,17 @@ def failure_matrix(run: RunReader) -> FailureMatrix:
         RunError: a table of the run is missing or broken.
     """
     _, locations = load_placement(run)
-    windows = RunWindows(run.directory, merge=False)
+    windows = RunWindows(run.directory, must_merge=False)
     level = Level.RACK if locations.has_known_location else Level.BOOKIE
     domains = Domains(level, locations, windows.numbers.names)
-    sums = SetSums(2, max(len(domains.names), 1))
-    for window_batch in windows:
-        rows, sets = domain_sets(window_batch, domains.of(windows.numbers), True, 2)
-        sums.add(sets, window_batch.entries[rows], window_batch.bytes[rows])
-    heaviest_domains, loss_matrix = pair_loss_matrix(sums, MAX_MATRIX_DOMAINS) if domains.names else ([], [])
-    names = tuple(domains.names[number] for number in heaviest_domains)
+    failure_sums = SetSums(2, max(len(domains.names), 1))
+    for windows_of_batch in windows:
+        rows, sets = domain_sets(windows_of_batch, domains.find_domain_numbers(windows.numbers), True, 2)
+        failure_sums.add(sets, windows_of_batch.entries[rows], windows_of_batch.bytes[rows])
+    heaviest_domains, loss_matrix = (
+        pair_loss_matrix(failure_sums, MAX_MATRIX_DOMAINS) if domains.names else ([], [])
+    )
+    names = tuple(domains.names[failed_count] for failed_count in heaviest_domains)
     return FailureMatrix(str(level), names, tuple(map(tuple, loss_matrix)), len(domains.names) - len(names))
 
 
@@ -250,66 +266,79 @@ def answer_failure(
         UsageError: there is no such domain.
         RunError: a table of the run is missing or broken.
     """
-    placed = PlacedRun.of(run, locations)
-    windows = placed.windows(merge=False)
-    failing_domains = [Domains(level, placed.locations, windows.numbers.names) for level, _ in failed_domains]
-    failing_numbers = [
-        domains.named(names) for domains, (_, names) in zip(failing_domains, failed_domains, strict=True)
+    placed_run = PlacedRun.from_run(run, locations)
+    windows = placed_run.windows(merge=False)
+    domains_by_failure = [
+        Domains(level, placed_run.locations, windows.numbers.names) for level, _ in failed_domains
+    ]
+    failing_domain_names = [
+        domains.find_full_names(names)
+        for domains, (_, names) in zip(domains_by_failure, failed_domains, strict=True)
     ]
 
     def lost_bookies() -> tuple[Bools, Bools]:
-        """Return two flags per bookie number: whether it is certainly lost, and whether it may be."""
-        member_flags = [
+        """Return two flags for each bookie number: certainly lost, and possibly lost."""
+        flags_by_failure = [
             flag_domain_members(names, domains, windows.numbers)
-            for names, domains in zip(failing_numbers, failing_domains, strict=True)
+            for names, domains in zip(failing_domain_names, domains_by_failure, strict=True)
         ]
-        is_down = np.logical_or.reduce([is_member for is_member, _ in member_flags])
-        return is_down, np.logical_or.reduce([is_possible for _, is_possible in member_flags]) & ~is_down
+        is_bookie_lost = np.logical_or.reduce([is_member for is_member, _ in flags_by_failure])
+        return is_bookie_lost, np.logical_or.reduce(
+            [may_be_lost for _, may_be_lost in flags_by_failure]
+        ) & ~is_bookie_lost
 
-    sums = np.zeros((len(VIEWS), 1, len(WindowOutcome), 3), np.int64)
+    failure_sums = np.zeros((len(TALLY_VIEWS), 1, len(WindowOutcome), 3), np.int64)
     affected_batches: list[Longs] = []
-    for window_batch in windows:
-        silent_bookies = placed.silent_bookies(windows)
-        effect = failure_effect(window_batch, *lost_bookies())
-        sums += tally(window_batch, effect, np.zeros(len(window_batch), np.int64), 1, silent_bookies)
-        affected_batches.append(affected_ledgers(window_batch, effect, silent_bookies))
+    for windows_of_batch in windows:
+        unresponsive_bookies = placed_run.unresponsive_bookies(windows)
+        effect = failure_effect(windows_of_batch, *lost_bookies())
+        failure_sums += tally(
+            windows_of_batch, effect, np.zeros(len(windows_of_batch), np.int64), 1, unresponsive_bookies
+        )
+        affected_batches.append(affected_ledgers(windows_of_batch, effect, unresponsive_bookies))
     is_surely_lost, _ = lost_bookies()
     lost_bookie_names = [
         name for name, is_lost in zip(windows.numbers.names, is_surely_lost[:-1], strict=True) if is_lost
     ]
-    rows = np.concatenate([np.zeros((0, 6), np.int64), *affected_batches])
-    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
-    namespaces, topics = owner_losses(run, rows) or (None, None)
+    affected_rows = np.concatenate([np.zeros((0, 6), np.int64), *affected_batches])
+    affected_rows = affected_rows[np.lexsort((affected_rows[:, 1], affected_rows[:, 0]))]
+    namespaces, topics = owner_losses(run, affected_rows) or (None, None)
     simulation = Simulation(
         run.path,
-        *placed.policy_and_origins,
-        placed.doubts(windows),
+        *placed_run.policy_and_setting_origins,
+        placed_run.find_doubts(windows),
         failure=Failure(
             ", ".join(dict.fromkeys(str(level) for level, _ in failed_domains)),
-            tuple(chain.from_iterable(failing_numbers)),
+            tuple(chain.from_iterable(failing_domain_names)),
             len(lost_bookie_names),
-            *bounds_of(sums[:, 0]),
+            *make_bounds(failure_sums[:, 0]),
         ),
-        writes=_write_answers(placed, windows, lost_bookie_names),
+        writes=_write_answers(placed_run, windows, lost_bookie_names),
         ledgers=tuple(
             ConcernedLedger(
-                str(scope), str(ledger), FATE_BY_LOSS[is_lost, unrecoverable], entries, loss_matrix
+                str(scope_id), str(ledger_id), FATE_TEXT_BY_LOSS[is_lost, unrecoverable], entries, loss_matrix
             )
-            for scope, ledger, is_lost, entries, loss_matrix, unrecoverable in rows[:LEDGERS_SHOWN].tolist()
+            for scope_id, ledger_id, is_lost, entries, loss_matrix, unrecoverable in affected_rows[
+                :MAX_LEDGERS_SHOWN
+            ].tolist()
         ),
-        ledgers_concerned=len(rows),
-        namespaces=None if namespaces is None else tuple(namespaces[:LEDGERS_SHOWN]),
-        topics=None if topics is None else tuple(topics[:LEDGERS_SHOWN]),
+        ledgers_concerned=len(affected_rows),
+        namespaces=None if namespaces is None else tuple(namespaces[:MAX_LEDGERS_SHOWN]),
+        topics=None if topics is None else tuple(topics[:MAX_LEDGERS_SHOWN]),
         topics_concerned=len(topics or ()),
         namespaces_concerned=len(namespaces or ()),
     )
-    return FailureAnswer(simulation, rows, namespaces, topics)
+    return FailureAnswer(simulation, affected_rows, namespaces, topics)
 
 
 def _write_answers(
-    placed: PlacedRun, windows: RunWindows, lost_bookies: Sequence[str]
+    placed_run: PlacedRun, windows: RunWindows, lost_bookies: Sequence[str]
 ) -> tuple[WriteAnswer, ...]:
-    writable = placed.writable(lost_bookies)
+    writable = placed_run.find_writable_bookies(lost_bookies)
     return write_answers(
-        windows.read.shapes, placed.isolation.isolations, writable, placed.settings, placed.locations
+        windows.read.ledgers_by_shape,
+        placed_run.isolation.isolations,
+        writable,
+        placed_run.placement_settings,
+        placed_run.locations,
     )

@@ -2,10 +2,9 @@
 
     entry e is on the bookies at positions (e + i) mod E of its segment's ensemble, i < Qw
 
-A segment has E windows, one for each value of e mod E (e is the absolute entry id). It has one window if
-Qw = E. All entries
-of a window are lost or kept together. The open end of a ledger that is not closed has windows too. Its
-entries are unknown, but recovery needs an answer from each window.
+A segment has E windows, one for each value of e mod E, if Qw < E. It has one window if Qw = E. All entries of
+a window are on the same bookies, so they are lost together. The open end of a ledger that is not closed has
+windows too. Its entries are unknown, but recovery needs answers from bookies of each window.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from auditor.model.adherence import distinct_rows
 from auditor.model.columns import LEDGER
 from auditor.model.ledger_metadata import LedgerState
 
@@ -29,13 +27,13 @@ Bools = NDArray[np.bool_]
 _Number = TypeVar("_Number", bound=np.integer[Any])
 
 PRESENT, UNKNOWN, MISSING = 0, 1, 2
-"""States of a copy of a window. If two states apply, the larger number wins.
+"""States of the copy of a window on a bookie. MISSING means that the bookie certainly lacks the copy.
 
-MISSING means that the bookie certainly lacks the copy.
+If two states apply, the larger number is used.
 """
 
 NO_BOOKIE = -1
-"""Value that fills up rows of `Windows.bookies` whose write quorum is smaller than the widest one."""
+"""Value that fills up rows of `Windows.bookies` if the write quorum is below the largest one."""
 
 WINDOW_COLUMNS = (
     *LEDGER, "status", "undecidable", "state", "ensemble_size", "write_quorum", "ack_quorum",
@@ -46,16 +44,21 @@ WINDOW_COLUMNS = (
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of many ledgers, one row per window. Rows of one ledger are adjacent.
+    """Windows of many ledgers, one row for each window. The rows of a ledger are adjacent.
 
-    ``bookies`` and ``copies`` have the shape (windows, widest write quorum): numbers of bookies, and the
-    states of their copies. ``entries`` and ``bytes`` are those of one copy, and 0 at an open end. ``bytes``
-    are 0 if the ledger is not closed, because its length is unknown. ``residue`` is the entry id modulo the
-    ensemble size, or -1 if a segment has one window. ``bounds`` are the first and last entry of the segment
-    and the ensemble size, or None once they are not needed.
-
-    ``times`` has one element per ledger: the number of equal ledgers that it stands for. ``ids`` are the
-    scopes and ids of the ledgers, or None once ledgers were merged.
+    Args:
+        ledger: Number of the ledger, an index in the arrays by ledger.
+        bookies: Numbers of the bookies, of the shape (windows, largest write quorum).
+        copies: States of the copies on these bookies, of the same shape.
+        write_quorum: Write quorum of the ledger.
+        ack_quorum: Ack quorum of the ledger.
+        entries: Number of entries of one copy; 0 at an open end.
+        bytes: Bytes of one copy; 0 at an open end, and if the ledger is not closed (its length is unknown).
+        is_open_end: Whether the window is at the open end of a ledger.
+        entry_residue: Id of the entries modulo the ensemble size; -1 if the segment has one window.
+        segment_bounds: First and last entry of the segment, and ensemble size. None if no longer needed.
+        equal_ledger_counts: Array by ledger: the number of equal ledgers that were merged into it.
+        ids: Array by ledger: scope and id. None if ledgers were merged.
     """
 
     ledger: Longs
@@ -65,60 +68,75 @@ class Windows:
     ack_quorum: Longs
     entries: Longs
     bytes: Longs
-    open_end: Bools
-    residue: Longs
-    bounds: Longs | None
-    times: Longs
+    is_open_end: Bools
+    entry_residue: Longs
+    segment_bounds: Longs | None
+    equal_ledger_counts: Longs
     ids: Longs | None
 
     def __len__(self) -> int:
         return len(self.ledger)
 
     def take(self, rows: NDArray[np.intp] | Bools) -> Windows:
-        """Return the windows in ``rows``. All ledgers are kept."""
-        columns = {name: getattr(self, name)[rows] for name in _WINDOW_FIELDS}
-        return replace(self, bounds=None if self.bounds is None else self.bounds[rows], **columns)
+        """Return the windows in ``rows``. The arrays by ledger are not changed."""
+        columns = {column_name: getattr(self, column_name)[rows] for column_name in _WINDOW_FIELDS}
+        return replace(
+            self, segment_bounds=None if self.segment_bounds is None else self.segment_bounds[rows], **columns
+        )
 
     def any_of_ledger(self, flags: Bools) -> Bools:
-        """Return which ledgers have a window with a flag in ``flags``."""
-        has_flag: Bools = np.bincount(self.ledger[flags], minlength=len(self.times)) > 0
+        """Flag the ledgers that have a flagged window."""
+        has_flag: Bools = np.bincount(self.ledger[flags], minlength=len(self.equal_ledger_counts)) > 0
         return has_flag
 
     @staticmethod
-    def concat(parts: Sequence[Windows]) -> Windows:
-        """Concatenate windows. No ledger may be in two parts."""
-        ledger_offsets = np.cumsum([0, *(len(part.times) for part in parts)])
-        width = max(part.bookies.shape[1] for part in parts)
+    def concat(windows_parts: Sequence[Windows]) -> Windows:
+        """Concatenate windows. The parts must be of different ledgers."""
+        ledger_offsets = np.cumsum(
+            [0, *(len(windows_part.equal_ledger_counts) for windows_part in windows_parts)]
+        )
+        width = max(windows_part.bookies.shape[1] for windows_part in windows_parts)
         columns = {
-            name: np.concatenate([_widen_rows(getattr(part, name), width, name) for part in parts])
-            for name in _WINDOW_FIELDS
+            column_name: np.concatenate(
+                [
+                    _widen_rows(getattr(windows_part, column_name), width, column_name)
+                    for windows_part in windows_parts
+                ]
+            )
+            for column_name in _WINDOW_FIELDS
         }
-        ledger_shifts = np.repeat(ledger_offsets[:-1], [len(part) for part in parts])
+        ledger_shifts = np.repeat(ledger_offsets[:-1], [len(windows_part) for windows_part in windows_parts])
         columns["ledger"] = columns["ledger"] + ledger_shifts
-        ids = [part.ids for part in parts if part.ids is not None]
+        ids = [windows_part.ids for windows_part in windows_parts if windows_part.ids is not None]
         return Windows(
             **columns,
-            bounds=None,
-            times=np.concatenate([part.times for part in parts]),
-            ids=np.concatenate(ids) if len(ids) == len(parts) else None,
+            segment_bounds=None,
+            equal_ledger_counts=np.concatenate(
+                [windows_part.equal_ledger_counts for windows_part in windows_parts]
+            ),
+            ids=np.concatenate(ids) if len(ids) == len(windows_parts) else None,
         )
 
 
 _WINDOW_FIELDS = tuple(
-    column.name for column in fields(Windows) if column.name not in ("bounds", "times", "ids")
+    column.name
+    for column in fields(Windows)
+    if column.name not in ("segment_bounds", "equal_ledger_counts", "ids")
 )
 
 
-def _widen_rows(rows: NDArray[np.generic], width: int, name: str) -> NDArray[np.generic]:
-    if rows.ndim == 1 or rows.shape[1] == width:
-        return rows
-    padded_rows = np.full((len(rows), width), NO_BOOKIE if name == "bookies" else PRESENT, rows.dtype)
-    padded_rows[:, : rows.shape[1]] = rows
+def _widen_rows(window_rows: NDArray[np.generic], width: int, column_name: str) -> NDArray[np.generic]:
+    if window_rows.ndim == 1 or window_rows.shape[1] == width:
+        return window_rows
+    padded_rows = np.full(
+        (len(window_rows), width), NO_BOOKIE if column_name == "bookies" else PRESENT, window_rows.dtype
+    )
+    padded_rows[:, : window_rows.shape[1]] = window_rows
     return padded_rows
 
 
 def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
-    """Return each value once, in ascending order. Sorting is faster than NumPy's hashing here.
+    """Return each value once, in ascending order. The function sorts; ``np.unique`` is slower.
 
     >>> distinct_values(np.array([3, 1, 3])).tolist()
     [1, 3]
@@ -131,7 +149,7 @@ def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
 
 
 def count_true(rows: Bools) -> Longs:
-    """Count the true values of each row. The function adds up columns, because rows are short and many.
+    """Count the true values of each row. The function adds up columns: there are few, and many rows.
 
     >>> count_true(np.array([[True, True], [False, True]])).tolist()
     [2, 1]
@@ -151,10 +169,10 @@ def any_true(rows: Bools) -> Bools:
 
 
 class BookieNumbers:
-    """Numbers that stand for bookies. They follow the order of first use."""
+    """Numbers for bookies. A new bookie gets the next number."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
-        self._numbers = {name: number for number, name in enumerate(names)}
+        self._numbers = {column_name: number for number, column_name in enumerate(names)}
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -164,11 +182,11 @@ class BookieNumbers:
         """Return the names of the bookies. The index of a name is the bookie's number."""
         return list(self._numbers)
 
-    def of(self, names: pa.Array | pa.ChunkedArray) -> Ints:
+    def number_names(self, names: pa.Array | pa.ChunkedArray) -> Ints:
         """Return the number of each name of a column without nulls. A new name gets the next number.
 
         >>> import pyarrow as pa
-        >>> BookieNumbers(["b"]).of(pa.array(["a", "b", "a"])).tolist()
+        >>> BookieNumbers(["b"]).number_names(pa.array(["a", "b", "a"])).tolist()
         [1, 0, 1]
         """
         chunks = names.chunks if isinstance(names, pa.ChunkedArray) else [names]
@@ -176,8 +194,8 @@ class BookieNumbers:
         for chunk in chunks:
             encoded_names = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
             numbers = [
-                self._numbers.setdefault(name, len(self._numbers))
-                for name in encoded_names.dictionary.to_pylist()
+                self._numbers.setdefault(column_name, len(self._numbers))
+                for column_name in encoded_names.dictionary.to_pylist()
             ]
             number_chunks.append(
                 np.array(numbers, np.int32)[encoded_names.indices.to_numpy(zero_copy_only=False)]
@@ -185,20 +203,25 @@ class BookieNumbers:
         return np.concatenate(number_chunks)
 
 
-def count_in_class(first_entries: Longs, last: Longs, residue: Longs, ensemble: Longs | int) -> Longs:
-    """Count the entries from ``first_entries`` to ``last`` whose id has this residue modulo the ensemble
-    size.
+def count_in_class(
+    first_entries: Longs, last_entries: Longs, entry_residue: Longs, ensemble_size: Longs | int
+) -> Longs:
+    """Count the entries between two ids (both included) with a given residue modulo the ensemble size.
 
     >>> [int(count_in_class(np.int64(5), np.int64(9), np.int64(p), 3)) for p in range(3)]
     [2, 1, 2]
     """
-    counts: Longs = np.maximum((last - residue) // ensemble - (first_entries - 1 - residue) // ensemble, 0)
+    counts: Longs = np.maximum(
+        (last_entries - entry_residue) // ensemble_size
+        - (first_entries - 1 - entry_residue) // ensemble_size,
+        0,
+    )
     return counts
 
 
-def column_of(ledgers: pa.RecordBatch, name: str, missing: int = 0) -> Longs:
-    """Return a column of integers, one per ledger. A null becomes ``missing``."""
-    column: Longs = ledgers[name].cast("int64").fill_null(missing).to_numpy(zero_copy_only=False)
+def column_of(ledgers: pa.RecordBatch, column_name: str, null_value: int = 0) -> Longs:
+    """Return a column of integers, one per ledger. A null becomes ``null_value``."""
+    column: Longs = ledgers[column_name].cast("int64").fill_null(null_value).to_numpy(zero_copy_only=False)
     return column
 
 
@@ -207,14 +230,14 @@ def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentC
     is_closed = pc.equal(ledgers["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
     segments = ledgers["segments"].flatten()
     ensembles = segments.field("ensemble")
-    members = numbers.of(ensembles.flatten())
+    members = numbers.number_names(ensembles.flatten())
     ledger_of_segment = np.repeat(
         np.arange(ledgers.num_rows),
         pc.list_value_length(ledgers["segments"]).fill_null(0).to_numpy(zero_copy_only=False),
     )
     sizes = pc.list_value_length(ensembles).to_numpy(zero_copy_only=False).astype(np.int64)
     return SegmentColumns(
-        np.stack([column_of(ledgers, name) for name in LEDGER], axis=1),
+        np.stack([column_of(ledgers, column_name) for column_name in LEDGER], axis=1),
         members,
         ledger_of_segment,
         segments.field("first_entry_id").to_numpy(zero_copy_only=False),
@@ -229,91 +252,99 @@ def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentC
 
 @dataclass(frozen=True)
 class SegmentColumns:
-    """Segments of ledgers, one element per segment. ``ledger`` is the number of the segment's ledger.
+    """Segments of ledgers, as arrays with one element for each segment.
 
-    ``members`` has the numbers of all bookies, ensemble after ensemble. ``starts`` has, for each segment, the
-    index in ``members`` at which its ensemble begins. ``ids`` has scope and id, one row per ledger.
+    ``ledger`` has the number of the segment's ledger. ``members`` has the numbers of all bookies, ensemble
+    after ensemble. ``ensemble_starts`` has, for each segment, the index in ``members`` of its first bookie.
+    ``ids`` has scope and id, one row for each ledger.
     """
 
     ids: Longs
     members: Ints
     ledger: Longs
-    first: Longs
-    starts: Longs
-    closed: Bools
+    first_entries: Longs
+    ensemble_starts: Longs
+    is_closed: Bools
     last_entry: Longs
     ensemble_size: Longs
     write_quorum: Longs
     ack_quorum: Longs
 
     def any_of_ledger(self, flags: Bools) -> Bools:
-        """Return which ledgers have a segment with a flag in ``flags``."""
+        """Flag the ledgers that have a flagged segment."""
         has_flag: Bools = np.bincount(self.ledger[flags], minlength=len(self.ids)) > 0
         return has_flag
 
     def any_of_members(self, flags: Bools) -> Bools:
-        """Return which ledgers have a member with a flag in ``flags``."""
-        rows = np.zeros(len(self.starts), bool)
-        rows[np.searchsorted(self.starts, np.flatnonzero(flags), "right") - 1] = True
+        """Flag the ledgers that have a flagged member."""
+        rows = np.zeros(len(self.ensemble_starts), bool)
+        rows[np.searchsorted(self.ensemble_starts, np.flatnonzero(flags), "right") - 1] = True
         return self.any_of_ledger(rows)
 
-    def flag_equal_neighbours(self, value_of_bookie: Longs) -> Bools:
-        """Return for each member whether the next member of its ensemble has the same ``value_of_bookie``."""
-        values = value_of_bookie[self.members]
+    def flag_equal_neighbours(self, value_by_bookie: Longs) -> Bools:
+        """Flag each member whose next member in the ensemble has the same value in ``value_by_bookie``.
+
+        The first member follows the last one.
+        """
+        values = value_by_bookie[self.members]
         equals_next = np.zeros(len(values), bool)
         np.equal(values[:-1], values[1:], out=equals_next[:-1])
-        last_positions = np.append(self.starts[1:], len(values))[: len(self.starts)] - 1
-        equals_next[last_positions] = values[last_positions] == values[self.starts]
+        last_positions = np.append(self.ensemble_starts[1:], len(values))[: len(self.ensemble_starts)] - 1
+        equals_next[last_positions] = values[last_positions] == values[self.ensemble_starts]
         return equals_next
 
     def ends(self) -> tuple[Longs, Bools]:
         """Return the last entry of each segment, and whether the segment is an open end."""
         is_last_segment = np.append(self.ledger[1:] != self.ledger[:-1], True)[: len(self.ledger)]
-        entries_before = np.append(self.first[1:] - 1, 0)[: len(self.first)]
-        last = np.where(is_last_segment, self.last_entry, entries_before)
-        return np.where(self.closed, np.minimum(last, self.last_entry), last), is_last_segment & ~self.closed
+        entries_before = np.append(self.first_entries[1:] - 1, 0)[: len(self.first_entries)]
+        last_entry_by_segment = np.where(is_last_segment, self.last_entry, entries_before)
+        return np.where(
+            self.is_closed, np.minimum(last_entry_by_segment, self.last_entry), last_entry_by_segment
+        ), is_last_segment & ~self.is_closed
 
 
 def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
-    """Return the windows of rows of the table ``ledgers`` with decidable metadata.
+    """Return the windows of decided ledgers, from rows of the table ``ledgers``.
 
-    All copies count as present, and bytes are 0.
+    All copies are set to present, and bytes to 0.
     """
     segments = segment_columns(ledgers, numbers)
     ids, empty_column = segments.ids, np.zeros(0, np.int64)
-    last, open_end = segments.ends()
+    last_entries_of_segments, is_open_end = segments.ends()
     max_write_quorum = int(segments.write_quorum.max(initial=1))
-    parts = [(empty_column, np.zeros((0, max_write_quorum), np.int32), empty_column, empty_column)]
-    for shape in distinct_values(segments.ensemble_size << 32 | segments.write_quorum).tolist():
-        size, quorum = shape >> 32, shape & 0xFFFFFFFF
-        rows = np.flatnonzero((segments.ensemble_size == size) & (segments.write_quorum == quorum))
-        residues = np.arange(size if quorum < size else 1)
-        ensemble_positions = (residues[:, None] + np.arange(quorum)) % size
-        ensembles = segments.members[segments.starts[rows, None] + np.arange(size)]
-        first_entries, last_entries = segments.first[rows, None], last[rows, None]
+    column_parts = [(empty_column, np.zeros((0, max_write_quorum), np.int32), empty_column, empty_column)]
+    for shape_code in distinct_values(segments.ensemble_size << 32 | segments.write_quorum).tolist():
+        ensemble_size, write_quorum = shape_code >> 32, shape_code & 0xFFFFFFFF
+        rows = np.flatnonzero(
+            (segments.ensemble_size == ensemble_size) & (segments.write_quorum == write_quorum)
+        )
+        entry_residues = np.arange(ensemble_size if write_quorum < ensemble_size else 1)
+        ensemble_positions = (entry_residues[:, None] + np.arange(write_quorum)) % ensemble_size
+        ensembles = segments.members[segments.ensemble_starts[rows, None] + np.arange(ensemble_size)]
+        first_entries, last_entries = segments.first_entries[rows, None], last_entries_of_segments[rows, None]
         entries = (
-            count_in_class(first_entries, last_entries, residues, size)
-            if quorum < size
+            count_in_class(first_entries, last_entries, entry_residues, ensemble_size)
+            if write_quorum < ensemble_size
             else np.maximum(last_entries - first_entries + 1, 0)
         )
-        entries = np.where(open_end[rows, None], 0, entries)
-        has_window = (entries > 0) | open_end[rows, None]
-        row, residue = np.nonzero(has_window)
-        bookie_rows = np.full((len(row), max_write_quorum), NO_BOOKIE, np.int32)
-        bookie_rows[:, :quorum] = ensembles[:, ensemble_positions][row, residue]
-        segment_rows = rows[row]
-        parts.append(
+        entries = np.where(is_open_end[rows, None], 0, entries)
+        has_window = (entries > 0) | is_open_end[rows, None]
+        segment_numbers, entry_residue = np.nonzero(has_window)
+        bookie_rows = np.full((len(segment_numbers), max_write_quorum), NO_BOOKIE, np.int32)
+        bookie_rows[:, :write_quorum] = ensembles[:, ensemble_positions][segment_numbers, entry_residue]
+        segment_rows = rows[segment_numbers]
+        column_parts.append(
             (
                 segment_rows,
                 bookie_rows,
-                entries[row, residue],
-                residue if quorum < size else np.full(len(row), -1),
+                entries[segment_numbers, entry_residue],
+                entry_residue if write_quorum < ensemble_size else np.full(len(segment_numbers), -1),
             )
         )
-    segment_rows, bookie_rows, entries, residue = (
-        np.concatenate(column) for column in zip(*parts, strict=True)
+    segment_rows, bookie_rows, entries, entry_residue = (
+        np.concatenate(column) for column in zip(*column_parts, strict=True)
     )
-    segment_order = np.lexsort((residue, segment_rows))
+    segment_order = np.lexsort((entry_residue, segment_rows))
     segment_rows = segment_rows[segment_order]
     return Windows(
         ledger=segments.ledger[segment_rows],
@@ -323,69 +354,16 @@ def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
         ack_quorum=segments.ack_quorum[segment_rows],
         entries=entries[segment_order],
         bytes=np.zeros(len(segment_rows), np.int64),
-        open_end=open_end[segment_rows],
-        residue=residue[segment_order],
-        bounds=np.stack(
-            [segments.first[segment_rows], last[segment_rows], segments.ensemble_size[segment_rows]], axis=1
+        is_open_end=is_open_end[segment_rows],
+        entry_residue=entry_residue[segment_order],
+        segment_bounds=np.stack(
+            [
+                segments.first_entries[segment_rows],
+                last_entries_of_segments[segment_rows],
+                segments.ensemble_size[segment_rows],
+            ],
+            axis=1,
         ),
-        times=np.ones(len(ids), np.int64),
+        equal_ledger_counts=np.ones(len(ids), np.int64),
         ids=ids,
     )
-
-
-def with_bytes(windows: Windows, length: Longs) -> Windows:
-    """Return the windows with bytes: a ledger's length, divided among its windows in proportion to entries.
-
-    The parts add up to the length. ``length`` has one element per ledger. ``bounds`` is None afterwards.
-    """
-    entries_to_window = np.cumsum(windows.entries)
-    is_ledger_start = np.append(True, windows.ledger[1:] != windows.ledger[:-1])[: len(windows)]
-    entries_before = np.zeros(len(windows.times), np.int64)
-    entries_before[windows.ledger[is_ledger_start]] = (entries_to_window - windows.entries)[is_ledger_start]
-    entry_totals = np.zeros(len(windows.times), np.int64)
-    np.add.at(entry_totals, windows.ledger, windows.entries)
-    ledger_entries = np.maximum(entry_totals, 1)[windows.ledger]
-    byte_edges = np.rint(
-        (entries_to_window - entries_before[windows.ledger]) / ledger_entries * length[windows.ledger]
-    ).astype(np.int64)
-    previous_edges = np.append(0, byte_edges[:-1])[: len(byte_edges)]
-    return replace(windows, bytes=byte_edges - np.where(is_ledger_start, 0, previous_edges), bounds=None)
-
-
-def merge_equal_ledgers(windows: Windows) -> Windows:
-    """Merge ledgers with equal windows: same bookies, quorums, copies and open ends.
-
-    Entries and bytes of equal windows are added up. The ids of the ledgers are lost. Later steps then take
-    time for each different ledger only.
-    """
-    window_counts = np.bincount(windows.ledger, minlength=len(windows.times))
-    first_windows = np.cumsum(window_counts) - window_counts
-    copy_codes = np.where(windows.bookies == NO_BOOKIE, NO_BOOKIE, windows.bookies * 4 + windows.copies)
-    # Where a segment has one window, the order in its ensemble says nothing.
-    copy_codes = np.where((windows.residue < 0)[:, None], -np.sort(-copy_codes, axis=1), copy_codes)
-    quorum_keys = windows.write_quorum * 4096 + windows.ack_quorum * 2 + windows.open_end
-    keys = np.ascontiguousarray(np.column_stack([copy_codes, quorum_keys, windows.residue]).astype(np.int32))
-    merged_parts = []
-    for window_count in distinct_values(window_counts[window_counts > 0]).tolist():
-        ledgers = np.flatnonzero(window_counts == window_count)
-        rows = first_windows[ledgers, None] + np.arange(window_count)
-        kind_numbers, example_rows = distinct_rows(keys[rows].reshape(len(ledgers), -1))
-        kind_count = len(example_rows)
-        sums = np.zeros((3, kind_count, window_count), np.int64)
-        np.add.at(sums[0], kind_numbers, windows.entries[rows])
-        np.add.at(sums[1], kind_numbers, windows.bytes[rows])
-        np.add.at(sums[2], kind_numbers, windows.times[ledgers, None])
-        example_codes = copy_codes[rows[example_rows].ravel()]
-        merged_parts.append(
-            replace(
-                windows.take(rows[example_rows].ravel()),
-                ledger=np.repeat(np.arange(kind_count), window_count),
-                bookies=np.where(example_codes < 0, NO_BOOKIE, example_codes // 4).astype(np.int32),
-                copies=np.where(example_codes < 0, PRESENT, example_codes % 4).astype(np.int8),
-                entries=sums[0].ravel(),
-                bytes=sums[1].ravel(),
-                times=sums[2][:, 0],
-                ids=None,
-            )
-        )
-    return Windows.concat(merged_parts) if merged_parts else replace(windows, ids=None)

@@ -39,149 +39,166 @@ METADATA_COLUMN = "custom_metadata"
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """The isolation groups of a ledger. ``groups`` is None if it may use any bookie.
+    """The isolation groups of a ledger. ``groups`` is None if the ledger may use any bookie.
 
-    ``own`` is whether the groups come from the ledger's own metadata. ``is_known`` is False if the members of
-    the groups are unknown, or the ledger's own groups cannot be read.
+    ``is_own`` is whether the groups come from the ledger's metadata, not from the configuration. ``is_known``
+    is False if the bookies of the groups are unknown, or if the groups in the metadata cannot be read.
     """
 
     groups: IsolationGroups | None
-    own: bool
+    is_own: bool
     is_known: bool
 
     @property
-    def words(self) -> str | None:
-        """Return the ledger's own groups in words. None if it has no groups of its own.
+    def group_text(self) -> str | None:
+        """Return the groups from the ledger's metadata in words. None if its metadata has no groups.
 
-        >>> Isolation(IsolationGroups(("fast",), ("slow",)), own=True, is_known=True).words
+        >>> Isolation(IsolationGroups(("fast",), ("slow",)), is_own=True, is_known=True).group_text
         'groups fast, then slow'
         """
-        if not self.own:
+        if not self.is_own:
             return None
         return "groups that cannot be read" if self.groups is None else f"groups {self.groups.text}"
 
     def bookies_outside_groups(
         self, ensemble_size: int, locations: Locations, bookies: Sequence[str]
     ) -> frozenset[str]:
-        """Return the bookies that an ensemble must not use because of the groups."""
+        """Return those of ``bookies`` that an ensemble must not use because of the groups."""
         return outside_groups(ensemble_size, locations, bookies, self.groups)
 
     def settings(self, cluster_settings: PlacementSettings) -> PlacementSettings:
-        """Return the settings by which the ledger is placed: Pulsar's policy if it has groups of its own."""
-        return replace(cluster_settings, policy=Policy.RACK) if self.own else cluster_settings
+        """Return the settings that place the ledger: with Pulsar's policy if its metadata has groups."""
+        return replace(cluster_settings, policy=Policy.RACK) if self.is_own else cluster_settings
 
 
-_UNREADABLE_ISOLATION = Isolation(None, own=True, is_known=False)
+_UNREADABLE_ISOLATION = Isolation(None, is_own=True, is_known=False)
 
 
 class IsolationNumbers:
-    """Numbers that stand for isolation groups: indexes in ``isolations``.
+    """Numbers for isolation groups: indexes in ``isolations``. Number 0 has the configured groups.
 
-    0 stands for the configured groups.
-
-    ``columns`` are the columns of the table ``ledgers`` that are needed to find the groups. They are empty if
-    the run's report says that no ledger has groups of its own.
+    ``columns`` are the columns of the table ``ledgers`` that show the groups of a ledger. The tuple is empty
+    if, by the run's report, no ledger has groups in its metadata.
     """
 
-    def __init__(self, run: RunReader, settings: PlacementSettings, locations: Locations) -> None:
+    def __init__(self, run: RunReader, placement_settings: PlacementSettings, locations: Locations) -> None:
         placement_facts = run.report.run.placement
         self.columns = (
             () if placement_facts is not None and not placement_facts["own_groups"] else (METADATA_COLUMN,)
         )
         self._has_groups = any(location_groups.groups for location_groups in locations.by_bookie.values())
-        self.isolations = [self._make_isolation(settings.groups, own=False)]
+        self.isolations = [self._make_isolation(placement_settings.groups, is_own=False)]
 
-    def of(self, ledgers: pa.RecordBatch) -> Longs:
+    def number_isolations(self, ledgers: pa.RecordBatch) -> Longs:
         """Return the number of the isolation groups of each row of the table ``ledgers``."""
         if not self.columns:
             return np.zeros(len(ledgers), np.int64)
-        key = pa.scalar(placement_config.KEY)
-        values = pc.map_lookup(ledgers[METADATA_COLUMN], query_key=key, occurrence="last").dictionary_encode()
-        numbers = [self._isolation_number(config_value) for config_value in values.dictionary.to_pylist()]
-        number_positions: Longs = values.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
+        config_key = pa.scalar(placement_config.KEY)
+        config_values = pc.map_lookup(
+            ledgers[METADATA_COLUMN], query_key=config_key, occurrence="last"
+        ).dictionary_encode()
+        numbers = [
+            self._isolation_number(encoded_config) for encoded_config in config_values.dictionary.to_pylist()
+        ]
+        number_positions: Longs = config_values.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
         isolation_numbers: Longs = np.array([*numbers, 0], np.int64)[number_positions]
         return isolation_numbers
 
-    def _isolation_number(self, group_value: bytes) -> int:
-        isolation = self._decode_isolation(group_value) or self.isolations[0]
+    def _isolation_number(self, encoded_config: bytes) -> int:
+        isolation = self._decode_isolation(encoded_config) or self.isolations[0]
         if isolation not in self.isolations:
             self.isolations.append(isolation)
         return self.isolations.index(isolation)
 
-    def _decode_isolation(self, group_value: bytes) -> Isolation | None:
-        """Return a ledger's own isolation groups, from its metadata. None if its policy uses none."""
+    def _decode_isolation(self, encoded_config: bytes) -> Isolation | None:
+        """Return the isolation groups in a ledger's metadata. None if its policy uses no groups."""
         try:
-            placement = placement_config.decode(group_value)
+            placement = placement_config.decode(encoded_config)
         except DecodeError:
             return _UNREADABLE_ISOLATION
         name = placement.policy_class.rpartition(".")[2]
         if name in ISOLATING_POLICIES:
-            return self._make_isolation(placement.groups, own=True)
+            return self._make_isolation(placement.groups, is_own=True)
         return None if name in POLICY_BY_CLASS else _UNREADABLE_ISOLATION
 
-    def _make_isolation(self, groups: IsolationGroups | None, *, own: bool) -> Isolation:
-        return Isolation(groups, own, groups is None or SYSTEM_GROUP in groups.primary or self._has_groups)
+    def _make_isolation(self, groups: IsolationGroups | None, *, is_own: bool) -> Isolation:
+        return Isolation(groups, is_own, groups is None or SYSTEM_GROUP in groups.primary or self._has_groups)
 
 
 QuorumShape = tuple[int, int, int]
 
 
 def write_answers(
-    shapes: Mapping[tuple[int, int, int, bool, int], int],
+    ledger_counts_by_shape: Mapping[tuple[int, int, int, bool, int], int],
     isolations: Sequence[Isolation],
-    writable: list[str],
-    settings: PlacementSettings,
+    writable_bookies: list[str],
+    placement_settings: PlacementSettings,
     locations: Locations,
 ) -> tuple[WriteAnswer, ...]:
-    """Return one answer for each shape of ledgers, and each isolation among its ledgers.
+    """Return one answer for each combination of ensemble size, quorums and isolation groups.
 
-    The keys of ``shapes`` are (E, Qw, Qa, not closed, index in ``isolations``). ``writable`` are the bookies
-    that are still writable after the failure.
+    The keys of ``ledger_counts_by_shape`` are (E, Qw, Qa, not closed, index in ``isolations``).
+    ``writable_bookies`` are the bookies that are still writable after the failure.
     """
     open_counts: Counter[tuple[QuorumShape, int]] = Counter()
-    for (ensemble_size, write_quorum, ack_quorum, is_open, isolation_number), ledger_count in shapes.items():
+    for (
+        ensemble_size,
+        write_quorum,
+        ack_quorum,
+        is_open,
+        isolation_number,
+    ), ledger_count in ledger_counts_by_shape.items():
         open_counts[(ensemble_size, write_quorum, ack_quorum), isolation_number] += (
             ledger_count if is_open else 0
         )
     answers = []
-    for (shape, isolation_number), ledger_count in sorted(open_counts.items()):
+    for (quorum_shape, isolation_number), ledger_count in sorted(open_counts.items()):
         isolation = isolations[isolation_number]
-        answer, reason = _write_answer(shape, isolation, writable, settings, locations)
-        answers.append(WriteAnswer(*shape, isolation.words, ledger_count, answer, reason))
+        write_answer, reason_text = _write_answer(
+            quorum_shape, isolation, writable_bookies, placement_settings, locations
+        )
+        answers.append(
+            WriteAnswer(*quorum_shape, isolation.group_text, ledger_count, write_answer, reason_text)
+        )
     return tuple(answers)
 
 
 def _write_answer(
-    shape: QuorumShape,
+    quorum_shape: QuorumShape,
     isolation: Isolation,
-    writable: list[str],
-    settings: PlacementSettings,
+    writable_bookies: list[str],
+    placement_settings: PlacementSettings,
     locations: Locations,
 ) -> tuple[str, str]:
     excluded_bookies = (
-        isolation.bookies_outside_groups(shape[0], locations, writable) if isolation.is_known else frozenset()
+        isolation.bookies_outside_groups(quorum_shape[0], locations, writable_bookies)
+        if isolation.is_known
+        else frozenset()
     )
-    group_bookies = [name for name in writable if name not in excluded_bookies]
-    settings = isolation.settings(settings)
-    paths = [locations.path(name) for name in group_bookies]
-    can_write = can_form_ensemble(shape, paths, settings, [locations.path(name) for name in excluded_bookies])
+    group_bookies = [name for name in writable_bookies if name not in excluded_bookies]
+    placement_settings = isolation.settings(placement_settings)
+    location_paths = [locations.path(name) for name in group_bookies]
+    can_write = can_form_ensemble(
+        quorum_shape, location_paths, placement_settings, [locations.path(name) for name in excluded_bookies]
+    )
     bookies_text = plural(len(group_bookies), "writable bookie") + (
         " in its groups" if excluded_bookies else ""
     )
-    if len(group_bookies) < shape[0]:
-        return NO, f"{bookies_text} for an ensemble of {shape[0]}"
+    if len(group_bookies) < quorum_shape[0]:
+        return NO, f"{bookies_text} for an ensemble of {quorum_shape[0]}"
     if not isolation.is_known:
         return UNSURE, f"{bookies_text}; it is unknown which of them are in its isolation groups"
-    if not refuses_by_location(settings):
+    if not refuses_by_location(placement_settings):
         return YES, bookies_text
-    level = POLICY_LEVEL[settings.policy]
-    domains = {locations.domain(name, level) for name in group_bookies}
-    bookies_text += f" in {plural(len(domains - {None}), str(level))}"
+    placement_level = POLICY_LEVEL[placement_settings.policy]
+    domains = {locations.domain(name, placement_level) for name in group_bookies}
+    bookies_text += f" in {plural(len(domains - {None}), str(placement_level))}"
     if can_write is not None:
-        return (YES if can_write else NO), f"{bookies_text}, by policy {settings.policy}"
+        return (YES if can_write else NO), f"{bookies_text}, by policy {placement_settings.policy}"
     if None in domains:
         return UNSURE, f"{bookies_text}, and some without a location"
     return (
         UNSURE,
-        f"{bookies_text}, and policy {settings.policy} may refuse, depending on its earlier choices",
+        f"{bookies_text}, and policy {placement_settings.policy} may refuse, depending on its earlier "
+        "choices",
     )

@@ -61,7 +61,7 @@ def made_up(ledgers: int, folder: Path, server: S3) -> Iterator[Bookies]:
     """Yield a generated cluster. Its findings are known, and the benchmarks check audits against them."""
     made = MadeUp(ledgers, BOOKIES)
     collected = write_collection(made, folder / "made-up")
-    write_snapshot(made, folder / "made-up" / "zookeeper", session=0)
+    write_snapshot(made, folder / "made-up" / "zookeeper", session_id=0)
     name = f"{ledgers:,} made-up ledgers"
     with EmbeddedZooKeeper(folder / "made-up" / "zookeeper", heap="3g") as store:
         uploaded = server.upload(collected, "made-up")

@@ -26,8 +26,9 @@ from auditor.model.decommission import Answer
 from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed
 from auditor.model.plan import CommandRole, PlanStep, StepState
-from auditor.plan.answers import ask_store, check_plan, ledgers_in
+from auditor.plan.answers import ask_store
 from auditor.plan.plan_file import make_plan, read_plan, write_plan
+from auditor.plan.step_checks import check_plan, planned_ledger_ids
 from auditor.reports.advice import placeholders_of
 from auditor.runs.load_space import space_view
 from auditor.runs.reader import RunReader
@@ -99,7 +100,7 @@ class Operator:
         write_plan(make_plan(run), str(path))
         plan = read_plan(str(path))
         for step in plan.steps:
-            now = check_plan(plan, ask_store(self._cluster.store.uri, ledgers_in(plan)))
+            now = check_plan(plan, ask_store(self._cluster.store.uri, planned_ledger_ids(plan)))
             state = now.steps[step.number - 1].state
             if state in (StepState.TRUE, StepState.UNKNOWN):
                 self._check_deletion(step)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from auditor.actions.action_list import ALL_STOP_REFUSAL, PermittedLedgers, build_action_list
+from auditor.actions.action_list import ALL_STOP_REFUSAL_TEXT, PermittedLedgers, build_action_list
 from auditor.actions.gate import MAX_DATA_AGE_MS, HoldBook, HoldsOfRun
 from auditor.checks import ALL
 from auditor.findings.table import FindingCount
@@ -38,11 +38,11 @@ def held(*rows: tuple[str, str, list[str], str], age_ms: int = 0) -> HoldsOfRun:
     )  # fmt: skip
     book = HoldBook(
         lambda path, columns, chosen: table.filter(chosen).to_batches(),
-        exists=True,
-        as_of=0,
-        has_earlier=True,
-        logs_read=True,
-        now=age_ms,
+        has_holds_table=True,
+        oldest_data_time=0,
+        has_earlier_run=True,
+        are_logs_read=True,
+        current_time=age_ms,
     )
     return HoldsOfRun(book)
 
@@ -69,7 +69,7 @@ def test_a_hold_keeps_an_instruction_off_the_list_and_says_why() -> None:
     run = held(("bookie", "bk-a", ["start"], "disk-version-missing"))
     found = build_action_list(run, [DOWN, DOWN._replace(bookie_id="bk-b")], {})
     assert [action["text"] for action in found.actions] == ["start bk-b"]
-    [refused] = found.forbidden
+    [refused] = found.forbidden_actions
     assert (refused["kind"], refused["objects"]) == ("start", "bk-a")
     assert refused["why"] == "bk-a is held (disk-version-missing)"
 
@@ -85,12 +85,12 @@ def test_an_order_to_copy_needs_permission_for_the_copies_too() -> None:
     last = ("bookie", "bk-a", ["stop"], "last-served-copy")
     found = build_action_list(held(last, ("bookie", "bk-a", ["recover"], "bookie-alias")), [DANGER], {})
     assert not found.actions
-    assert [(refused["kind"], refused["why"]) for refused in found.forbidden] == [
+    assert [(refused["kind"], refused["why"]) for refused in found.forbidden_actions] == [
         ("recover", "bk-a is held (bookie-alias)")
     ]
     stale = build_action_list(held(last, age_ms=MAX_DATA_AGE_MS + 1), [DANGER], {})
     assert not stale.actions
-    assert [refused["kind"] for refused in stale.forbidden] == ["recover"]
+    assert [refused["kind"] for refused in stale.forbidden_actions] == ["recover"]
 
 
 def test_nothing_is_copied_before_a_stop_that_every_writable_bookie_needs() -> None:
@@ -99,8 +99,8 @@ def test_nothing_is_copied_before_a_stop_that_every_writable_bookie_needs() -> N
     assert order["text"].startswith("copy the entries")
     found = build_action_list(run, [DANGER], {}, {"bk-a"})
     assert not found.actions
-    [refused] = found.forbidden
-    assert (refused["kind"], refused["why"]) == ("stop", ALL_STOP_REFUSAL)
+    [refused] = found.forbidden_actions
+    assert (refused["kind"], refused["why"]) == ("stop", ALL_STOP_REFUSAL_TEXT)
 
 
 def test_a_restart_needs_the_start_too() -> None:
@@ -108,7 +108,7 @@ def test_a_restart_needs_the_start_too() -> None:
     assert texts(NO_HOLDS, twice) == ["restart bk-a, one at a time"]
     found = build_action_list(held(("bookie", "bk-a", ["start"], "start-refused")), [twice], {})
     assert not found.actions
-    assert [refused["kind"] for refused in found.forbidden] == ["start"]
+    assert [refused["kind"] for refused in found.forbidden_actions] == ["start"]
 
 
 @pytest.mark.parametrize("reason", ["last-known-copy", "last-served-copy"])
@@ -117,16 +117,23 @@ def test_copies_do_not_permit_a_restart_whose_start_is_held(reason: str) -> None
     run = held(("bookie", "bk-a", ["stop"], reason), ("bookie", "bk-a", ["start"], "start-refused"))
     found = build_action_list(run, [twice], {})
     assert not found.actions
-    assert [refused["kind"] for refused in found.forbidden] == ["start"]
+    assert [refused["kind"] for refused in found.forbidden_actions] == ["start"]
 
 
 def test_a_stop_that_no_hold_refuses_does_not_become_an_order() -> None:
     run = HoldsOfRun(
-        HoldBook(lambda *_: [], exists=False, as_of=0, has_earlier=False, logs_read=False, now=0)
+        HoldBook(
+            lambda *_: [],
+            has_holds_table=False,
+            oldest_data_time=0,
+            has_earlier_run=False,
+            are_logs_read=False,
+            current_time=0,
+        )
     )
     found = build_action_list(run, [DANGER], {})
     assert not found.actions
-    assert [refused["kind"] for refused in found.forbidden] == ["stop"]
+    assert [refused["kind"] for refused in found.forbidden_actions] == ["stop"]
 
 
 def test_one_instruction_of_two_checks_is_one_action() -> None:
@@ -135,7 +142,7 @@ def test_one_instruction_of_two_checks_is_one_action() -> None:
     assert (action["text"], action["count"]) == ("start bk-a", 2)
     assert {*action["checks"]} == {"bookie-down", "on-unregistered-bookie"}
     run = held(("bookie", "bk-a", ["start"], "disk-version-missing"))
-    [refused] = build_action_list(run, [DOWN, unregistered], {}).forbidden
+    [refused] = build_action_list(run, [DOWN, unregistered], {}).forbidden_actions
     assert {*refused["checks"]} == {"bookie-down", "on-unregistered-bookie"}
 
 
@@ -145,13 +152,13 @@ def test_any_other_hold_on_a_stop_refuses_it() -> None:
     )
     found = build_action_list(run, [DANGER], {})
     assert not found.actions
-    assert [refused["kind"] for refused in found.forbidden] == ["stop"]
+    assert [refused["kind"] for refused in found.forbidden_actions] == ["stop"]
 
 
 def test_ledgers_that_are_all_held_are_refused() -> None:
     found = build_action_list(NO_HOLDS, [BELOW], {})
     assert not found.actions
-    assert [refused["objects"] for refused in found.forbidden] == ["ledger 7 and 2 more"]
+    assert [refused["objects"] for refused in found.forbidden_actions] == ["ledger 7 and 2 more"]
 
 
 def test_of_ledgers_the_permitted_ones_are_named() -> None:
@@ -164,7 +171,7 @@ def test_nothing_is_copied_by_data_of_more_than_a_day() -> None:
         held(age_ms=MAX_DATA_AGE_MS + 1), [BELOW], {"below-ack-quorum": PermittedLedgers(3, 0, 7)}
     )
     assert not found.actions
-    assert "24 hours" in found.forbidden[0]["why"]
+    assert "24 hours" in found.forbidden_actions[0]["why"]
 
 
 def test_actions_on_one_bookie_stand_together_in_the_order_in_which_they_are_taken() -> None:
@@ -208,7 +215,7 @@ def order_of_stops(
 
     found = build_action_list(run, STOPS, {}, writable, joint_holders)
     assert asked == [["bk-a", "bk-b", "bk-c"]]
-    return [action["text"] for action in found.actions], [each["objects"] for each in found.forbidden]
+    return [action["text"] for action in found.actions], [each["objects"] for each in found.forbidden_actions]
 
 
 def test_bookies_that_alone_serve_an_entry_do_not_stop_together() -> None:

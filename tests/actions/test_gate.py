@@ -204,7 +204,7 @@ def test_the_most_important_hold_comes_first(tmp_path: Path) -> None:
 
 def test_kinds_of_a_later_version_are_left_out(tmp_path: Path) -> None:
     run = Held(tmp_path, HOLD | {"forbids": ["stop", "explode"]})
-    [[hold]] = run.holds.by_key.values()
+    [[hold]] = run.holds.holds_by_key.values()
     assert hold.forbids == (ActionKind.STOP,)
 
 
@@ -217,8 +217,15 @@ def test_what_an_action_rests_on_is_every_bookie_and_its_stores() -> None:
 
 
 def test_an_empty_book_reads_nothing() -> None:
-    book = HoldBook(lambda *_: [], exists=False, as_of=0, has_earlier=False, logs_read=False, now=0)
-    assert not list(book.of([bookie("a"), ledger(1)]))
+    book = HoldBook(
+        lambda *_: [],
+        has_holds_table=False,
+        oldest_data_time=0,
+        has_earlier_run=False,
+        are_logs_read=False,
+        current_time=0,
+    )
+    assert not list(book.find_holds([bookie("a"), ledger(1)]))
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.actions.finding_holds import NEW_COLUMNS
-from auditor.actions.memory import Seen, doubted_by_cookies, unseen_findings, with_memory
-from auditor.actions.run_inputs import UNNAMED, RunInputs
+from auditor.actions.finding_holds import NEW_HOLD_COLUMNS
+from auditor.actions.memory import SeenParts, add_carried_holds, pairs_with_unreadable_cookie, unseen_findings
+from auditor.actions.run_inputs import UNNAMED_STORE, RunInputs
 from auditor.checks import ALL
 from auditor.model.holds import ActionKind, FactReason, HoldTarget, Lift
 from auditor.spark.batches import arrow_frame
@@ -32,34 +32,34 @@ def held(reason: str, key: str = BOOKIE, object: str = "bookie", **more: Any) ->
     return hold(key, ActionKind.START, reason=reason, object=object) | {"lift": str(lift), **more}
 
 
-WHOLE = Seen(
-    metadata_whole=True,
-    registrations_whole=True,
-    bookies_read=frozenset({BOOKIE}),
-    needed=frozenset(),
-    anything_missing=False,
-    unseen=frozenset(),
+WHOLE = SeenParts(
+    is_metadata_whole=True,
+    are_registrations_whole=True,
+    read_bookies=frozenset({BOOKIE}),
+    needed_bookies=frozenset(),
+    is_anything_missing=False,
+    unseen_findings=frozenset(),
 )
 
 
 def remembered(
     spark: SparkSession,
     holds: list[dict[str, Any]],
-    seen: Seen,
+    seen: SeenParts,
     changes: Sequence[dict[str, Any]] = (),
     undecided: Mapping[int, bool] | None = None,
 ) -> set[str]:
     """Reasons that stay although nothing says them any more."""
     import pyarrow as pa
 
-    new = pa.schema([HOLDS.field(name) for name in NEW_COLUMNS])
+    new = pa.schema([HOLDS.field(name) for name in NEW_HOLD_COLUMNS])
     rows = arrow_frame(spark, pa.Table.from_pylist([*changes], CHANGES))
     unseen = {(row["id"], row["bookie_id"]) for row in unseen_findings(rows).collect()}
-    kept_rows = with_memory(
+    kept_rows = add_carried_holds(
         arrow_frame(spark, new.empty_table()),
         arrow_frame(spark, pa.Table.from_pylist(holds, HOLDS)),
         rows,
-        replace(seen, unseen=frozenset(unseen)),
+        replace(seen, unseen_findings=frozenset(unseen)),
         1,
         spark.createDataFrame(
             [(0, ledger, is_unread) for ledger, is_unread in (undecided or {}).items()],
@@ -75,7 +75,7 @@ def kept(spark: SparkSession, holds: list[dict[str, Any]], now: RunInputs, *earl
     for run in earlier:
         known = known.joined(run)
     lost, lost_carried = now.reasons_unseen(earlier[-1]), now.reasons_unseen(known)
-    return remembered(spark, holds, replace(WHOLE, lost_reasons=lost, lost_carried=lost_carried))
+    return remembered(spark, holds, replace(WHOLE, unseen_reasons=lost, unseen_carried_reasons=lost_carried))
 
 
 OF_OPTIONS = ["gc-would-delete-live", "unindexed-bytes", "index-incomplete", "owner-dangling"]
@@ -117,7 +117,7 @@ def test_the_hold_on_an_entry_log_goes_with_its_bytes(spark: SparkSession) -> No
 
 def test_stores_of_earlier_versions_are_counted() -> None:
     """Their runs say how many stores any run before had read, and not which."""
-    counted = RunInputs(owner_stores=(UNNAMED, EAST))
+    counted = RunInputs(owner_stores=(UNNAMED_STORE, EAST))
     assert RunInputs(owner_stores=(EAST,)).reasons_unseen(counted)
     assert not RunInputs(owner_stores=(EAST, OTHER)).reasons_unseen(counted)
     assert RunInputs(owner_stores=(WEST, OTHER)).reasons_unseen(counted)
@@ -148,22 +148,22 @@ def test_a_bookie_that_is_held_for_its_copy_is_read_before_it_is_let_go(
     spark: SparkSession, reason: str
 ) -> None:
     """The finding on the ledger stands, and does not name the bookie, because nobody read it."""
-    unread = replace(WHOLE, bookies_read=frozenset(), found=frozenset({reason}))
+    unread = replace(WHOLE, read_bookies=frozenset(), checks_with_findings=frozenset({reason}))
     assert remembered(spark, [held(reason)], unread) == {reason}
-    assert remembered(spark, [held(reason)], replace(unread, bookies_read=frozenset({BOOKIE}))) == set()
-    assert remembered(spark, [held(reason)], replace(unread, found=frozenset())) == set()
+    assert remembered(spark, [held(reason)], replace(unread, read_bookies=frozenset({BOOKIE}))) == set()
+    assert remembered(spark, [held(reason)], replace(unread, checks_with_findings=frozenset())) == set()
 
 
 @pytest.mark.parametrize("reason", ["last-known-copy", "open-ledgers", "foreign-copy", "unindexed-bytes"])
 def test_facts_of_a_bookie_stay_while_metadata_was_not_read(spark: SparkSession, reason: str) -> None:
     row = held(reason) | {"lift": "fact-gone"}
-    assert remembered(spark, [row], replace(WHOLE, metadata_whole=False)) == {reason}
+    assert remembered(spark, [row], replace(WHOLE, is_metadata_whole=False)) == {reason}
     assert remembered(spark, [row], WHOLE) == set()
 
 
 def test_a_source_is_old_until_its_bookie_is_read_again(spark: SparkSession) -> None:
     row = held("source-too-old", f"bookie {BOOKIE}", "source") | {"lift": "fact-gone"}
-    assert remembered(spark, [row], replace(WHOLE, bookies_read=frozenset())) == {"source-too-old"}
+    assert remembered(spark, [row], replace(WHOLE, read_bookies=frozenset())) == {"source-too-old"}
     assert remembered(spark, [row], WHOLE) == set()
 
 
@@ -176,13 +176,13 @@ def test_entries_in_logs_that_are_gone_are_lost_to_those_who_read_logs() -> None
 
 
 UNREAD = {
-    "bookie": replace(WHOLE, bookies_read=frozenset(), anything_missing=True),
-    "metadata": replace(WHOLE, metadata_whole=False, anything_missing=True),
-    "registrations": replace(WHOLE, registrations_whole=False),
-    "entry logs": replace(WHOLE, unread_logs=frozenset({BOOKIE, f"{BOOKIE} 1"})),
+    "bookie": replace(WHOLE, read_bookies=frozenset(), is_anything_missing=True),
+    "metadata": replace(WHOLE, is_metadata_whole=False, is_anything_missing=True),
+    "registrations": replace(WHOLE, are_registrations_whole=False),
+    "entry logs": replace(WHOLE, unread_log_keys=frozenset({BOOKIE, f"{BOOKIE} 1"})),
     "copies of the ledger": WHOLE,
-    "record of a ledger": replace(WHOLE, unread_records=frozenset({BOOKIE})),
-    "record of a ledger elsewhere": replace(WHOLE, unread_records=frozenset({"b:1"})),
+    "record of a ledger": replace(WHOLE, bookies_with_unread_records=frozenset({BOOKIE})),
+    "record of a ledger elsewhere": replace(WHOLE, bookies_with_unread_records=frozenset({"b:1"})),
 }
 """What a run did not read, and may therefore not find."""
 OF_LEDGERS = ("bookie", "metadata", "record of a ledger")
@@ -243,7 +243,7 @@ def test_a_finding_that_was_not_looked_for_lifts_nothing(spark: SparkSession) ->
 
 def test_other_logs_that_were_not_read_keep_no_hold(spark: SparkSession) -> None:
     log = held("unindexed-bytes", f"{BOOKIE} 1", "entry-log")
-    other = replace(WHOLE, unread_logs=frozenset({"b:1", f"{BOOKIE} 2"}))
+    other = replace(WHOLE, unread_log_keys=frozenset({"b:1", f"{BOOKIE} 2"}))
     assert remembered(spark, [log, held("unindexed-bytes")], other) == set()
 
 
@@ -252,7 +252,7 @@ def test_a_cookie_that_cannot_be_read_lifts_no_hold_of_what_cookies_say() -> Non
         {"bookie_id": BOOKIE, "damage": "cut"},
         {"bookie_id": "b:1", "damage": None},
     ]
-    doubted = doubted_by_cookies(cookies)
+    doubted = pairs_with_unreadable_cookie(cookies)
     assert {bookie for _, bookie in doubted} == {BOOKIE}
     ids = {id for id, _ in doubted}
     assert {"instance-mismatch", "cookie-key-mismatch", "dirset-mismatch"} <= ids

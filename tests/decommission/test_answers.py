@@ -235,7 +235,9 @@ def test_a_ledger_that_cannot_be_judged_counts_once_and_what_may_hide_one_is_sai
         doubts = {each.what: each.number for each in found.together.doubts}
         assert doubts.pop("ledgers whose metadata does not show the holders of entries") == 2
         assert (simulation.doubts.ledgers, simulation.doubts.undecided) == (3, 2)
-        assert doubts == ({"ledger ids that may exist unseen": 100} if hidden else {})
+        assert doubts == (
+            {"ledger ids that may exist in parts of the metadata that were not read": 100} if hidden else {}
+        )
         assert ("may be there unseen: 100 ids" in simulation_text(simulation)) is bool(hidden)
         assert found.answer is Answer.UNKNOWN
 
@@ -330,7 +332,7 @@ def test_a_rate_makes_a_time(tmp_path: Path) -> None:
     run = run_of(tmp_path, [PLAIN], ALL_WRITE, set())
     assert rehearse(run, ["a"]).seconds is None
     # 10 entries of 10 bytes, by two workers: one batch waits for a read and a write.
-    assert rehearse(run, ["a"], rate=10, round_trip_ms=1000).seconds == 30 + (2 + 10) / 2
+    assert rehearse(run, ["a"], bytes_per_second=10, round_trip_ms=1000).seconds == 30 + (2 + 10) / 2
 
 
 def _command(*given: str) -> Result:

@@ -47,8 +47,8 @@ def test_closed_forms_say_what_a_worker_does_entry_by_entry(
     rows: list[tuple[int, int, int, int, tuple[bool, ...]]],
 ) -> None:
     seats = seats_of(rows)
-    assert seats.copied().tolist() == [copied(*row) for row in rows]
-    counts, lost, left = seats.entries(), seats.count_gone_places(), seats.first_remaining_place()
+    assert seats.count_copied_entries().tolist() == [copied(*row) for row in rows]
+    counts, lost, left = seats.count_entries(), seats.count_gone_places(), seats.first_remaining_place()
     for at, (first, last, size, quorum, gone) in enumerate(rows):
         entries = range(first, last + 1)
         for each in range(size):

@@ -125,6 +125,6 @@ def _contradicting(instructions: Iterable[Instruction]) -> Iterator[str]:
 
 def forbidden_by(run: RunReader) -> set[tuple[str, str, ActionKind]]:
     """Return what the holds of a run forbid: the object, its key, and the kind of action."""
-    holds = [hold for holds in run.holds.by_key.values() for hold in holds]
-    holds += [hold for kind in ActionKind for hold in run.holds.on_ledgers(kind)]
+    holds = [hold for holds in run.holds.holds_by_key.values() for hold in holds]
+    holds += [hold for kind in ActionKind for hold in run.holds.iterate_ledger_holds(kind)]
     return {(str(hold.object), hold.key, kind) for hold in holds for kind in hold.forbids}

@@ -18,18 +18,10 @@ from auditor.model.finding import Severity
 from auditor.model.holds import ActionKind
 from auditor.model.owner_scope import CLAIM_NOTHING
 from auditor.model.plan import Condition, Fact, PlannedLedger, RepairPlan, StepCheck, StepState
-from auditor.plan.answers import (
-    Answers,
-    LedgerAnswers,
-    ask_run,
-    ask_store,
-    check_plan,
-    holds,
-    holds_of,
-    ledgers_in,
-)
+from auditor.plan.answers import Answers, LedgerAnswers, ask_run, ask_store
 from auditor.plan.parts import LedgerRow
 from auditor.plan.plan_file import make_plan, write_plan
+from auditor.plan.step_checks import check_plan, is_condition_met, is_met_for_ledger, planned_ledger_ids
 from auditor.reports.schema import plan_check_schema, plan_schema
 from auditor.runs.reader import RunReader
 from tests.plan.made import HOUR, NOW, found, hold, ledger, lock, mark, run_of
@@ -43,7 +35,7 @@ LAYOUT = "2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1"
 
 
 def asked(plan: RepairPlan, run: str) -> list[StepCheck]:
-    return list(check_plan(plan, ask_run(run, ledgers_in(plan), plan.scan_time)).steps)
+    return list(check_plan(plan, ask_run(run, planned_ledger_ids(plan), plan.scan_time)).steps)
 
 
 def test_a_plan_is_still_true_of_its_own_run(tmp_path: Path) -> None:
@@ -210,7 +202,7 @@ def test_a_plan_of_an_earlier_version_asks_the_holds_of_a_newer_run(row: Any, tm
 
 def test_a_store_permits_no_step_of_an_earlier_version(tmp_path: Path) -> None:
     plan = make_plan(run_of(tmp_path / "old", BELOW[:1], ledgers=ROWS))
-    rows = LedgerAnswers({7: LedgerRow(7, 3, "CLOSED", 120, (("b:1", "c:1"),))}, locked=())
+    rows = LedgerAnswers({7: LedgerRow(7, 3, "CLOSED", 120, (("b:1", "c:1"),))}, locked_ids=())
     now = replace(PLAIN, ledgers=rows)
     [step] = check_plan(plan, now).steps
     assert step.state is StepState.TRUE
@@ -238,7 +230,7 @@ def test_a_plan_of_an_earlier_version_deletes_no_ledger_without_proof(tmp_path: 
 def test_an_older_run_and_another_cluster_are_refused(tmp_path: Path) -> None:
     plan = everything(tmp_path / "run")
     with pytest.raises(RunUsageError, match="older than the run of the plan"):
-        ask_run(str(tmp_path / "run"), ledgers_in(plan), NOW + 1)
+        ask_run(str(tmp_path / "run"), planned_ledger_ids(plan), NOW + 1)
     with pytest.raises(UsageError, match="the plan is for another"):
         asked(replace(plan, instance_id="another"), str(tmp_path / "run"))
 
@@ -283,8 +275,13 @@ def dump_of(path: Path, *more: dict[str, Any]) -> str:
 def test_a_store_is_asked_for_what_it_says(tmp_path: Path) -> None:
     found_ = ask_store(dump_of(tmp_path), [7, 8])
     assert found_.ledgers.rows == {7: LedgerRow(7, 3, "CLOSED", 240, (("b:1", "c:1"),))}
-    assert (found_.replication, found_.auditor, found_.named, found_.findings) == ("on", "none", None, None)
-    assert found_.ledgers.marked == set()
+    assert (found_.replication_state, found_.auditor_state, found_.named_bookies, found_.fingerprints) == (
+        "on",
+        "none",
+        None,
+        None,
+    )
+    assert found_.ledgers.marked_ids == set()
     plan = make_plan(run_of(tmp_path / "old", BELOW[:1], ledgers=ROWS))
     [step] = check_plan(plan, found_).steps
     assert step.state is StepState.TRUE
@@ -317,22 +314,22 @@ def test_a_dump_that_was_cut_proves_no_absence(tmp_path: Path) -> None:
     uri = dump_of(tmp_path)
     file = tmp_path / "dump.jsonl"
     file.write_bytes(file.read_bytes()[:-9])
-    assert ask_store(uri, [7, 8]).ledgers.unsure == {7, 8}
-    assert not ask_store(uri, []).bookies_listed
+    assert ask_store(uri, [7, 8]).ledgers.unseen_ids == {7, 8}
+    assert not ask_store(uri, []).are_bookies_listed
 
 
 # conditions
 
 PLAIN = Answers(
-    asked="x",
+    source_text="x",
     time=NOW,
     instance_id=None,
-    registered={"b:1": "readonly"},
-    cookies={"b:1": "d" * 16},
-    bookies_listed=True,
-    unclear=frozenset({"u:1"}),
-    replication=None,
-    auditor=None,
+    mode_by_bookie={"b:1": "readonly"},
+    digest_by_bookie={"b:1": "d" * 16},
+    are_bookies_listed=True,
+    unclear_bookies=frozenset({"u:1"}),
+    replication_state=None,
+    auditor_state=None,
     ledgers=LedgerAnswers(),
 )
 
@@ -353,17 +350,17 @@ PLAIN = Answers(
     ],
 )
 def test_what_is_not_known_is_neither(condition: Condition, answer: bool | None) -> None:
-    assert holds(condition, PLAIN) is answer
+    assert is_condition_met(condition, PLAIN) is answer
 
 
 @pytest.mark.parametrize("fact", [Fact.MARKED, Fact.LOCKED, Fact.UNOWNED])
 def test_of_a_store_without_marks_and_owners_nobody_knows(fact: Fact) -> None:
-    assert holds_of(Condition(fact, "", "no"), PlannedLedger("7", 1, "CLOSED"), PLAIN) is None
+    assert is_met_for_ledger(Condition(fact, "", "no"), PlannedLedger("7", 1, "CLOSED"), PLAIN) is None
 
 
 def test_a_record_that_cannot_be_read_names_nobody_knows_whom() -> None:
     now = replace(PLAIN, ledgers=LedgerAnswers({7: LedgerRow(7, 1, None, 0, ())}))
-    assert holds_of(Condition(Fact.NAMES, "b:1", "no"), PlannedLedger("7", 1, "CLOSED"), now) is None
+    assert is_met_for_ledger(Condition(Fact.NAMES, "b:1", "no"), PlannedLedger("7", 1, "CLOSED"), now) is None
 
 
 # the command line

@@ -255,7 +255,18 @@ def test_a_step_needs_permission_for_all_that_it_is_about(tmp_path: Path) -> Non
     assert isinstance(allowed, Allowed)
 
     def step(**more: Any) -> PlanStep | RefusedStep:
-        return make_step(allowed, "a", (), (), urgency="rest", effect="", risk="", undo="", expires=0, **more)
+        return make_step(
+            allowed,
+            "a",
+            (),
+            (),
+            urgency="rest",
+            effect_text="",
+            risk_text="",
+            undo_text="",
+            expiry_time=0,
+            **more,
+        )
 
     assert step(bookie_id="a:1").kind is Kind.STOP
     with pytest.raises(ValueError, match="not permitted for bookie b:1"):

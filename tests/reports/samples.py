@@ -91,7 +91,16 @@ def tally(
     }
 
 
-NO_HOLDS = HoldsOfRun(HoldBook(lambda *_: [], exists=True, as_of=0, has_earlier=True, logs_read=True, now=0))
+NO_HOLDS = HoldsOfRun(
+    HoldBook(
+        lambda *_: [],
+        has_holds_table=True,
+        oldest_data_time=0,
+        has_earlier_run=True,
+        are_logs_read=True,
+        current_time=0,
+    )
+)
 """The holds of a run that has none."""
 
 
@@ -248,7 +257,7 @@ def report(
             steps=next_steps(counts, actions.texts),
             holds={"total": 0, "urgent": 0, "carried": 0, "earlier_run": "before"},
             actions=list(actions.actions),
-            forbidden=list(actions.forbidden),
+            forbidden=list(actions.forbidden_actions),
         ),
         Cluster("6c1a2a5e-1c1f-4f0e-8a51-1b8a2f7a6f51", "zk://h1:2181;h2:2181/ledgers", "hierarchical"),
         coverage,

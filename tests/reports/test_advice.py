@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from auditor.actions.commands import fill_words
+from auditor.actions.commands import fill_placeholders
 from auditor.checks import ALL, BY_ID, Check
 from auditor.model.acceptance import missing_digest
 from auditor.model.finding import ChangeStatus, Confidence, Finding, FindingWithHistory, Missing, Severity
@@ -112,12 +112,14 @@ def test_every_command_of_every_page_is_told_with_its_risk(each: Check) -> None:
 def test_a_name_from_the_cluster_stays_one_word_of_a_command(each: Check) -> None:
     evil = "x; rm -rf / #$(y) 'z'"
     for command in each.commands:
-        words = shlex.split(fill_words(command.text, {"BOOKIE": evil, "ID": "42"}))
+        words = shlex.split(fill_placeholders(command.text, {"BOOKIE": evil, "ID": "42"}))
         assert words == [{"BOOKIE": evil, "ID": "42"}.get(word, word) for word in command.text.split()]
 
 
 def test_a_name_that_cannot_be_shown_is_not_put_into_a_command() -> None:
-    assert fill_words("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk\x1b[31m"}).endswith(" BOOKIE")
+    assert fill_placeholders("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk\x1b[31m"}).endswith(
+        " BOOKIE"
+    )
 
 
 def test_what_a_finding_does_not_name_stays_open() -> None:

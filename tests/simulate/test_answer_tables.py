@@ -19,7 +19,7 @@ from auditor.model.placement import Level
 from auditor.reports.layout import LabelledText, NameTable, UnfoldedCommand, lay_out
 from auditor.reports.simulation import MAX_ROWS, text
 from auditor.runs.reader import RunReader
-from auditor.simulate.simulation import LEDGERS_SHOWN, simulate_all, simulate_failure
+from auditor.simulate.simulation import MAX_LEDGERS_SHOWN, simulate_all, simulate_failure
 from tests.made_runs import made_run
 from tests.reports.samples import report
 from tests.simulate.small_clusters import Ledger
@@ -99,9 +99,9 @@ def test_every_single_failure_is_in_the_table(run: Path, form: str) -> None:
 
 def test_a_screen_counts_what_it_leaves_out_and_its_commands_print_all(run: Path) -> None:
     shown = lost(run).stdout
-    for more in (f"and {45 - LEDGERS_SHOWN} more ledgers", f"and {45 - LEDGERS_SHOWN} more topics"):
+    for more in (f"and {45 - MAX_LEDGERS_SHOWN} more ledgers", f"and {45 - MAX_LEDGERS_SHOWN} more topics"):
         assert f"{more}; this command prints all:\n" in shown
-    assert f"and {26 - LEDGERS_SHOWN} more namespaces; this command prints all:\n" in shown
+    assert f"and {26 - MAX_LEDGERS_SHOWN} more namespaces; this command prints all:\n" in shown
     commands = [line.strip() for line in shown.splitlines() if line.startswith("  bkaudit simulate ")]
     counts = []
     for command in commands:
@@ -114,7 +114,7 @@ def test_a_screen_counts_what_it_leaves_out_and_its_commands_print_all(run: Path
 def test_json_has_the_first_and_counts_all(run: Path) -> None:
     value = json.loads(lost(run, "--format", "json").stdout)
     for name, count in (("ledgers", 45), ("topics", 45), ("namespaces", 26)):
-        assert (len(value[name]), value[f"{name}_concerned"]) == (LEDGERS_SHOWN, count)
+        assert (len(value[name]), value[f"{name}_concerned"]) == (MAX_LEDGERS_SHOWN, count)
 
 
 @pytest.mark.parametrize(

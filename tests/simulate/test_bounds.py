@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 
 from auditor.model.placement import Level, Location, Locations
 from auditor.simulate.levels import LevelSums
-from auditor.simulate.loss import ENTRIES, LEDGERS, VIEWS, SilentBookies, WindowOutcome, failure_effect, tally
+from auditor.simulate.loss import (
+    ENTRIES_INDEX,
+    LEDGERS_INDEX,
+    TALLY_VIEWS,
+    UnresponsiveBookies,
+    WindowOutcome,
+    failure_effect,
+    tally,
+)
 from auditor.simulate.run_windows import RunWindows
 from auditor.simulate.windows import Bools, Longs
 from tests.examples import examples
@@ -53,7 +61,7 @@ def amounts(
 
 def as_amounts(sums: Longs) -> Counter[tuple[WindowOutcome, str]]:
     """Entries and ledgers by fate, of the sums of one view."""
-    units = {"entries": ENTRIES, "ledgers": LEDGERS}
+    units = {"entries": ENTRIES_INDEX, "ledgers": LEDGERS_INDEX}
     return +Counter({(fate, unit): int(sums[fate, place]) for fate in HARM for unit, place in units.items()})
 
 
@@ -76,12 +84,12 @@ def test_amounts_are_bounded_by_all_worlds_that_agree_with_the_run(
     def flags(names: set[str]) -> Bools:
         return np.array([*(name in names for name in run.numbers.names), False])
 
-    cluster = SilentBookies(flags(set()), flags(set()))
-    sums = np.zeros((len(VIEWS), len(WindowOutcome), 3), np.int64)
+    cluster = UnresponsiveBookies(flags(set()), flags(set()))
+    sums = np.zeros((len(TALLY_VIEWS), len(WindowOutcome), 3), np.int64)
     for windows in parts:
         blow = failure_effect(windows, flags(lost), flags(perhaps))
         sums += tally(windows, blow, np.zeros(len(windows), np.int64), 1, cluster)[:, 0]
-    sure, possible = (as_amounts(sums[VIEWS.index(view)]) for view in ("today", "today_possible"))
+    sure, possible = (as_amounts(sums[TALLY_VIEWS.index(view)]) for view in ("today", "today_possible"))
     for taken in subsets(perhaps - lost):
         least, most = (amounts(found, lost | taken, unread, bound) for bound in (all, any))
         assert all(sure[key] <= least[key] for key in sure), (sure, least)
@@ -104,7 +112,7 @@ def test_every_single_failure_has_its_bounds(
     none = np.zeros(len(BOOKIES) + 1, bool)
     sums = LevelSums(Level.RACK, locations, list(BOOKIES))
     for windows in run:
-        sums.add(windows, run.numbers, SilentBookies(none, none))
+        sums.add(windows, run.numbers, UnresponsiveBookies(none, none))
     for single in sums.result(list(BOOKIES)).singles:
         gone = {name for name in BOOKIES if rack_of[name] in single.names}
         for outcome, bound in ((single.today.sure, all), (single.today.possible, any)):

@@ -182,5 +182,5 @@ def test_no_spare_in_groups_that_the_policy_goes_by_is_a_blocker(make: Make) -> 
     found = rehearse(make((TWO, config(primary="fast")), groups=nobody_else), ["a"])
     assert (found.answer, found.together.blockers) == (Answer.UNKNOWN, ())
     assert list(doubts(found)) == [
-        "ledgers with no spare in their own isolation groups, which only Pulsar's policy uses"
+        "ledgers with no spare in their own isolation groups (only Pulsar's policy uses such groups)"
     ]

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from auditor.model.placement import Level, Location, Locations
 from auditor.simulate.domains import CopysetSums, SetSums
-from auditor.simulate.levels import LevelSums, near_loss, worst_sets
-from auditor.simulate.loss import SilentBookies
+from auditor.simulate.levels import LevelSums, worst_sets
+from auditor.simulate.loss import UnresponsiveBookies
+from auditor.simulate.near_loss import near_loss
 from auditor.simulate.run_windows import RunWindows
 from tests.examples import examples
 from tests.simulate.small_clusters import BOOKIES, SEVERAL, Ledger, numbered, run_of
@@ -89,7 +90,7 @@ def test_what_is_near_loss_and_the_worst_sets_are_those_of_all_entries_and_subse
         sums = LevelSums(level, locations, list(BOOKIES), size)
         none = np.zeros(len(BOOKIES) + 1, bool)
         for windows in run:
-            sums.add(windows, run.numbers, SilentBookies(none, none))
+            sums.add(windows, run.numbers, UnresponsiveBookies(none, none))
         levels[level, size] = sums.result(list(BOOKIES))
     for (level, size), result in levels.items():
         of = {name: locations.domain(name, level) for name in BOOKIES}
@@ -159,7 +160,7 @@ def test_what_is_proved_is_the_worst_and_what_is_not_says_so(
     weights: dict[frozenset[int], int], size: int
 ) -> None:
     held = {members: weight for members, weight in weights.items() if len(members) <= size}
-    sums = SetSums(size, domains=8)
+    sums = SetSums(size, domain_count=8)
     rows = np.array([[*sorted(members), *[-1] * (size - len(members))] for members in held])
     counts = np.array(list(held.values()), np.int64)
     sums.add(rows.reshape(-1, size).astype(np.int64), counts, counts * 10)
@@ -171,10 +172,10 @@ def test_what_is_proved_is_the_worst_and_what_is_not_says_so(
     for most in (56, 55):  # sets of three of eight domains
         found = worst_sets(sums, size, max_sets=3, max_pairs=most)
         assert [every[each.members] for each in found.sets] == [each.entries for each in found.sets]
-        assert found.proved == (size < 3 or most == 56)
-        if found.proved:
+        assert found.is_proved == (size < 3 or most == 56)
+        if found.is_proved:
             assert [each.entries for each in found.sets] == worst[:3]
-            assert found.losing == len(worst)
+            assert found.losing_count == len(worst)
         else:
-            assert found.losing is None
+            assert found.losing_count is None
             assert bool(found.sets) == bool(worst)

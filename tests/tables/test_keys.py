@@ -22,7 +22,7 @@ VERBS = {
 
 OF_SCOPE_0 = (
     *("audit/cursor_scan.py", "runs/ledger_topics.py", "runs/load_topic.py", "tables/ownership.py"),
-    *("tables/gc_foresight.py", "tables/gc_listing.py", "simulate/loss.py"),
+    *("tables/gc_foresight.py", "tables/gc_listing.py", "simulate/owner_losses.py"),
     *(
         "plan/answers.py",
         "plan/bookie_steps.py",

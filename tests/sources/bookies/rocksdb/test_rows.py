@@ -23,7 +23,7 @@ from auditor.sources.bookies.rocksdb import rows as rocksdb_rows
 from auditor.sources.bookies.rocksdb import scan as rocksdb_scan
 from auditor.sources.bookies.rocksdb.ledgers import fold_locations
 from auditor.sources.bookies.rocksdb.scan import Rows, Strings, UnexpectedRows
-from benchmarks.rocksdb import generate
+from benchmarks.rocksdb import write_index
 from tests.examples import examples
 from tests.sources.rocksdb_databases import (
     KNOWN,
@@ -336,7 +336,7 @@ def test_memory_does_not_grow_with_the_entries_of_a_ledger() -> None:
 
 
 def test_two_million_rows_of_a_real_database_are_read_in_flat_memory(tmp_path: Path) -> None:
-    small, large = (generate(tmp_path / str(count), count, 100_000) for count in (200_000, 2_000_000))
+    small, large = (write_index(tmp_path / str(count), count, 100_000) for count in (200_000, 2_000_000))
 
     def peak(directory: IndexDirectory) -> int:
         """KiB at most, in a process of its own."""

@@ -1,0 +1,102 @@
+"""Causes that block ledgers in a rehearsal, with the first ledgers of each cause and the topics of all."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from auditor.decommission.trial import CAUSE_BY_CODE
+from auditor.model.columns import LEDGER
+from auditor.model.decommission import (
+    Blocker,
+    Cause,
+    LedgerName,
+    TopicCount,
+)
+from auditor.runs.owners import NAME_COLUMNS, has_owners, owned_mask
+from auditor.runs.reader import RunReader
+from auditor.simulate.windows import Longs
+
+MAX_NAMED_LEDGERS = 5
+"""Largest number of ledgers that are named for each cause. They are the ledgers with the lowest ids."""
+
+
+MAX_NAMED_TOPICS = 10
+"""Largest number of topics that are named for each cause. They are the topics with the most ledgers."""
+
+
+def ledger_blockers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) -> tuple[Blocker, ...]:
+    """Return one blocker for each cause of blocked ledgers, the worst first.
+
+    ``ids`` has scope and id of each blocked ledger. ``cause_codes`` has its cause, as an index in
+    `CAUSE_BY_CODE`.
+    """
+    id_order = np.lexsort((ids[:, 1], ids[:, 0]))
+    ids, cause_codes = ids[id_order], cause_codes[id_order]
+    topics_by_code: dict[int, Counter[str]] = defaultdict(Counter)
+    samples_by_code = {
+        cause_code: ids[cause_codes == cause_code][:MAX_NAMED_LEDGERS]
+        for cause_code in np.unique(cause_codes).tolist()
+    }
+    ledger_keys = {
+        (int(scope_id), int(ledger_id)) for rows in samples_by_code.values() for scope_id, ledger_id in rows
+    }
+    topic_by_ledger: dict[tuple[int, int], str] = {}
+    for owned_ledgers in _owned_ledgers(run, ids, cause_codes):
+        topic_ledger_counts = owned_ledgers.group_by(["code", "name"]).aggregate([([], "count_all")])
+        for row in topic_ledger_counts.to_pylist():
+            topics_by_code[row["code"]][row["name"]] += row["count_all"]
+        topic_by_ledger |= _topic_names(owned_ledgers, ledger_keys)
+    return tuple(
+        Blocker(
+            Cause(str(CAUSE_BY_CODE[cause_code])),
+            int((cause_codes == cause_code).sum()),
+            tuple(
+                TopicCount(*topic_and_count)
+                for topic_and_count in sorted(
+                    topics_by_code[cause_code].items(),
+                    key=lambda topic_and_count: (-topic_and_count[1], topic_and_count[0]),
+                )[:MAX_NAMED_TOPICS]
+            ),
+            tuple(
+                LedgerName(str(scope_id), str(ledger_id), topic_by_ledger.get((scope_id, ledger_id)))
+                for scope_id, ledger_id in rows.tolist()
+            ),
+        )
+        for cause_code, rows in sorted(samples_by_code.items())
+    )
+
+
+def _owned_ledgers(run: RunReader, ids: Longs, cause_codes: NDArray[np.int8]) -> Iterator[pa.Table]:
+    """Yield the blocked ledgers that have an owner: ids, code of the cause, full name of the topic."""
+    if not len(ids) or not has_owners(run):
+        return
+    blocked_rows = pa.table(
+        {**{name: ids[:, column_number] for column_number, name in enumerate(LEDGER)}, "code": cause_codes}
+    )
+    for batch in run.batches("tables/ownership", [*LEDGER, *NAME_COLUMNS, "standing", "borrowed"]):
+        is_affected = pc.is_in(batch["ledger_id"], blocked_rows["ledger_id"].combine_chunks())
+        ownership = batch.filter(pc.and_(owned_mask(batch), is_affected))
+        topic_names = pc.binary_join_element_wise(
+            *(ownership[column_name] for column_name in NAME_COLUMNS), "/"
+        )
+        owned_ledgers = pa.table(
+            {**{column_name: ownership[column_name] for column_name in LEDGER}, "name": topic_names}
+        )
+        yield owned_ledgers.filter(topic_names.is_valid()).join(blocked_rows, [*LEDGER], join_type="inner")
+
+
+def _topic_names(owned_ledgers: pa.Table, ledger_keys: set[tuple[int, int]]) -> dict[tuple[int, int], str]:
+    ledgers = owned_ledgers.filter(
+        pc.is_in(
+            owned_ledgers["ledger_id"], pa.array([ledger_id for _, ledger_id in ledger_keys], pa.int64())
+        )
+    )
+    return {
+        (row["scope_id"], row["ledger_id"]): row["name"]
+        for row in ledgers.to_pylist()
+        if (row["scope_id"], row["ledger_id"]) in ledger_keys
+    }

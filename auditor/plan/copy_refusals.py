@@ -1,0 +1,59 @@
+"""Reasons for which a plan refuses to copy the entries of a ledger to another bookie, with the advice."""
+
+from auditor.model.ledger_metadata import LedgerState
+from auditor.model.plan import (
+    RefusalReason,
+)
+from auditor.plan.parts import (
+    LedgerRow,
+)
+from auditor.plan.situation import Situation
+
+REFUSAL_TEXTS = {
+    RefusalReason.NO_COPY: (
+        "no copy of some entry could be read",
+        "read or start the bookies that should have the entry, or find others that have it (bkaudit "
+        "explain ledger ID)",
+    ),
+    RefusalReason.LOCKED: (
+        "a replication worker has locked the ledger, and recover takes no lock",
+        "wait for the worker, and audit again",
+    ),
+    RefusalReason.UNSURE: ("the finding is only suspected", "audit again with --since last"),
+    RefusalReason.DISKS_EXCHANGED: (
+        "a bookie that should have the entries has another bookie's disks, or its own disks in exchanged "
+        "places",
+        "put the disks back by the step in this plan, and audit again: perhaps no copy is needed",
+    ),
+    RefusalReason.NOT_BY_SHELL: (
+        "no released shell accepts a ledger with a scope other than 0 or an id below 0",
+        "wait for a shell that accepts it",
+    ),
+}
+
+
+def find_copy_refusal(
+    situation: Situation, bookie: str, row: LedgerRow | None
+) -> tuple[RefusalReason, str, str] | None:
+    """Return reason, reason in words, and way out if the bookie cannot be replaced in a ledger; else None."""
+    if row is None or bookie not in row.members:
+        return RefusalReason.UNSURE, f"no segment names {bookie} any more", "audit again"
+    if row.state != LedgerState.CLOSED:
+        return (
+            RefusalReason.LIVE_WRITER,
+            f"the ledger is not closed ({row.state}): recover would close it while its writer uses it",
+            "let its application close it, and plan again",
+        )
+    if row.digest_type is None:
+        return (
+            RefusalReason.NOT_BY_SHELL,
+            "its metadata has neither digest type nor password, so recover would open it with those of the "
+            "shell's configuration",
+            "have its application read it and write it to a new ledger; or set digestType and passwd in the "
+            "shell's configuration to those of the application, for this ledger alone",
+        )
+    ensembles = [ensemble for ensemble in row.ensembles if bookie in ensemble]
+    if not all(situation.writable_bookies - {*ensemble} for ensemble in ensembles):
+        way_out = "add a bookie, or let a read-only one write again"
+        return RefusalReason.NO_SPARE, "no writable bookie is outside its ensemble", way_out
+    return None

@@ -1,0 +1,287 @@
+"""States of the copies of windows in the indexes of a run: present, missing or unknown.
+
+The table ``judged`` has a row for each ledger with an unequal replica. Most such replicas lack all their
+entries, so that whole windows lack a copy. If a replica lacks only some entries, its windows are cut into
+pieces. All entries of a piece are missing on the same bookies. If a bookie's index of a ledger was read only
+in part, all copies of the ledger on this bookie are unknown. A copy that is missing by the index, but may
+exist, is unknown too.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from auditor.codecs.availability import coverage
+from auditor.codecs.availability.fold import fold
+from auditor.codecs.availability.groups import GroupBatch
+from auditor.model.columns import LEDGER
+from auditor.model.states import BookieRead, UnknownCopy
+from auditor.runs.directory import RunDirectory
+from auditor.simulate.windows import (
+    MISSING,
+    UNKNOWN,
+    BookieNumbers,
+    Bools,
+    Ints,
+    Longs,
+    SegmentColumns,
+    Windows,
+)
+from auditor.tables.judge_replicas import Groups, groups_of
+
+
+class CopyStates:
+    """The missing and unknown copies of all ledgers of a run. A copy takes some 50 bytes of memory.
+
+    ``seen_bookies`` are the bookies with an index or an answer that was read. All copies on other bookies are
+    unknown. If ``reads_missing_only``, unknown copies on seen bookies count as present, which saves memory.
+    """
+
+    def __init__(self, run: RunDirectory, numbers: BookieNumbers, reads_missing_only: bool = False) -> None:
+        self.seen_bookies = _seen_bookies(run)
+        self._states_kept = (MISSING,) if reads_missing_only else (MISSING, UNKNOWN)
+        self._numbers = numbers
+        batches = list(self._read_exceptions(run))
+        ids, bookies, copy_states, counts, groups = zip(*batches, strict=True) if batches else ([],) * 5
+        self._ids = np.concatenate([np.zeros((0, 2), np.int64), *ids])
+        self._bookies = np.concatenate([np.zeros(0, np.int32), *bookies])
+        self._states = np.concatenate([np.zeros(0, np.int8), *copy_states])
+        self._counts = np.concatenate([np.zeros(0, np.int64), *counts])
+        self._groups = pa.chunked_array(list(groups), pa.binary()).combine_chunks()
+        self._order_by_scope: dict[int, tuple[Longs, Longs]] = {}
+        for scope_id in np.unique(self._ids[:, 0]).tolist():
+            rows = np.flatnonzero(self._ids[:, 0] == scope_id)
+            ledger_order = rows[np.argsort(self._ids[rows, 1], kind="stable")]
+            self._order_by_scope[scope_id] = (self._ids[ledger_order, 1], ledger_order)
+
+    def add_copy_states(self, windows: Windows) -> Windows:
+        """Return the windows with the states of their copies. Windows with a partly missing copy are cut."""
+        is_unseen = np.array([*(name not in self.seen_bookies for name in self._numbers.names), False])
+        copies = np.where(is_unseen[windows.bookies], np.int8(UNKNOWN), windows.copies)
+        ledger, copy_numbers = self._window_pairs(windows)
+        first_windows, end_windows = (
+            np.searchsorted(windows.ledger, ledger, insertion_side) for insertion_side in ("left", "right")
+        )
+        window_rows, copy_numbers = (
+            _range_positions(first_windows, end_windows),
+            np.repeat(copy_numbers, end_windows - first_windows),
+        )
+        is_on_bookie = windows.bookies[window_rows] == self._bookies[copy_numbers, None]
+        window_rows, copy_numbers, is_on_bookie = (
+            window_rows[is_on_bookie.any(axis=1)],
+            copy_numbers[is_on_bookie.any(axis=1)],
+            is_on_bookie[is_on_bookie.any(axis=1)],
+        )
+        entry_counts = np.zeros(len(self._bookies), np.int64)
+        np.add.at(entry_counts, copy_numbers, windows.entries[window_rows])
+        is_whole_window = (entry_counts == self._counts)[copy_numbers] | (self._counts < 0)[copy_numbers]
+        is_whole_window &= ~windows.is_open_end[window_rows]
+        whole_rows, copy_columns = np.nonzero(is_on_bookie & is_whole_window[:, None])
+        copies[window_rows[whole_rows], copy_columns] = np.maximum(
+            copies[window_rows[whole_rows], copy_columns], self._states[copy_numbers[whole_rows]]
+        )
+        windows = replace(windows, copies=copies)
+        is_partial = ~is_whole_window & ~windows.is_open_end[window_rows]
+        return (
+            self._split_windows(
+                windows, window_rows[is_partial], copy_numbers[is_partial], is_on_bookie[is_partial]
+            )
+            if is_partial.any()
+            else windows
+        )
+
+    def flag_uncertain_ledgers(self, segments: SegmentColumns) -> Bools:
+        """Flag the ledgers that have a missing or unknown copy, besides copies of their open end."""
+        is_unseen = np.array([name not in self.seen_bookies for name in self._numbers.names], bool)
+        is_uncertain = segments.any_of_members(is_unseen[segments.members])
+        for scope_id, (ids, _) in self._order_by_scope.items():
+            id_positions = np.minimum(np.searchsorted(ids, segments.ids[:, 1]), len(ids) - 1)
+            is_uncertain |= (segments.ids[:, 0] == scope_id) & (ids[id_positions] == segments.ids[:, 1])
+        return is_uncertain
+
+    def _window_pairs(self, windows: Windows) -> tuple[Longs, Longs]:
+        """Return two arrays with one element for each missing or unknown copy of the windows' ledgers.
+
+        The first has the number of the ledger, the second the number of the copy.
+        """
+        if windows.ids is None:
+            raise ValueError("copies are asked of ledgers with ids")
+        ledgers, copy_numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for scope_id, (ids, ledger_order) in self._order_by_scope.items():
+            scope_ledgers = np.flatnonzero(windows.ids[:, 0] == scope_id)
+            first_windows, end_windows = (
+                np.searchsorted(ids, windows.ids[scope_ledgers, 1], insertion_side)
+                for insertion_side in ("left", "right")
+            )
+            ledgers.append(np.repeat(scope_ledgers, end_windows - first_windows))
+            copy_numbers.append(ledger_order[_range_positions(first_windows, end_windows)])
+        return np.concatenate(ledgers), np.concatenate(copy_numbers)
+
+    def _split_windows(
+        self, windows: Windows, window_rows: Longs, copy_numbers: Longs, is_on_bookie: Bools
+    ) -> Windows:
+        """Return the windows. Those with a partly missing copy are replaced by pieces.
+
+        All entries of a piece are missing on the same bookies.
+        """
+        copies_by_window: dict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
+        for window_number, copy_number, is_position_of_bookie in zip(
+            window_rows.tolist(), copy_numbers.tolist(), is_on_bookie, strict=True
+        ):
+            for copy_columns in np.flatnonzero(is_position_of_bookie).tolist():
+                copies_by_window[window_number].append(
+                    (copy_columns, int(self._states[copy_number]), self._groups[copy_number].as_py())
+                )
+        piece_rows, piece_entries, piece_states = [], [], []
+        bounds = windows.segment_bounds
+        assert bounds is not None
+        for window_number, copies_of_window in copies_by_window.items():
+            first_entry, last_entry, ensemble_size = map(int, bounds[window_number])
+            window_pieces = _range_pieces(
+                first_entry,
+                last_entry,
+                int(windows.entry_residue[window_number]),
+                ensemble_size,
+                tuple(missing_entries[2] for missing_entries in copies_of_window),
+            )
+            for lacking_flags, count in window_pieces:
+                piece_rows.append(window_number)
+                piece_entries.append(count)
+                copies = windows.copies[window_number].copy()
+                for (copy_columns, copy_state, _), is_lacking in zip(
+                    copies_of_window, lacking_flags, strict=True
+                ):
+                    copies[copy_columns] = (
+                        max(copies[copy_columns], copy_state) if is_lacking else copies[copy_columns]
+                    )
+                piece_states.append(copies)
+        piece_windows = replace(
+            windows.take(np.array(piece_rows, np.intp)),
+            entries=np.array(piece_entries, np.int64),
+            copies=np.array(piece_states, np.int8),
+        )
+        is_whole = np.ones(len(windows), bool)
+        is_whole[list(copies_by_window)] = False
+        unsplit_windows = windows.take(is_whole)
+        merged_windows = replace(
+            unsplit_windows,
+            **{
+                name: np.concatenate([getattr(unsplit_windows, name), getattr(piece_windows, name)])
+                for name in _LEDGER_COLUMNS
+            },
+        )
+        return merged_windows.take(np.argsort(merged_windows.ledger, kind="stable"))
+
+    def _read_exceptions(
+        self, run: RunDirectory
+    ) -> Iterator[tuple[Longs, Ints, NDArray[np.int8], Longs, pa.Array]]:
+        """Yield the missing and unknown copies in the table ``judged``, in batches of five arrays.
+
+        The arrays are: ledger ids, bookies, states, numbers of entries (below 0: all entries), entry groups.
+        """
+        for batch in run.batches("tables/judged", [*LEDGER, "missing", "unknown", "doubts"]):
+            ids = np.stack([batch[name].to_numpy() for name in LEDGER], axis=1)
+            has_doubts = pc.greater(pc.list_value_length(batch["doubts"]), 0).fill_null(False)
+            for copy_state in self._states_kept:
+                name = "missing" if copy_state == MISSING else "unknown"
+                parent_rows = pc.list_parent_indices(batch[name]).to_numpy()
+                copies = batch[name].flatten()
+                bookie_numbers = self._numbers.number_names(copies.field("bookie_id"))
+                copy_states = np.full(len(copies), copy_state, np.int8)
+                is_listed_copy = np.ones(len(copies), bool)
+                if copy_state == MISSING:
+                    copy_states[has_doubts.to_numpy(zero_copy_only=False)[parent_rows]] = UNKNOWN
+                    groups, counts = copies.field("groups"), copies.field("count").to_numpy()
+                else:
+                    groups, counts = pa.nulls(len(copies), pa.binary()), np.full(len(copies), -1)
+                    # Copies on bookies that were not read are unknown anyway, without a row each.
+                    is_seen = pc.is_in(
+                        copies.field("bookie_id"), pa.array(sorted(self.seen_bookies), pa.string())
+                    )
+                    is_unread = pc.and_(
+                        pc.invert(is_seen), pc.equal(copies.field("why"), UnknownCopy.UNREAD.value)
+                    )
+                    is_listed_copy = ~is_unread.to_numpy(zero_copy_only=False)
+                yield (
+                    ids[parent_rows][is_listed_copy], bookie_numbers[is_listed_copy],
+                    copy_states[is_listed_copy],
+                    counts[is_listed_copy], groups.filter(pa.array(is_listed_copy)),
+                )  # fmt: skip
+
+
+_LEDGER_COLUMNS = (
+    "ledger", "bookies", "copies", "write_quorum", "ack_quorum", "entries", "bytes", "is_open_end",
+    "entry_residue",
+    "segment_bounds",
+)  # fmt: skip
+
+
+def _seen_bookies(run: RunDirectory) -> frozenset[str]:
+    """Return the bookies of which some data was read, or that answered a request."""
+    rows = run.read("tables/bookies", ["bookie_id", "read"])
+    bookies = set(rows.filter(pc.not_equal(rows["read"], BookieRead.UNREAD.value))["bookie_id"].to_pylist())
+    if "answers" in run.names("tables"):
+        for batch in run.batches("tables/answers", ["bookie_id"]):
+            bookies |= set(batch["bookie_id"].unique().to_pylist())
+    return frozenset(bookies)
+
+
+def _range_positions(first_windows: Longs, end_windows: Longs) -> Longs:
+    """Return the numbers of all ranges, one range after the other. The ends are not included."""
+    range_lengths = end_windows - first_windows
+    range_numbers: Longs = np.arange(int(range_lengths.sum())) + np.repeat(
+        first_windows - np.cumsum(range_lengths) + range_lengths, range_lengths
+    )
+    return range_numbers
+
+
+@lru_cache(maxsize=4096)
+def _range_pieces(
+    first_entry: int,
+    last_entry: int,
+    entry_residue: int,
+    ensemble_size: int,
+    packed_groups: tuple[bytes, ...],
+) -> tuple[tuple[tuple[bool, ...], int], ...]:
+    """Cut the entries of a window by the sets in ``packed_groups``, and count the entries of each piece.
+
+    The flags of a piece say which of the sets contain its entries.
+
+    >>> lacks = np.array([(2, 2, 3, 0)], [("f", ">i8"), ("l", ">i8"), ("s", ">i4"), ("p", ">i4")]).tobytes()
+    >>> _range_pieces(0, 9, 0, 3, (lacks,))
+    (((True,), 1), ((False,), 3))
+    """
+    entry_pieces: list[tuple[tuple[bool, ...], Groups]] = [
+        ((), _entry_groups(first_entry, last_entry, entry_residue, ensemble_size))
+    ]
+    for group_bytes in packed_groups:
+        missing_groups = groups_of(group_bytes)
+        split_pieces = []
+        for missing_places, entries in entry_pieces:
+            split_pieces.append(((*missing_places, True), coverage.intersection(entries, missing_groups)))
+            split_pieces.append(((*missing_places, False), coverage.difference(entries, missing_groups)))
+        entry_pieces = [(lacking_flags, entries) for lacking_flags, entries in split_pieces if len(entries)]
+    return tuple((lacking_flags, coverage.count(entries)) for lacking_flags, entries in entry_pieces)
+
+
+def _entry_groups(first_entry: int, last_entry: int, entry_residue: int, ensemble_size: int) -> Groups:
+    if entry_residue < 0:
+        entry_run_tuples = [(first_entry, first_entry, last_entry - first_entry + 1, 0)]
+    else:
+        first_entry_in_class = first_entry + (entry_residue - first_entry) % ensemble_size
+        last_entry_in_class = last_entry - (last_entry - entry_residue) % ensemble_size
+        entry_run_tuples = [
+            (
+                first_entry_in_class,
+                last_entry_in_class,
+                1,
+                ensemble_size if last_entry_in_class > first_entry_in_class else 0,
+            )
+        ]
+    return groups_of(fold(GroupBatch.from_tuples([entry_run_tuples])).tobytes())

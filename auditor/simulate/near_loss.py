@@ -1,0 +1,152 @@
+"""Data that one failure would lose, and the distance to data loss.
+
+The distance of a ledger is the smallest number of domains whose failure loses an entry. A distance of one is
+urgent.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+
+import numpy as np
+
+from auditor.model.adherence import flag_first_of_equal_codes
+from auditor.model.placement import Level, Locations
+from auditor.model.simulation import Amount, NearLoss
+from auditor.runs.directory import RunDirectory
+from auditor.simulate.domains import NO_DOMAIN, UNKNOWN_DOMAIN, Domains, pad_sums
+from auditor.simulate.run_windows import RunWindows
+from auditor.simulate.windows import (
+    MISSING,
+    UNKNOWN,
+    BookieNumbers,
+    Bools,
+    Longs,
+    SegmentColumns,
+    Windows,
+    any_true,
+    count_true,
+    distinct_values,
+)
+
+MAX_NAMED_DOMAINS = 20
+"""Largest number of domain names in a `NearLoss`. The failure of each of these domains loses an entry."""
+
+
+def near_loss(
+    run: RunDirectory, locations: Locations, down_bookies: Collection[str] = ()
+) -> tuple[NearLoss, ...]:
+    """Return the data that the failure of one bookie, or of one rack, would lose.
+
+    Racks are left out if no location is known. An unknown copy on a bookie of ``down_bookies`` counts as
+    existing, because the table reachability has it. The function makes one pass over the run's ledgers. It
+    makes windows only for ledgers with a copy that may be missing, with a write quorum of 1, or with two
+    adjacent bookies of an ensemble in one domain.
+
+    Raises:
+        RunError: a table of the run is missing or broken.
+    """
+    simulated_levels = (Level.BOOKIE, Level.RACK) if locations.has_known_location else (Level.BOOKIE,)
+    domains: list[Domains] = []
+
+    def find_near_candidates(segments: SegmentColumns) -> Bools:
+        """Flag ledgers with Qw = 1, or with two adjacent bookies that may be in one domain."""
+        is_candidate = segments.any_of_ledger(segments.write_quorum == 1)
+        for level_domains in domains:
+            domain_by_bookie = level_domains.find_domain_numbers(windows.numbers)
+            has_neighbour = (
+                segments.flag_equal_neighbours(domain_by_bookie)
+                | (domain_by_bookie == UNKNOWN_DOMAIN)[segments.members]
+            )
+            is_candidate |= segments.any_of_members(has_neighbour)
+        return is_candidate
+
+    windows = RunWindows(run, must_merge=False, segment_filter=find_near_candidates)
+    domains += [Domains(level, locations, windows.numbers.names) for level in simulated_levels]
+    sums = [NearLossSums(level_domains, down_bookies) for level_domains in domains]
+    for window_batch in windows:
+        for near_sums in sums:
+            near_sums.add(window_batch, windows.numbers)
+    return tuple(level_sums.result() for level_sums in sums)
+
+
+class NearLossSums:
+    """Sums over windows, for one level: ledgers by distance to data loss, and data one failure from loss."""
+
+    def __init__(self, domains: Domains, down_bookies: Collection[str] = ()) -> None:
+        self._domains = domains
+        self._down = frozenset(down_bookies)
+        self._distance_counts: Counter[int] = Counter()
+        self._near_counts = np.zeros(3, np.int64)
+        self._bytes_of = np.zeros((0, 2), np.int64)
+        self._possibly_near_count = 0
+
+    @property
+    def distance(self) -> dict[int, int]:
+        """Return the number of ledgers by distance to data loss. Distance 0: an entry is already lost."""
+        return dict(sorted(self._distance_counts.items()))
+
+    def result(self) -> NearLoss:
+        """Return the amounts of data that are one failure from loss."""
+        order_by_loss = np.lexsort((-self._bytes_of[:, 1], -self._bytes_of[:, 0]))
+        names = [
+            self._domains.names[domain_number]
+            for domain_number in order_by_loss.tolist()
+            if self._bytes_of[domain_number, 1]
+        ]
+        return NearLoss(
+            str(self._domains.level),
+            Amount(*map(int, self._near_counts)),
+            len(names),
+            tuple(names[:MAX_NAMED_DOMAINS]),
+            self._possibly_near_count,
+        )
+
+    def add(self, windows: Windows, numbers: BookieNumbers) -> None:
+        """Add windows. All windows of a ledger must be in the same call."""
+        domain_by_bookie = self._domains.find_domain_numbers(numbers)
+        self._bytes_of = pad_sums(self._bytes_of, len(self._domains.names), padded_axis=0)
+        closed_windows = windows.take(~windows.is_open_end)
+        domains = domain_by_bookie[closed_windows.bookies].astype(np.int64)
+        domains[closed_windows.copies == MISSING] = NO_DOMAIN
+        unplaced_counts = count_true(domains == UNKNOWN_DOMAIN)
+        # At best each bookie of unknown domain is in a domain of its own, and unknown copies exist.
+        min_distance_by_window = _count_domains(domains) + unplaced_counts
+        single_rows = np.flatnonzero(min_distance_by_window == 1)
+        # All copies are in one domain. The largest number in the row is that domain, if it is known.
+        only_domains = domains[single_rows].max(axis=1, initial=NO_DOMAIN)
+        is_placed = only_domains >= 0
+        np.add.at(self._bytes_of[:, 0], only_domains[is_placed], closed_windows.bytes[single_rows[is_placed]])
+        np.add.at(
+            self._bytes_of[:, 1], only_domains[is_placed], closed_windows.entries[single_rows[is_placed]]
+        )
+        is_down = np.array([*(name in self._down for name in numbers.names), False])
+        domains[(closed_windows.copies == UNKNOWN) & ~is_down[closed_windows.bookies]] = NO_DOMAIN
+        has_copy = any_true(domains != NO_DOMAIN)
+        max_distance_by_window = np.maximum(_count_domains(domains), has_copy)
+        min_distance_by_ledger = np.full(len(windows.equal_ledger_counts), -1, np.int64)
+        max_distance_by_ledger = min_distance_by_ledger.copy()
+        for distance_by_ledger, distance_by_window in (
+            (min_distance_by_ledger, min_distance_by_window),
+            (max_distance_by_ledger, max_distance_by_window),
+        ):
+            distance_by_ledger[closed_windows.ledger] = np.iinfo(np.int64).max
+            np.minimum.at(distance_by_ledger, closed_windows.ledger, distance_by_window)
+        is_near = closed_windows.any_of_ledger(min_distance_by_window == 1)
+        for distance in distinct_values(min_distance_by_ledger[min_distance_by_ledger >= 0]).tolist():
+            self._distance_counts[distance] += int(
+                windows.equal_ledger_counts[min_distance_by_ledger == distance].sum()
+            )
+        self._near_counts += [
+            int(windows.equal_ledger_counts[is_near].sum()),
+            int(closed_windows.entries[min_distance_by_window == 1].sum()),
+            int(closed_windows.bytes[min_distance_by_window == 1].sum()),
+        ]
+        may_be_near = closed_windows.any_of_ledger(
+            (max_distance_by_window <= 1) & (min_distance_by_window > 1)
+        )
+        self._possibly_near_count += int(windows.equal_ledger_counts[may_be_near & ~is_near].sum())
+
+
+def _count_domains(domains: Longs) -> Longs:
+    """Return the number of different known domains in each row."""
+    return count_true(flag_first_of_equal_codes(np.sort(domains, axis=1)))
