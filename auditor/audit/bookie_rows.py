@@ -75,7 +75,9 @@ def start_rows(
     if not is_cluster_known:
         return []
     conf = None if conf_path is None else configured_bookie(read_properties("--bookie-conf", conf_path))
-    return starts(attribution.found, metadata.cookies(), instance_id, indexes.refused_replays(), conf)
+    return starts(
+        attribution.found_directories, metadata.cookies(), instance_id, indexes.refused_replays(), conf
+    )
 
 
 def _row(
@@ -108,7 +110,7 @@ def _row(
         "ledgers": member["ledgers"] if member else 0,
         "depending": member["depending"] if member else 0,
         "replicas": member["replicas"] if member else 0,
-        "found": bool(attributed and attributed.found),
+        "found": bool(attributed and attributed.has_directory),
         "read": BookieRead.UNREAD if is_foreign else read,
         "reason": reason,
         "absent_directories": list(attributed.absent_directories)

@@ -198,7 +198,9 @@ class _Directories:
             name: any(directory.storage == ROCKSDB for directory in bookie.index_directories)
             for name, bookie in bookies.attributed.bookies.items()
         }
-        directory_by_path = {directory.found.path: directory.found for directory in bookies.attributed.found}
+        directory_by_path = {
+            directory.found.path: directory.found for directory in bookies.attributed.found_directories
+        }
         self._current = [
             (row, found_directory)
             for row in bookies.attributed.directories

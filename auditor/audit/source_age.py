@@ -78,7 +78,7 @@ def find_foreign_sources(first: FirstScan, bookies: ClusterBookies) -> dict[str,
     not of the source. The dict is also empty if a bookie has no cookie with the store's own instance id: the
     store may have been formatted while the bookies ran.
     """
-    bookie_ids = [name for name, bookie in bookies.attribution.bookies.items() if bookie.found]
+    bookie_ids = [name for name, bookie in bookies.attribution.bookies.items() if bookie.has_directory]
     own_instance_bookies = {
         cookie.bookie_id
         for cookie in store_cookies(first.nodes)

@@ -207,7 +207,7 @@ def _lines(
         times = {
             name: expected_index_time(bookie, looks.get(name))
             for name, bookie in attributions.items()
-            if bookie.found
+            if bookie.has_directory
         }
         yield _times(times, metadata, options)
     if ROCKSDB in bookies.storages:

@@ -116,7 +116,7 @@ def test_cookies_say_what_they_say_to_java(golden: Golden) -> None:
 def test_a_kill_shows_from_4_15_on(golden: Golden) -> None:
     places = find_places([str(golden.bookies)])
     found = {
-        (place.name, directory.inside[-1]): directory.unclean
+        (place.name, directory.parts_in_place[-1]): directory.unclean
         for place in places
         for directory in place.directories
         if directory.has_current

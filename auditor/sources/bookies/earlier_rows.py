@@ -213,7 +213,7 @@ class UnchangedFiles:
 
     def must_read(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
         """Return which of the listed files must be read. Mark the rows of all other listed files as kept."""
-        # Looked up by directory, because nearly all directories are skipped with all their files.
+        # Look up only files of the directories of ``paths``: nearly all directories need no new listing.
         position_of_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
             if (number := self._directory_numbers.get(directory)) is not None:
@@ -318,7 +318,7 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
             return False
         row_number_arrays.append(row_numbers[is_index_row])
     if not any(map(len, row_number_arrays)):
-        return False  # no row has a stamp
+        return False  # the earlier run has no row of these databases
     rows.select_rows(np.concatenate(row_number_arrays))
     return True
 

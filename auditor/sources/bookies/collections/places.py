@@ -78,7 +78,7 @@ def _directory_keys(place: PlaceFound) -> Iterator[tuple[str | None, str | None,
                     cookie,
                     None,
                     None,
-                    [found_directory.declared] if found_directory.declared else [],
+                    [found_directory.declared_role] if found_directory.declared_role else [],
                 )
             )
     for bookie_id, directories in directories_by_bookie.items():
@@ -336,7 +336,7 @@ def _with_collection_paths(collection: str, place: PlaceFound) -> PlaceFound:
             replace(
                 directory,
                 path=_name_in_collection(collection, directory.path),
-                inside=(collection, *directory.inside),
+                parts_in_place=(collection, *directory.parts_in_place),
             )
             for directory in place.directories
         ),

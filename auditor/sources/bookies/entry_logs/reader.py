@@ -189,7 +189,7 @@ class _LogReader:
             if remaining_bytes < 0:
                 fault = f"the file ends before the ledgers map, expected at byte {header.map_offset}"
                 raise DecodeError("entry log", contents.size, fault)
-            # A damaged offset can be past the end. One more length shows whether the map goes on.
+            # A damaged offset can be past the end. One more length field shows whether the map goes on.
             max_map_bytes = min(remaining_bytes, header.longest_map + LENGTH.size)
             if max_map_bytes > MAX_MAP_BYTES:
                 fault = f"the ledgers map has {header.map_ledgers} ledgers and over {MAX_MAP_BYTES:,} bytes"

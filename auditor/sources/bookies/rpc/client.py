@@ -84,7 +84,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     SUBJECT_NOUN: ClassVar[str]
     """Word for the subjects in messages, such as "ledgers"."""
     REFUSAL_TEXTS: ClassVar[dict[int, str]]
-    """Text for each status that refuses all requests, and so proves nothing about a subject. Without EUA."""
+    """Text for each status, except EUA, that refuses all requests and so proves nothing about a subject."""
 
     def __init__(self, host: str, port: int, options: StoreOptions) -> None:
         self.give_up_reason: str | None = None
