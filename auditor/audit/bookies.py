@@ -16,9 +16,9 @@ from auditor.model.states import BookieRead
 from auditor.sources.bookies import owners as bookie_owners
 from auditor.sources.bookies.collections.places import (
     CollectedPlaces,
-    SettledPlaces,
+    PieceOwnership,
     collected_places,
-    settle_places,
+    find_piece_owners,
 )
 from auditor.sources.bookies.collections.places import without_collections as without_collections
 from auditor.sources.bookies.journal.tails import TailPart
@@ -50,7 +50,7 @@ class ClusterBookies:
     registered: Mapping[str, str]
     collected: CollectedPlaces
     attributed: Attribution
-    settled: SettledPlaces
+    settled: PieceOwnership
     tail_parts: Sequence[TailPart]
 
     @property
@@ -81,7 +81,7 @@ class ClusterBookies:
     def without(self, damaged: Mapping[str, str]) -> ClusterBookies:
         """Return a copy without the collections at the paths that are keys of ``damaged``."""
         collected = without_collections(self.collected, damaged)
-        return replace(self, collected=collected, settled=settle_places(self.attributed, collected))
+        return replace(self, collected=collected, settled=find_piece_owners(self.attributed, collected))
 
 
 def find_bookies(cache: TableCache, first: FirstScan, sources: Sequence[str]) -> ClusterBookies:
@@ -103,7 +103,7 @@ def find_bookies(cache: TableCache, first: FirstScan, sources: Sequence[str]) ->
         {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None},
         first.source.instance_id,
     )
-    settled = settle_places(attributed, collected)
+    settled = find_piece_owners(attributed, collected)
     tail_parts = journal_scan.plan_tails(cache.run_store, settled.attribution.bookies, settled)
     return ClusterBookies(
         tuple(sources), kinds.rpc, members, registered, collected, attributed, settled, tail_parts

@@ -360,14 +360,14 @@ def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[
         for directory in bookie.index_directories
     )
     if not has_several_shapes and not bookies.collected.readable_collections:
-        return sorted(bookies.settled.overlapping)
+        return sorted(bookies.settled.overlapping_bookies)
     misplaced_counts = {
         count.bookie_id
         for count in counts
         if count.state in (IndexState.UNREADABLE, IndexState.WRONG_DIRECTORY)
         and count.storage == index_parts.ROCKSDB
     }
-    return sorted(misplaced_counts.union(bookies.settled.overlapping))
+    return sorted(misplaced_counts.union(bookies.settled.overlapping_bookies))
 
 
 def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:

@@ -21,7 +21,7 @@ from auditor.model.replay_refusal import FailedReplay, failed_replay, missing_jo
 from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.model.start_refusal import Refusal
 from auditor.model.states import IndexState, ReplayError, TailRead, TailState, TimeBasis
-from auditor.sources.bookies.collections.places import CollectedPlaces, SettledPlaces
+from auditor.sources.bookies.collections.places import CollectedPlaces, PieceOwnership
 from auditor.sources.bookies.collections.tables import collected_tails
 from auditor.sources.bookies.journal.tails import SCHEMA, TailPart, from_json, read_tail, to_json
 from auditor.sources.bookies.mark_times import DatedIndex
@@ -84,7 +84,7 @@ class Tails:
 
 
 def plan_tails(
-    run_store: RunStore, bookies: Mapping[str, AttributedBookie], settled_places: SettledPlaces
+    run_store: RunStore, bookies: Mapping[str, AttributedBookie], settled_places: PieceOwnership
 ) -> list[TailPart]:
     """Return the parts of journals on disk to read, from their current marks.
 
@@ -110,7 +110,7 @@ def write_tails(
     parts: Sequence[TailPart],
     bookies: Mapping[str, AttributedBookie],
     collected: CollectedPlaces,
-    settled_places: SettledPlaces,
+    settled_places: PieceOwnership,
 ) -> Tails:
     """Read the journals after the indexes. The result covers every bookie whose index was read."""
     spark = cache.spark

@@ -24,7 +24,7 @@ from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.model.space import DISK_BYTES
 from auditor.model.states import LISTED, CacheState, EntryLogState, LedgerStatus
 from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
-from auditor.sources.bookies.entry_logs.reader import SCAN
+from auditor.sources.bookies.entry_logs.reader import SCAN_SOURCE
 from auditor.spark import functions as F
 from auditor.spark.table_queries import TableQuery, aggregate_many
 from auditor.spark.types import DataFrame
@@ -166,7 +166,7 @@ def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) 
     and the number of pairs for which an entry was compared.
     """
     is_mapped = f"state in ('{EntryLogState.OK}', '{EntryLogState.MAP_WRONG}')"
-    maps = (f"count_if({is_mapped})", f"count_if({is_mapped} and counted = '{SCAN}')")
+    maps = (f"count_if({is_mapped})", f"count_if({is_mapped} and counted = '{SCAN_SOURCE}')")
     caches = ("count(cache)", f"count_if(cache = '{CacheState.UNREADABLE}')")
     unread = entry_logs.where("bytes is null and ledger_id is null")
     return aggregate_many(

@@ -189,8 +189,8 @@ def test_entry_logs_have_the_entries_and_the_ledgers_that_java_has(golden: Golde
                 assert contents.damage is contents.map_damage is None
                 sizes = zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True)
                 assert {str(ledger): size for ledger, size in sizes} == file["ledgers"]
-                by.add(contents.counted)
-            direct.add((place.name, contents.direct))
+                by.add(contents.bytes_source)
+            direct.add((place.name, contents.is_direct))
     assert by == {"map", "scan"}
     is_known = golden.oracle["version"] >= "4.16"
     assert {name for name, is_direct in direct if is_direct} == ({"bk4_3181"} if is_known else set())
