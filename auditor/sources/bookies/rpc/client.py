@@ -247,7 +247,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             self._has_mute_connection = True
             connection.end_with_reason(f"no answer within {self._options.timeout_s:g} s to any request")
         except UnreadError:
-            return False  # connection.lost has the reason
+            return False  # connection.end_error has the reason
         return connection.end_error is None
 
     def _note_silence(self, subjects: list[Subject]) -> None:

@@ -86,7 +86,7 @@ def test_collected_bookies_read_as_they_do_on_disk(
     out = read([collected(root, tmp_path / "out")], ids)
     assert (out.bookies, out.rows) == (on_disk.bookies, on_disk.rows)
     # Two bookies of this corpus have each other's disks: their index comes in two pieces.
-    assert out.overlapping_bookies == (("bk-a.rack1", "bk-b.rack1") if corpus == "dbledger-long" else ())
+    assert out.overlapping == (("bk-a.rack1", "bk-b.rack1") if corpus == "dbledger-long" else ())
 
 
 def test_each_bookie_may_be_collected_by_itself(tmp_path: Path, read: Any) -> None:
@@ -119,7 +119,7 @@ def test_swapped_disks_lose_nothing_collected_either(tmp_path: Path, read: Any) 
     assert on_disk.bookies["127.0.101.3:3181"][3]
     assert on_disk.bookies["127.0.101.3:3181"][0] == "read"
     out = read([collected(root, tmp_path / "out")], ids)
-    assert out.overlapping_bookies == ("127.0.101.3:3181",)
+    assert out.overlapping == ("127.0.101.3:3181",)
     assert (out.bookies, out.rows) == (on_disk.bookies, on_disk.rows)
 
 
@@ -131,7 +131,7 @@ def test_a_directory_whose_version_is_damaged_stays_with_its_place(tmp_path: Pat
     assert on_disk.bookies["127.0.101.3:3181"][0] == "partial"
     out = read([collected(root, tmp_path / "out")], ids)
     assert out.rows == on_disk.rows
-    assert out.overlapping_bookies == ("127.0.101.3:3181",)
+    assert out.overlapping == ("127.0.101.3:3181",)
     assert {name: each[0] for name, each in out.bookies.items()} == {
         name: each[0] for name, each in on_disk.bookies.items()
     }
@@ -245,7 +245,7 @@ def test_disks_that_were_collected_apart_are_united(tmp_path: Path, read: Any) -
     found = read(parts_of, {"bk-a:3181"})
     assert ledgers(found) == {"bk-a:3181": {1, 2}}
     assert found.bookies["bk-a:3181"][:2] == ("read", None)
-    assert (found.overlapping_bookies, found.notes) == (("bk-a:3181",), ())
+    assert (found.overlapping, found.notes) == (("bk-a:3181",), ())
     [alone] = [read([each], {"bk-a:3181"}) for each in parts_of[:1]]
     assert alone.bookies["bk-a:3181"][0] == "partial"
 
