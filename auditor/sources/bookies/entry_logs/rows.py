@@ -86,7 +86,7 @@ SCHEMA = schema_of(
     (
         "collector_scan",
         pa.string(),
-        "what garbage collection does if it reads the entries of this log. counts: it misses records, and "
+        "result of a garbage collection that reads the entries of this log. counts: it misses records, and "
         "counts collected_bytes; may-fail: as counts, but it skips the log if Java has too little memory; "
         "fails: it skips the log; null: it misses no record",
     ),
