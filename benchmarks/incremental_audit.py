@@ -39,7 +39,7 @@ from unittest.mock import patch
 import numpy as np
 
 from auditor import Audit, open_run
-from auditor.audit.earlier_run import REUSABLE
+from auditor.audit.earlier_run import REUSABLE_KEY
 from auditor.keys import index_path
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
@@ -224,7 +224,7 @@ class _Trial:
         """Make the latest run the earlier run, and date it so that older directories need no new listing."""
         self._earlier = self._out
         manifest = json.loads(Path(self._earlier, MANIFEST).read_text())
-        manifest[REUSABLE]["availability"]["began"] = self._ended + QUIET_MS
+        manifest[REUSABLE_KEY]["availability"]["began"] = self._ended + QUIET_MS
         Path(self._earlier, MANIFEST).write_text(json.dumps(manifest))
 
 

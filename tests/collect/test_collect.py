@@ -86,7 +86,7 @@ def test_damaged_indexes_are_rows_and_are_told(tmp_path: Path) -> None:
     root = unpack_bookies("interleaved-hier", tmp_path)
     collected = collect([str(root)], str(tmp_path / "out"))
     states = [row["state"] for row in rows_of(tmp_path / "out", "availability")]
-    assert collected.unread == len(states) - states.count("ok") - states.count("stray") == 5
+    assert collected.unread_count == len(states) - states.count("ok") - states.count("stray") == 5
     assert any("0/4/4.idx: ends inside a slot" in line for line in collected.unread_lines)
 
 
@@ -160,7 +160,7 @@ def test_an_inventory_is_collected_with_what_it_declares(tmp_path: Path) -> None
     inventory = tmp_path / "bookies.toml"
     inventory.write_text('[bookies."bk-a:3181"]\nledgers = ["x", "y"]\n')
     collected = collect([str(inventory)], str(tmp_path / "out"))
-    assert collected.unread == 0
+    assert collected.unread_count == 0
     rows = rows_of(tmp_path / "out", "directories")
     assert places_of(rows_of(tmp_path / "out", "places"), rows) == find_places([str(inventory)])
     assert len({row["piece"] for row in rows}) == 1
@@ -225,7 +225,7 @@ def test_spark_writes_the_same_rows(spark: SparkSession, tmp_path: Path) -> None
         os.utime(log, (70, 70))
     here = collect([str(root)], str(tmp_path / "here"))
     there = collect([str(root)], str(tmp_path / "there"), spark=spark)
-    assert (there.unread, sorted(there.unread_lines)) == (here.unread, sorted(here.unread_lines))
+    assert (there.unread_count, sorted(there.unread_lines)) == (here.unread_count, sorted(here.unread_lines))
     for table in SCHEMAS:
         rows = [rows_of(tmp_path / name, table) for name in ("here", "there")]
         for each, collected in zip(rows, (here, there), strict=True):

@@ -372,7 +372,7 @@ WAYS_IN = {
 def test_doctor_asks_as_an_audit_does(cluster: Cluster) -> None:
     for sources in (["rpc:"], [str(cluster.bookies.directory)]):
         [line], code = told(cluster, sources)
-        assert line.said == f"3 of 3 registered bookies asked answer a read, {WAYS_IN[cluster.kind]}"
+        assert line.said == f"3 of 3 registered bookies answered a read, {WAYS_IN[cluster.kind]}"
         assert (line.state, code) == (State.OK, 0)
 
 
@@ -395,7 +395,7 @@ def test_doctor_says_what_each_bookie_wants(cluster: Cluster) -> None:
         return
     wanted = WANTED[Kind.ROLES if cluster.kind is Kind.ROLES else Kind.SASL]
     for lines, code, exit_code_ in ((*by_disk, 0), (*by_rpc, 3)):
-        assert lines[0].said.startswith("0 of 3 registered bookies asked answer a read")
+        assert lines[0].said.startswith("0 of 3 registered bookies answered a read")
         assert sorted(line.said for line in lines[1:]) == sorted(
             f"{bookie}: {wanted}" for bookie in cluster.bookies.ids
         )

@@ -38,7 +38,7 @@ from auditor.sources.bookies.parts import IndexDirectory
 from auditor.sources.bookies.places import PlaceFound
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
-from auditor.spark.tasks import file_system_errors
+from auditor.spark.tasks import translate_file_system_errors
 from auditor.spark.types import DataFrame, SparkSession
 
 
@@ -242,7 +242,7 @@ def collected_rows(
 
 def _read_parquet(spark: SparkSession, schema: pa.Schema, files: Sequence[str]) -> DataFrame:
     reader = spark.read.schema(spark_types(schema))
-    with file_system_errors(files[0]):
+    with translate_file_system_errors(files[0]):
         return reader.option("parquet.page.verify-checksum.enabled", "true").parquet(*files)
 
 

@@ -236,7 +236,7 @@ def _list_scoped(
     ``top_paths`` are first-level directories of other parts. The server prefers a ledger's file below these.
     """
     # The first two steps give the scope. Files above the third step are treated as files of scope 0.
-    naming = _naming_of_scope(index_path.ledger_spelt(steps).scope if len(steps) > 2 else 0)
+    naming = _naming_of_scope(index_path.ledger_of_directories(steps).scope if len(steps) > 2 else 0)
     paths_by_step: dict[int, list[str]] = {}
     for path in paths:
         try:
@@ -249,7 +249,7 @@ def _list_scoped(
                 yield _gap_row(path, error)
             continue  # else another index directory has this name
         for name in sorted(names):
-            step, file_path = index_path.step(name), f"{path}/{name}"
+            step, file_path = index_path.number_of_directory(name), f"{path}/{name}"
             if step is not None:
                 paths_by_step.setdefault(step, []).append(file_path)
             elif len(steps) == 1:
@@ -258,10 +258,10 @@ def _list_scoped(
                 yield _misplaced_file(directories, file_path, name.removesuffix(RLOC), naming)
     for step in sorted(paths_by_step):
         next_steps = (*steps, step)
-        if len(next_steps) < index_path.STEPS:
+        if len(next_steps) < index_path.SCOPED_DIRECTORY_COUNT:
             yield from _list_scoped(directories, paths_by_step[step], next_steps, top_paths)
         else:
-            ledger = index_path.ledger_spelt(next_steps)
+            ledger = index_path.ledger_of_directories(next_steps)
             leaf = index_path.scoped_ledger_to_path(ledger).rpartition("/")[0]
             padded_files = _find_padded_files(top_paths, next_steps)
             yield from _list_leaf(
@@ -285,7 +285,7 @@ def _list_unpadded(
 def _find_padded_files(top_paths: Sequence[str], steps: _Steps) -> dict[str, str]:
     """Return the index files, by name, below padded first steps. The later steps may lack padding."""
     padded_files: dict[str, str] = {}
-    for first_level, later_steps in product(top_paths, index_path.spellings(steps[1:])):
+    for first_level, later_steps in product(top_paths, index_path.directory_paths(steps[1:])):
         folder = f"{first_level}/{later_steps}"
         with suppress(OSError):  # most spellings do not exist; the part that lists them reports other errors
             for name in os.listdir(folder):  # noqa: PTH208
@@ -336,7 +336,7 @@ def _list_leaf(
             if name.endswith(RLOC) and from_name(name.removesuffix(RLOC)) is not None:
                 relocations.append((name.removesuffix(RLOC), file_path))
             elif (ledger_id := from_name(name)) is None:
-                if third_steps is not None and (steps := index_path.third_step(leaf, name)) is not None:
+                if third_steps is not None and (steps := index_path.path_numbers(leaf, name)) is not None:
                     third_steps.setdefault(steps, []).append(file_path)
                 elif not _is_empty_directory(file_path):
                     yield SkippedPath(None, file_path, IndexState.STRAY, STRAY_REASON)

@@ -235,7 +235,7 @@ class _UnfinishedBatch:
         self.counts.append(end - start)
 
 
-_NO_GROUPS = GroupBatch.of([[]])
+_NO_GROUPS = GroupBatch.from_tuples([[]])
 _START_OFFSETS = np.zeros(1, np.int64)
 
 

@@ -45,7 +45,7 @@ class LedgerSets(NamedTuple):
     def slice_ledgers(self, start: int, stop: int) -> LedgerSets:
         """Return the ledgers ``start:stop``.
 
-        >>> sets = LedgerSets(np.array([5, 7]), GroupBatch.of([[], [(1, 1, 1, 0)]]), {})
+        >>> sets = LedgerSets(np.array([5, 7]), GroupBatch.from_tuples([[], [(1, 1, 1, 0)]]), {})
         >>> sets.slice_ledgers(1, 2).groups.first.tolist()
         [1]
         """
@@ -114,7 +114,7 @@ class _OpenLedger:
                 self._record_failure(error)
 
     def finish(self) -> LedgerSets:
-        groups = GroupBatch.of([[]])
+        groups = GroupBatch.from_tuples([[]])
         if not self._failed:
             try:
                 groups = self._gathered.result()
@@ -257,7 +257,9 @@ def _read_rows(rows: Rows, flags: StorageFlags, unexpected_rows: UnexpectedRows)
     ledger_ids, row_numbers = ledger_ids[is_ledger], row_numbers[is_ledger]
     states = np.full(len(ledger_ids), EXISTING, np.uint8)
     reason_by_id = {}
-    has_plain_data = ledger_data.are_plain(values.data, values.offsets.astype(np.int64))[row_numbers]
+    has_plain_data = ledger_data.have_required_fields_only(values.data, values.offsets.astype(np.int64))[
+        row_numbers
+    ]
     for position in np.flatnonzero(~has_plain_data):
         try:
             ledger = ledger_data.decode(values.item(int(row_numbers[position])))
@@ -312,7 +314,7 @@ def join_ledgers(
         yield _join_sets(ready_sets, ready_rows)
 
 
-_NO_LEDGER_SETS = LedgerSets(np.zeros(0, np.int64), GroupBatch.of([]), {})
+_NO_LEDGER_SETS = LedgerSets(np.zeros(0, np.int64), GroupBatch.from_tuples([]), {})
 _NO_INDEXED_LEDGERS = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
 
 

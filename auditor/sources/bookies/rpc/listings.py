@@ -109,7 +109,7 @@ class ListRequest:
             return None
         return DecodeError(
             "bookie's answer",
-            answer.at,
+            answer.availability_offset,
             f"for ledger {answer.ledger_id}; the request was for ledger {subject}",
         )
 
@@ -175,7 +175,7 @@ class ListingClient(BookieClient[int, BookieAnswer, ListReply]):
         try:
             groups = availability.decode(answer.availability)
         except DecodeError as damage:
-            offset = answer.at + damage.offset
+            offset = answer.availability_offset + damage.offset
             return ListReply(subject, None, f"{damage.what}: {damage.reason}", offset, answer_ms)
         return ListReply(subject, groups, answered=answer_ms)
 

@@ -152,10 +152,10 @@ def test_a_collection_that_tasks_do_not_find_is_not_called_damaged(
     whole: Whole, owners: dict[str, PieceOwner], spark: SparkSession
 ) -> None:
     hidden: Any = SimpleNamespace(
-        settled=SimpleNamespace(owner_of_piece=owners),
+        directory_owners=SimpleNamespace(owner_of_piece=owners),
         collected=SimpleNamespace(readable_collections=[elsewhere(whole, "/hidden")]),
     )
-    assert index_scan._damaged_collections(spark, hidden) == {"/hidden": index_scan.UNSEEN}
+    assert index_scan._damaged_collections(spark, hidden) == {"/hidden": index_scan.UNSEEN_REASON}
 
 
 def test_a_collection_that_spark_has_no_classes_for_is_named(whole: Whole, spark: SparkSession) -> None:

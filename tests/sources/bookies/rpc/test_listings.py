@@ -17,7 +17,7 @@ from auditor.codecs.bookie.wire import IMPOSSIBLE_LEDGER, LENGTH, MAX_FRAME_BYTE
 from auditor.sources.bookies.rpc import client as bookie_client
 from auditor.sources.bookies.rpc import listings
 from auditor.sources.bookies.rpc.listings import ListingClient, ListReply
-from auditor.sources.clock import BURST_S
+from auditor.sources.clock import BURST_SECONDS
 from auditor.sources.metadata.store import StoreOptions
 from tests.examples import examples
 from tests.sources.fake_bookie import FakeBookie, Request, framed, unfolded
@@ -133,7 +133,7 @@ def test_no_more_is_asked_a_second_than_the_limit_allows() -> None:
 
     with FakeBookie() as bookie:
         took = asyncio.run(for_a_while(bookie))
-    assert 1 <= len(bookie.asked) <= rate * (took + BURST_S) + 1
+    assert 1 <= len(bookie.asked) <= rate * (took + BURST_SECONDS) + 1
 
 
 def test_one_ledger_without_an_answer_is_unknown_and_no_other() -> None:
