@@ -221,8 +221,8 @@ class _ZooKeeperScans(_Scans):
     def moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
         assert isinstance(store, ZooKeeperStore)
         ledger_changes = store.changed_ledgers()
-        if ledger_changes.unknown:
-            sys.exit(f"{self.name}: {ledger_changes.unknown}")
+        if ledger_changes.unknown_reason:
+            sys.exit(f"{self.name}: {ledger_changes.unknown_reason}")
         first = pq.read_table(earlier, columns=LEDGERS_AGAIN.names)
         unchanged_rows = first.filter(
             pc.invert(pc.is_in(first["path"], pa.array(ledger_changes.paths, pa.string())))

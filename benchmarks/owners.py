@@ -67,7 +67,7 @@ def _batch(start: int) -> ZnodeBatch:
         ]
         value = PulsarManagedLedgerInfo(ledgerInfo=infos).SerializeToString()
         znodes.append(Znode(_path(topic), value, 1, 1, NOW_MS, NOW_MS, 0, 0))
-    return ZnodeBatch.of(znodes)
+    return ZnodeBatch.from_znodes(znodes)
 
 
 def _read(batches: list[ZnodeBatch]) -> list[pa.RecordBatch]:

@@ -156,8 +156,8 @@ def _moved_paths(first_scan: FirstScan, store: WatchableStore) -> tuple[str, ...
         StoreError: the changed paths are unknown. The message says why.
     """
     ledger_moves = store.changed_ledgers()
-    if ledger_moves.unknown is not None:
-        raise StoreError(ledger_moves.unknown)
+    if ledger_moves.unknown_reason is not None:
+        raise StoreError(ledger_moves.unknown_reason)
     if not first_scan.ledgers.where("status = 'gap'").isEmpty():
         raise StoreError("the first scan could not read all ledgers")
     return ledger_moves.paths

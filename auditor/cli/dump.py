@@ -71,9 +71,9 @@ def dump(
     say(f"{plural(summary.records, 'record')} in {file_text}")
     for gap_path, gap_reason in summary.gaps:
         click.echo(f"bkaudit: not read: {gap_path}: {gap_reason}", err=True)
-    if summary.unread > len(summary.gaps):
-        click.echo(f"bkaudit: and {summary.unread - len(summary.gaps):,} more", err=True)
-    raise click.exceptions.Exit(NOT_COVERED if summary.unread else CLEAN)
+    if summary.unread_count > len(summary.gaps):
+        click.echo(f"bkaudit: and {summary.unread_count - len(summary.gaps):,} more", err=True)
+    raise click.exceptions.Exit(NOT_COVERED if summary.unread_count else CLEAN)
 
 
 def _throttled_progress() -> Callable[[int], None]:

@@ -42,7 +42,7 @@ from auditor.model.decommission import (
 from auditor.model.replacements import refuses_by_location
 from auditor.model.states import TAKES_WRITES, MarkRow
 from auditor.runs.load_bookie import whole_bookie_id
-from auditor.runs.owners import NAME_COLUMNS, has_owners, owned
+from auditor.runs.owners import NAME_COLUMNS, has_owners, owned_mask
 from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.run_windows import CopyStates, decided_ledgers
 from auditor.simulate.windows import BookieNumbers, Longs, windows_of
@@ -157,7 +157,7 @@ def _owned_ledgers(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> Itera
     )
     for batch in run.batches("tables/ownership", [*LEDGER, *NAME_COLUMNS, "standing", "borrowed"]):
         is_affected = pc.is_in(batch["ledger_id"], blocked_rows["ledger_id"].combine_chunks())
-        ownership = batch.filter(pc.and_(owned(batch), is_affected))
+        ownership = batch.filter(pc.and_(owned_mask(batch), is_affected))
         topic_names = pc.binary_join_element_wise(*(ownership[column] for column in NAME_COLUMNS), "/")
         owned_ledgers = pa.table({**{column: ownership[column] for column in LEDGER}, "name": topic_names})
         yield owned_ledgers.filter(topic_names.is_valid()).join(blocked_rows, [*LEDGER], join_type="inner")

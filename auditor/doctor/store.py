@@ -122,7 +122,7 @@ def _store_lines(metadata: Metadata, credentials: Credentials, options: AuditOpt
     except StoreError as error:
         yield STORE.fail("ledgers", str(error), None, UNREACHABLE)
         return
-    yield from _cost_lines(count.ledgers, count.exact, options)
+    yield from _cost_lines(count.ledgers, count.is_exact, options)
 
 
 def _credentials_line(uri: MetadataUri, credentials: Credentials, path: str | None) -> Line:
@@ -171,17 +171,17 @@ def _store_credentials(scheme: str, credentials: Credentials) -> tuple[str, list
 
 
 def _server_line(server: Server, servers: Sequence[Server]) -> Line:
-    if not server.reached:
-        reached_hosts = [other_server.host for other_server in servers if other_server.reached]
+    if not server.is_reached:
+        reached_hosts = [other_server.host for other_server in servers if other_server.is_reached]
         remedy_text = (
             f"an audit reads from {first_names(reached_hosts, MAX_HOSTS_NAMED)}"
             if reached_hosts
             else "check the host, the port and the firewall: no other server in the URI answers"
         )
-        return STORE.warn("server", f"{server.host} does not answer: {server.trouble}", remedy_text)
+        return STORE.warn("server", f"{server.host} does not answer: {server.failure_reason}", remedy_text)
     text = f"{server.host} answers in {server.latency_ms:.1f} ms"
     if server.version is None:
-        return STORE.not_asked("server", f"{text}; its version is not known: {server.trouble}")
+        return STORE.not_asked("server", f"{text}; its version is not known: {server.failure_reason}")
     mode_text = f", {server.mode}" if server.mode else ""
     return STORE.ok("server", f"{text}, version {server.version}{mode_text}")
 

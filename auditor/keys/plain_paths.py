@@ -91,8 +91,8 @@ def ledger_ids(layout_kind: LayoutKind, paths: Sequence[str], root_length: int) 
 def _numbers_of_hexadecimal(uuid_endings: NDArray[np.void]) -> NDArray[np.int64]:
     """Return the numbers in the last two groups of UUIDs.
 
-    A number is -1 if its groups have other characters than lower-case hexadecimal digits, or if it exceeds
-    a Java long.
+    The number is -1 if the groups have characters other than lower-case hexadecimal digits, and for a number
+    that exceeds a Java long.
     """
     path_characters = uuid_endings.view(np.uint8).reshape(-1, _UUID_ENDING_LENGTH)
     digits = _HEX_DIGIT_VALUES[np.delete(path_characters, _HYPHEN_POSITION, axis=1)]

@@ -1,7 +1,7 @@
 """Change statuses of a finished run's findings, from the table ``changes``.
 
-A change status is the change of a finding since the run before, the time of its first sighting, and the
-suppression that names it. Callers read a few change statuses by fingerprint, or all of them in the order of
+A change status has the change of a finding since the run before, the time of its first sighting, and its
+suppression. Callers read a few change statuses by fingerprint, or all of them in the order of
 the findings.
 """
 

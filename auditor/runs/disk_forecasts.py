@@ -1,8 +1,9 @@
 """Sums of what a run's bookies have on their disks, and forecasts of when the disks are full.
 
 A forecast uses the free bytes of a disk in the run and in earlier runs of the cluster. Runs less than an hour
-after another one are skipped. A forecast needs at least the three newest runs to agree. Runs agree if free
-bytes fell from each run to the next, and no two rates differ by more than a factor of `MAX_RATE_QUOTIENT`.
+after another one are skipped. A forecast needs at least the three newest runs to agree. Runs agree if the
+free bytes fell from each run to the next, at similar rates. No two rates may differ by more than a factor of
+`MAX_RATE_QUOTIENT`.
 The more runs agree, the surer is the forecast. Runs from before a disk's size or device number changed are
 not used.
 """

@@ -2,8 +2,8 @@
 
 The large tables (ledgers, verdicts, judged) are read in a few narrow columns, one batch at a time. In memory
 are one small row for each bookie, and the bars of the histograms. Ledgers are counted by day because a fault
-often starts on one day, with a swapped disk or a new configuration. The counts by day keep two numbers in
-memory for each ledger that is not healthy, and none for healthy ledgers.
+often starts on one day, for example with a swapped disk. The counts by day keep two numbers in memory for
+each ledger that is not healthy.
 """
 
 from collections import Counter
@@ -56,9 +56,9 @@ _SHARE_LABELS = (
 def figures_of(run: RunReader) -> Figures:
     """Return the numbers that a report's figures show. Memory is bounded, time is linear in the tables.
 
-    Only the worst `MAX_BOOKIES` bookies are named. Those with most missing replicas come first, then those
-    with most unknown replicas, then those with most unexpected ledgers, then by id. There are histograms of
-    ledgers by class, size, age and quorum, and of bookies by availability.
+    Only the worst `MAX_BOOKIES` bookies are named. They are sorted by their missing replicas, then by unknown
+    replicas, then by unexpected ledgers, the most first. There are histograms of ledgers by class, size, age
+    and quorum, and of bookies by availability.
 
     Raises:
         RunError: a table is missing or broken.

@@ -202,8 +202,8 @@ class RunDifference:
     def _changed_findings(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
         """Yield two tuples about changed findings: those of the new run, then those only in the old run.
 
-        A tuple has the run, the row numbers in its findings, the changes, and the row numbers of the same
-        findings in the old run (-1: a new finding).
+        A tuple has the run, the row numbers of these findings in it, and their changes. Its last element is
+        the row numbers of the same findings in the old run; -1 for a new finding.
         """
         pairs = self._finding_pairs
         changed_rows = np.flatnonzero(pairs.new_changes != CHANGE_KINDS.index(Change.SAME))

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from auditor.runs.owners import NAME_COLUMNS, has_owners, owned
+from auditor.runs.owners import NAME_COLUMNS, has_owners, owned_mask
 from auditor.runs.reader import RunReader
 
 _NO_TOPIC = -1
@@ -28,7 +28,7 @@ def topics_of(run: RunReader, ledger_keys: NDArray[np.int64]) -> pa.DictionaryAr
     ledgers = ledger_keys[scope_zero_rows, 1]
     if len(ledgers) and has_owners(run):
         for batch in run.batches("tables/ownership", ["ledger_id", *NAME_COLUMNS, "standing", "borrowed"]):
-            owned_rows = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))
+            owned_rows = batch.filter(pc.and_(owned_mask(batch), batch["ledger_id"].is_valid()))
             ledger_positions = np.searchsorted(
                 ledgers, owned_rows["ledger_id"].to_numpy(zero_copy_only=False)
             )

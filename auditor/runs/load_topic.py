@@ -88,7 +88,7 @@ def _name_parts(name: str) -> tuple[str, str, str]:
 
 
 def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
-    """Yield every topic of a run as a pair of its own name and tenant/namespace/topic.
+    """Yield every topic of a run as a pair of its local name and tenant/namespace/topic.
 
     Topics that could not be read are included. A topic may come more than once. A run without owners has
     none.

@@ -56,8 +56,8 @@ def has_owners(run: RunReader) -> bool:
 
 def has_every_owner(run: RunReader) -> bool:
     """Return whether the run proved that its owner stores are complete. False for an older version's run."""
-    scopes = owner_scopes(run)
-    return bool(scopes) and all(scope.is_proved for scope in scopes)
+    store_scopes = owner_scopes(run)
+    return bool(store_scopes) and all(store_scope.is_proved for store_scope in store_scopes)
 
 
 def owner_scopes(run: RunReader) -> list[SourceScope]:
@@ -71,7 +71,7 @@ def owner_scopes(run: RunReader) -> list[SourceScope]:
     return [SourceScope(**row) for row in run.table("owner_stores").select(names).to_pylist()]
 
 
-def owned(ownership: pa.RecordBatch) -> pa.BooleanArray:
+def owned_mask(ownership: pa.RecordBatch) -> pa.BooleanArray:
     """Return a mask of the rows of the table ``ownership`` whose ledger has an owner.
 
     A ledger that a shadow topic borrows has no owner by that row.
@@ -143,7 +143,7 @@ def _severity_order(total: OwnerTotal) -> tuple[int, ...]:
 def _group_rows(batch: pa.RecordBatch) -> pa.Table:
     # Other standings are of nobody, or of nothing there.
     has_no_owner = pc.is_in(batch["standing"], pa.array(["dangling", "unowned"]))
-    ledgers = batch.filter(pc.or_(owned(batch), has_no_owner))
+    ledgers = batch.filter(pc.or_(owned_mask(batch), has_no_owner))
     amounts = {
         "bytes": pc.max_element_wise(ledgers["length"], 0),
         "entries": pc.max_element_wise(pc.add(ledgers["last_entry_id"], 1), 0),

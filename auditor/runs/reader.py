@@ -276,8 +276,8 @@ def read_sources(run: RunReader) -> tuple[SourceScope, ...]:
 def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:
     """Return the placement policy of the run, and the locations of its bookies.
 
-    If the run did not check placement or is of an older version, the policy is none, its origin is empty, and
-    there are no locations.
+    If the run did not check placement, the policy is none with an empty origin, and there are no locations.
+    The same holds for a run of an older version.
 
     Raises:
         RunError: a table of the run is missing or broken, or the report has an unknown policy.

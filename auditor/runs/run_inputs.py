@@ -47,8 +47,8 @@ def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
 def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the identities of the owner stores that were read, from rows of the table ``owner_stores``.
 
-    A store is left out if too many existing ledgers have vanished from its lists, because it may be another
-    store of the same name.
+    A store may be another one of the same name if too many existing ledgers have vanished from its lists. It
+    is then left out.
     """
     identities = []
     for row in rows:

@@ -157,11 +157,11 @@ class SelectedRun:
 
         ``rank`` limits them to one urgency and severity. None: findings of every urgency and severity.
         """
-        status_of = self._run.statuses_in_order()
+        find_status = self._run.statuses_in_order()
         for finding in self._run.findings:
             if rank is not None and (finding.urgency, finding.severity) != rank:
                 continue
-            change_status = status_of(finding.fingerprint)
+            change_status = find_status(finding.fingerprint)
             if self._selection.selects(finding, change_status):
                 yield finding, change_status
 
@@ -208,7 +208,7 @@ def sampled_findings(
     run: ReportSource, rank: tuple[Urgency, Severity]
 ) -> Iterator[tuple[Finding, ChangeStatus | None]]:
     """Yield the findings in the run's report of one urgency and severity, each with its change status."""
-    status_of = run.statuses()
+    find_status = run.statuses()
     for finding in run.report.findings:
         if (finding.urgency, finding.severity) == rank:
-            yield finding, status_of(finding.fingerprint)
+            yield finding, find_status(finding.fingerprint)

@@ -8,8 +8,8 @@ file system that pyarrow supports. The retention options are those of restic:
     keep_weekly 4     likewise for the last four weeks that have a run
     keep_monthly 6    likewise for the last six months that have a run
 
-Some runs are always kept: of each cluster the newest run and the newest complete run, the baselines of
-suppressions, and the run that --since names for reuse. Days and weeks are in UTC.
+Some runs are always kept: the newest run and the newest complete run of each cluster, the baselines of
+suppressions, and the run that --since names. Days and weeks are in UTC.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,8 +50,8 @@ def siblings(
     Raises:
         RunError: the directory cannot be listed.
     """
-    parent = parent_of(path)
-    for run, summary in () if parent is None else run_summaries(parent, renew_index):
+    directory_path = parent_of(path)
+    for run, summary in () if directory_path is None else run_summaries(directory_path, renew_index):
         if isinstance(summary, RunError) or same_cluster(summary, cluster):
             yield run, summary
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from auditor.model.adherence import flag_first_of_equal_codes
 from auditor.model.report_source import NOBODY
 from auditor.model.simulation import OwnerLoss
-from auditor.runs.owners import NAME_COLUMNS, has_owners, owned
+from auditor.runs.owners import NAME_COLUMNS, has_owners, owned_mask
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import (
     MISSING,
@@ -378,7 +378,7 @@ def _topic_rows(batch: pa.RecordBatch, rows: Longs, has_owner: Bools) -> list[di
 
     Set ``has_owner`` for these ledgers.
     """
-    owned_ledgers = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))
+    owned_ledgers = batch.filter(pc.and_(owned_mask(batch), batch["ledger_id"].is_valid()))
     ids = owned_ledgers["ledger_id"].to_numpy(zero_copy_only=False)
     if not len(rows) or not len(ids):
         return []

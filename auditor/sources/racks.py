@@ -143,9 +143,9 @@ def _toml_mapping(path: str, values: Mapping[str, Any]) -> RackMapping:
     for bookie, value in bookies.items():
         rack_entry = {"rack": value} if isinstance(value, str) else value
         if not isinstance(rack_entry, dict) or not {"rack"} <= set(rack_entry) <= {"rack", "group"}:
-            raise UsageError(f"--racks {path}: {bookie}: give a location, or rack and group")
+            raise UsageError(f"--racks {path}: {bookie}: has no location; give one, or a rack and a group")
         if not all(isinstance(mapping_text, str) for mapping_text in rack_entry.values()):
-            raise UsageError(f"--racks {path}: {bookie}: rack and group are strings")
+            raise UsageError(f"--racks {path}: {bookie}: rack and group must be strings")
         groups = (rack_entry["group"],) if "group" in rack_entry else ()
         _add_location(
             locations, bookie, Location(None, groups, path, rack_entry["rack"]), f"--racks {path}: {bookie}"

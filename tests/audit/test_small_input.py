@@ -63,7 +63,7 @@ def test_a_running_store_is_asked(ledgers: int | None, wanted: bool, monkeypatch
         assert (uri.root, layout, options.timeout_s) == ("/ledgers", LayoutKind.HIERARCHICAL, 0.5)
         if ledgers is None:
             raise StoreError("gone")
-        return LedgerCount(ledgers, exact=False)
+        return LedgerCount(ledgers, is_exact=False)
 
     monkeypatch.setattr(audit, "open_store", lambda *_: store)
     monkeypatch.setattr(audit, "choose_layout", lambda *_: (LayoutKind.HIERARCHICAL, "it says so"))

@@ -383,7 +383,7 @@ def registered_bookies(corpus: Corpus) -> list[str]:
     ],
 )
 def test_a_server_that_is_down_names_only_those_that_answer(answering: tuple[str, ...], way_out: str) -> None:
-    silent = Server("h1:2181", False, trouble="connection refused")
+    silent = Server("h1:2181", False, failure_reason="connection refused")
     servers = [silent, *(Server(host, True, 1.0, "3.9.3") for host in answering)]
     assert _server_line(silent, servers).way_out == way_out
 

@@ -120,7 +120,7 @@ def test_ledgers_of_which_nothing_is_judged_are_those_that_ask_nothing_of_any_bo
         Znode(f"/ledgers/L{number:010}", value.encode(), 1, 2, 3, 4, 5, 0)
         for number, value in enumerate(values)
     ]
-    batch = ledger_rows(ZnodeBatch.of(znodes), "/ledgers", LayoutKind.FLAT)
+    batch = ledger_rows(ZnodeBatch.from_znodes(znodes), "/ledgers", LayoutKind.FLAT)
     rows = batch.to_pylist()
     asks = {row["ledger_id"] for row in rows if any(replica["groups"] for replica in row["replicas"])}
     closed = {row["ledger_id"] for row in rows if row["state"] == "CLOSED"}

@@ -44,7 +44,7 @@
 A key ``<key>_env`` can replace any key with a text. Its value is the name of an environment variable that has
 the text. Each task reads the secrets that it uses. No repr and no error shows a secret, and secrets cannot be
 pickled.
-It is an error if other users can read a file that contains a secret (ssh has the same rule for private keys).
+As with ssh's private keys, it is an error if other users can read a file that contains a secret.
 The group may read a file that root owns, because mounted secrets are such files.
 """
 

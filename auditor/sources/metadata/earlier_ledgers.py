@@ -126,7 +126,7 @@ def find_ledgers(table: str, file_names: Sequence[str]) -> EarlierLedgers:
         reusable_files = list(thread_pool.map(lambda name: _reusable_file(table, name), sorted(file_names)))
     files = tuple(file for file, _ in reusable_files if file is not None)
     if any(file.first >= next_file.first for file, next_file in pairwise(files)):
-        raise RunError(f"{table}: its files are not in the order of their keys")
+        raise RunError(f"{table}: its files are not in the order of their keys; audit without --since")
     return EarlierLedgers(table, files, all(whole for _, whole in reusable_files))
 
 
@@ -146,7 +146,9 @@ def earlier_pieces(
         first_key, last_key = (key_bytes(rows["path"][row].as_py()) for row in (0, -1))
         is_ascending = pc.all(pc.less(rows["path"][:-1], rows["path"][1:]), min_count=0).as_py()
         if not (is_ascending and minimum_key <= first_key and last_key < end):
-            raise RunError(f"{earlier.table}: its rows are not in the order of their keys")
+            raise RunError(
+                f"{earlier.table}: its rows are not in the order of their keys; audit without --since"
+            )
         if pending_rows is not None:
             yield EarlierPiece(start, first_key, pending_rows)
             start = first_key

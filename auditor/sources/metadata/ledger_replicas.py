@@ -83,8 +83,8 @@ def _segment_ends(
     """Return the last judged entry of each segment, and whether a writer may still add to the segment.
 
     An entry is judged if it was certainly acknowledged, so that its copies must exist. In a closed ledger,
-    all entries are judged. A segment ends before the next one, and never after the ledger's last entry,
-    although several segments may begin after that entry. In other ledgers, a writer may still be sending
+    all entries are judged. A segment ends before the next one begins, and not after the ledger's last entry.
+    (Several segments may begin after that entry.) In other ledgers, a writer may still be sending
     entries. So the entries of the last segment are not judged, nor the last write quorum of entries before
     it. A writer begins a segment at the entry after the last acknowledged one
     (`LedgerHandle.ensembleChangeLoop`). So every later segment proves that the entries before it were

@@ -40,8 +40,8 @@ MARKS = schema_of(
 def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
     """Turn a batch of the tree of marks into rows of `MARKS`. Damaged znodes give a row too.
 
-    A directory gives a row only if it has no children. If the store does not report the number of children,
-    a directory gives a row if this batch has none of its children. Another batch may still have children.
+    A directory gives a row only if it has no children. Some stores do not report the number of children. A
+    directory then gives a row if this batch has none of its children. Another batch may still have some.
     """
     root_length = len(root) + 1 if root != "/" else 1
     rows: list[dict[str, Any]] = []

@@ -220,7 +220,7 @@ class StoreReader(DataSourceReader):
     def partitions_of(self, store: MetadataStore) -> Sequence[InputPartition]:
         """Return the partitions of a store that the caller has opened.
 
-        The open store saves a second pass over a large file.
+        A store that is open already has passed over its file, so this avoids a second pass.
         """
         layout = self.layout or choose_layout(store, store.cluster())[0]
         if self.earlier is None:

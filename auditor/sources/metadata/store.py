@@ -136,10 +136,10 @@ class ZnodeBatch:
     changes: NDArray[np.int64] | None = None  # as `Znode.changes`; None: the same as ``version``
 
     @classmethod
-    def of(cls, znodes: list[Znode], gaps: list[tuple[str, str]] | None = None) -> ZnodeBatch:
+    def from_znodes(cls, znodes: list[Znode], gaps: list[tuple[str, str]] | None = None) -> ZnodeBatch:
         """Turn znodes into columns.
 
-        >>> ZnodeBatch.of([Znode("/ledgers/00", b"", 1, 1, 5, 5, 0, 0)]).ctime.tolist()
+        >>> ZnodeBatch.from_znodes([Znode("/ledgers/00", b"", 1, 1, 5, 5, 0, 0)]).ctime.tolist()
         [5]
         """
         paths, data, _, *numbers, _, children, _ = zip(*znodes, strict=True) if znodes else ((),) * 11
@@ -160,7 +160,7 @@ def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeB
     iterator = iter(records)
     while chunk := list(islice(iterator, BATCH_ZNODES)):
         gaps = [gap for gap in chunk if not isinstance(gap, Znode)]
-        yield ZnodeBatch.of([znode for znode in chunk if isinstance(znode, Znode)], gaps)
+        yield ZnodeBatch.from_znodes([znode for znode in chunk if isinstance(znode, Znode)], gaps)
 
 
 class Tree(StrEnum):
@@ -251,11 +251,11 @@ class History(NamedTuple):
 class LedgerChanges(NamedTuple):
     """The paths of the ledger tree that were created, changed or deleted since a watch began, in order.
 
-    ``unknown`` is the reason why the paths are not known; None if ``paths`` is complete.
+    ``unknown_reason`` is the reason why the paths are not known; None if ``paths`` is complete.
     """
 
     paths: tuple[str, ...] = ()
-    unknown: str | None = None
+    unknown_reason: str | None = None
 
 
 class MetadataStore(Protocol):
@@ -341,8 +341,8 @@ def neighbour_value(store: MetadataStore, name: str) -> bytes | None:
     assert isinstance(store, OnePathStore)
     path = f"{store.root.rpartition('/')[0]}/{name}"
     for batch in store.read(store.part_of_path(path)):
-        for place, reason in batch.gaps:
-            raise StoreError(f"{place}: {reason}")
+        for gap_path, reason in batch.gaps:
+            raise StoreError(f"{gap_path}: {reason}")
         if path in batch.paths:
             return bytes(batch.data[list(batch.paths).index(path)])
     return None
@@ -379,22 +379,22 @@ def tree_of(below_root: str) -> Tree | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCount:
-    """A number of ledgers. In etcd it counts all scopes, elsewhere scope 0. ``exact``: no estimate."""
+    """A number of ledgers. In etcd it counts all scopes, elsewhere scope 0. ``is_exact``: no estimate."""
 
     ledgers: int
-    exact: bool
+    is_exact: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
     """A server named in the URI: whether it answers, its latency in ms, its version and its mode.
 
-    ``trouble`` is why the server does not answer or does not report its version. None if it reports it.
+    ``failure_reason`` is why the server does not answer or does not report its version; None if it does both.
     """
 
     host: str
-    reached: bool
+    is_reached: bool
     latency_ms: float | None = None
     version: str | None = None
     mode: str | None = None
-    trouble: str | None = None
+    failure_reason: str | None = None

@@ -264,7 +264,7 @@ def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
         return None
     if NOBODY in owner_texts:
         if {*owner_texts} != {NOBODY}:
-            raise UsageError(f"--owners {NOBODY}: it excludes every other --owners; drop one of them")
+            raise UsageError(f"--owners {NOBODY}: excludes any other --owners; drop one of them")
         return ()
     return tuple(dict.fromkeys(parse_owners_uri(text) for text in owner_texts))
 

@@ -23,7 +23,7 @@ def metadata(*lines: str) -> bytes:
 
 
 def rows(znodes: dict[str, bytes], gaps: list[tuple[str, str]] | None = None) -> list[dict[str, Any]]:
-    batch = ZnodeBatch.of(
+    batch = ZnodeBatch.from_znodes(
         [Znode(f"/ledgers/{path}", data, 1, 2, 3, 4, 5, 0) for path, data in znodes.items()], gaps
     )
     found = ledger_rows(batch, "/ledgers", KIND)
@@ -149,7 +149,7 @@ def test_ledgers_of_etcd_have_their_scope_and_no_times() -> None:
         "layout": None,
     }
     numbers = (2, 3, NO_TIME, NO_TIME, 3, 0)
-    batch = ZnodeBatch.of(
+    batch = ZnodeBatch.from_znodes(
         [Znode(f"/bk/{rel}", closed, *numbers) for rel in keys],
         [(f"/bk/{etcd.to_path(LedgerId(8, scope=4))}", "gone"), ("/bk", "gone")],
     )
@@ -173,7 +173,7 @@ def test_ledgers_of_scopes_beside_any_layout_of_zookeeper_have_their_scope(layou
     znodes = {to_path(layout, 7): closed, **dict.fromkeys(steps, b""), one: closed, other: closed}
     strays = {"scopes/x": closed, f"{one}/x": closed}
     numbers = (2, 3, 4, 5, 0, 0)
-    batch = ZnodeBatch.of(
+    batch = ZnodeBatch.from_znodes(
         [Znode(f"/bk/{rel}", data, *numbers) for rel, data in (znodes | strays).items()],
         [("/bk/scopes", "refused"), (f"/bk/{steps[4]}", "refused")],
     )

@@ -39,7 +39,12 @@ def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
 @pytest.mark.parametrize(
     ("answer", "version", "mode", "trouble"),
     [
-        (b"srvr is not executed because it is not in the whitelist.\n", None, None, "it does not allow srvr"),
+        (
+            b"srvr is not executed because it is not in the whitelist.\n",
+            None,
+            None,
+            "it does not allow the command srvr",
+        ),
         (
             b"Zookeeper version: 3.4.14-4c25d48, built on 03/06/2019\nMode: follower\n",
             "3.4.14",
@@ -50,17 +55,22 @@ def answering(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
             b"This ZooKeeper instance is not currently serving requests\n",
             None,
             None,
-            "it does not answer srvr",
+            "it does not answer the command srvr",
         ),
-        (b"", None, None, "it does not answer srvr"),
+        (b"", None, None, "it does not answer the command srvr"),
     ],
 )
 def test_a_zookeeper_says_what_it_may(
-    answer: bytes, version: str | None, mode: str | None, trouble: str | None
+    answer: bytes, version: str | None, mode: str | None, failure_reason: str | None
 ) -> None:
     with answering(answer) as (host, asked):
         [found] = probe_servers(f"zk://{host}/ledgers", StoreOptions(timeout_s=10))
-    assert (found.reached, found.version, found.mode, found.trouble) == (True, version, mode, trouble)
+    assert (found.is_reached, found.version, found.mode, found.failure_reason) == (
+        True,
+        version,
+        mode,
+        failure_reason,
+    )
     assert asked == [b"srvr"]
 
 
@@ -70,14 +80,14 @@ def test_a_port_that_speaks_tls_is_only_knocked_at(tmp_path: Path) -> None:
     file.chmod(0o600)
     with answering(b"") as (host, asked):
         [found] = probe_servers(f"zk://{host}/ledgers", StoreOptions(credentials=str(file)))
-    assert (found.reached, found.trouble) == (True, "srvr is not sent over TLS")
+    assert (found.is_reached, found.failure_reason) == (True, "srvr is not sent over TLS")
     assert asked == [b""]
 
 
 def test_a_host_that_is_unknown_is_not_reached() -> None:
     [found] = probe_servers("zk://no-such-host.invalid:2181/ledgers", StoreOptions(timeout_s=1))
     assert isinstance(found, Server)
-    assert (found.reached, bool(found.trouble)) == (False, True)
+    assert (found.is_reached, bool(found.failure_reason)) == (False, True)
 
 
 @pytest.mark.parametrize("scheme", ["zk", "etcd", "metadata-store:etcd"])

@@ -51,14 +51,14 @@ class WholeDump(NamedTuple):
     Attributes:
         nodes: the cluster's own znodes, without ledgers, marks and locks.
         gaps: (absolute path, reason) of places where some of the cluster's own znodes may be missing.
-        newest: a record that combines the largest zxids and times of all records; None without a record.
+        newest_record: a record with the largest zxids and times of all records; None without a record.
         frame: the check of the first and the last line.
         last: path in the last line of the file; None if that line is not a record.
     """
 
     nodes: list[Znode]
     gaps: list[tuple[str, str]]
-    newest: Znode | None
+    newest_record: Znode | None
     frame: Frame
     last_path: str | None
 
@@ -67,14 +67,14 @@ class LineStore(SavedStore[WholeDump]):
     """The part of a `MetadataStore` that all dumps share."""
 
     keeps_marks = True
-    parameter = "root"
+    root_parameter = "root"
     """Query parameter that names the root of the cluster, in the URI of a dump."""
     required_names: tuple[str, ...]
     """Names that every cluster has below its root. A dump that lacks one of them may be cut off.
 
     Exception: LAYOUT can be absent in a store of Pulsar.
     """
-    bookies_below: tuple[str, ...]
+    bookie_parent_names: tuple[str, ...]
     """Names below which bookies are listed. If a dump ends below one of them, it may lack bookies."""
 
     def __init__(self, uri: MetadataUri) -> None:
@@ -173,7 +173,7 @@ class LineStore(SavedStore[WholeDump]):
         missing_names = [name for name in expected_names if name not in top_names]
         if missing_names:
             return f"the dump has no {' and no '.join(missing_names)}; it may be cut off"
-        if (whole_dump.last_path or "")[name_offset:].partition("/")[0] in self.bookies_below:
+        if (whole_dump.last_path or "")[name_offset:].partition("/")[0] in self.bookie_parent_names:
             return f"the dump ends with {whole_dump.last_path} and has no last line that confirms its end"
         return None
 
@@ -284,6 +284,6 @@ class LineStore(SavedStore[WholeDump]):
         recognise(self.uri)
         cluster_roots = roots_of(record["path"] for record in records_of(self._path))
         store = self.uri.text.partition("?")[0]
-        advice = other_roots_sentence(store, cluster_roots, self.parameter) or advice
+        advice = other_roots_sentence(store, cluster_roots, self.root_parameter) or advice
         damage_note = f" ({len(damage)} places could not be read, first: {damage[0][1]})" if damage else ""
         return StoreError(f"{problem}; {advice}{damage_note}")

@@ -90,7 +90,7 @@ class DumpSummary(NamedTuple):
     """
 
     records: int
-    unread: int
+    unread_count: int
     gaps: list[tuple[str, str]]
 
 

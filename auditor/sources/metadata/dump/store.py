@@ -105,11 +105,11 @@ class EtcdDumpStore(LineStore):
     keeps_marks = False
     keeps_times = False
     note = NO_MARKS_NOTE
-    parameter = "scope"
+    root_parameter = "scope"
     parse = staticmethod(key_of_line)
     names = staticmethod(by_node_name)  # turns the cluster's own keys into ZooKeeper's names
     required_names: tuple[str, ...] = ("layout", "bookies", "cookies", "underreplication")
-    bookies_below: tuple[str, ...] = ("bookies", "cookies")
+    bookie_parent_names: tuple[str, ...] = ("bookies", "cookies")
 
     def tree_of(self, path: str) -> Tree | None:
         """Return `Tree.LEDGERS` for the path of a ledger; None for the cluster's own keys."""
@@ -118,11 +118,11 @@ class EtcdDumpStore(LineStore):
     def cluster(self) -> ClusterNodes:
         """Pass over the whole file once; see `MetadataStore.cluster`."""
         whole_dump = self._load()
-        newest_record, gaps = whole_dump.newest, tuple(whole_dump.gaps)
+        newest_record, gaps = whole_dump.newest_record, tuple(whole_dump.gaps)
         if newest_record is None:
             raise self._empty_dump_error(
                 f"there is no BookKeeper cluster below {self.root} in {self._path}",
-                f"pass the cluster's {self.parameter} with ?{self.parameter}=/path, exactly as "
+                f"pass the cluster's {self.root_parameter} with ?{self.root_parameter}=/path, exactly as "
                 "BookKeeper has it",
                 gaps,
             )
@@ -151,11 +151,11 @@ class PathEtcdDumpStore(EtcdDumpStore):
 
     keeps_marks = True
     note = NO_TIMES_NOTE
-    parameter = "root"
+    root_parameter = "root"
     tree_of = LineStore.tree_of
     names = staticmethod(nodes_of_root)
     required_names = ("LAYOUT", "cookies")  # available itself has no key
-    bookies_below = ("available", "cookies")
+    bookie_parent_names = ("available", "cookies")
 
 
 def has_paths(records: Iterable[dict[str, Any]], root: str) -> bool:
@@ -277,12 +277,12 @@ class ZooKeeperDumpStore(LineStore):
     parse = staticmethod(znode_of_line)
     keeps_times = True
     required_names = ("LAYOUT", "available", "cookies")
-    bookies_below = ("available", "cookies")
+    bookie_parent_names = ("available", "cookies")
 
     def cluster(self) -> ClusterNodes:
         """Pass over the whole file once; see `MetadataStore.cluster`."""
         whole_dump = self._load()
-        newest_record, gaps = whole_dump.newest, tuple(whole_dump.gaps)
+        newest_record, gaps = whole_dump.newest_record, tuple(whole_dump.gaps)
         if newest_record is None:
             raise self._empty_dump_error(
                 f"{self._path} has no znode {self.root}", "pass the right root with ?root=/path", gaps

@@ -1,8 +1,8 @@
 """The keys of an etcd: names of the cluster's own keys, and spans of ledger keys.
 
 A span is a range of keys. Every answer of etcd reports the number of keys in the whole requested
-range. So the server walks its index to the end of the range for every page (half a microsecond a key
-in 3.4.23). Readers therefore read millions of keys in many short spans. Tasks get such spans too.
+range. So the server walks its index to the end of the range for every page. That takes half a microsecond a
+key in 3.4.23. Readers therefore read millions of keys in many short spans. Tasks get such spans too.
 
 BookKeeper's driver makes ids in 128 buckets, ``bucket << 56 | n``. So ranges are first cut at the
 edges of buckets, eight buckets at a time. This is usually enough. If a cluster makes its ids in another

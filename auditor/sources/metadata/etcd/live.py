@@ -239,5 +239,5 @@ def probe(host: str, options: StoreOptions) -> Server:
         try:
             version = client.version()
         except StoreError as error:
-            return Server(host, False, trouble=str(error))
+            return Server(host, False, failure_reason=str(error))
     return Server(host, True, (time.monotonic() - start_time) * 1000, version)

@@ -11,20 +11,19 @@ set; an operator's job can compact too. If the pinned revision disappears during
 from `PinnedEtcd.cluster`, which pins a newer revision.
 
 `ChangedRowsReader` reuses an earlier run's rows of ledgers that have not changed. It works on pieces of
-these rows. For each piece it asks the server for the keys in the piece's range that changed after the rows
-were read, and for the number of all keys in the range. The number of unchanged keys follows. If the piece
-has exactly that many rows whose keys did not change, they are reused: none of their keys was deleted.
-Otherwise, the reader lists the keys of the range without values. It then reuses each row whose key is
-listed with the same version.
+these rows. For each piece it asks the server for the keys in its range that changed since the earlier run.
+The answer also has the number of all keys in the range, so the number of unchanged keys follows. If the
+piece has exactly that many rows whose keys did not change, they are reused: none of their keys was deleted.
+Otherwise, the reader lists the keys of the range without values. It then reuses each row whose key is listed
+with the same version.
 
 The reader verifies that both runs saw the same history of the store. It asks for changes since the version
 of one of the piece's newest rows. So the server must report at least one of the newest rows with the same
-version. A server that was reset to an older state cannot report them, even if it has since passed the
-earlier revision again. (`History` detects a restored snapshot before anything is read.) If a check fails,
-or much has changed, the reader reads the whole range.
+version. A server that was reset to an older state cannot report them, even after many new changes. (`History`
+detects a restored snapshot before anything is read.) If a check fails, or much has changed, the reader reads
+the whole range.
 
-etcd keeps no times. A ledger's mtime is the time at which the revision was pinned. The real change was not
-later.
+etcd keeps no times. A ledger's mtime is the latest possible time: that at which the revision was pinned.
 """
 
 from __future__ import annotations
@@ -151,8 +150,8 @@ class ChangedRowsReader:
 
     def _changed_rows(self, piece_request: _PieceRequest) -> pa.RecordBatch | None:
         """Return the current rows of a piece, in order; None if the range must be read completely."""
-        piece, since, pending = piece_request
-        changed_keys = self._pages.receive_changes(pending) if pending is not None else None
+        piece, since, pending_answer = piece_request
+        changed_keys = self._pages.receive_changes(pending_answer) if pending_answer is not None else None
         if changed_keys is None:
             return None
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
@@ -163,9 +162,9 @@ class ChangedRowsReader:
         is_unchanged = (versions < since) & ~current_versions.contain_paths(piece.rows)
         unchanged_count = changed_keys.count - len(page.keys.names) - len(page.gaps)
         if not self._part.earlier.whole or int(is_unchanged.sum()) != unchanged_count:
-            listed = self._list_versions(piece, since)
-            is_unchanged &= listed.match_versions(piece.rows)
-            if int(is_unchanged.sum()) != len(listed.paths) or len(listed.paths) != unchanged_count:
+            listing = self._list_versions(piece, since)
+            is_unchanged &= listing.match_versions(piece.rows)
+            if int(is_unchanged.sum()) != len(listing.paths) or len(listing.paths) != unchanged_count:
                 return None
         return self._merge(piece.rows, np.flatnonzero(is_unchanged), page)
 
@@ -186,14 +185,17 @@ class ChangedRowsReader:
         """
         columns = {name: rows[name] for name in self._columns.names}
         columns |= {"mtime": self._part.moment.time, "reused": True}
-        changed = self._decode_page(page)
-        merged_rows = pa.concat_batches([rows_of_columns(self._columns, rows.num_rows, columns), changed])
-        insertions = [
-            bisect_left(rows["path"], path, key=pa.StringScalar.as_py) for path in changed["path"].to_pylist()
+        changed_rows = self._decode_page(page)
+        all_rows = pa.concat_batches([rows_of_columns(self._columns, rows.num_rows, columns), changed_rows])
+        insert_positions = [
+            bisect_left(rows["path"], path, key=pa.StringScalar.as_py)
+            for path in changed_rows["path"].to_pylist()
         ]
-        earlier_counts = np.searchsorted(unchanged_rows, np.array(insertions, np.int64))
-        return merged_rows.take(
-            pa.array(np.insert(unchanged_rows, earlier_counts, rows.num_rows + np.arange(changed.num_rows)))
+        earlier_counts = np.searchsorted(unchanged_rows, np.array(insert_positions, np.int64))
+        return all_rows.take(
+            pa.array(
+                np.insert(unchanged_rows, earlier_counts, rows.num_rows + np.arange(changed_rows.num_rows))
+            )
         )
 
     def _decode_page(self, page: Page) -> pa.RecordBatch:
@@ -228,7 +230,7 @@ class _Versions:
 class EtcdPart(Part):
     """A part of adjacent key spans, at one moment of one cluster.
 
-    ``edges`` are the start of each span, and the end of the last. Keys outside ``tree`` are skipped.
+    ``edges`` are the start of each span, and the end of the last span. Keys outside ``tree`` are skipped.
     """
 
     edges: tuple[bytes, ...]
@@ -260,7 +262,7 @@ class PinnedEtcd(ABC):
 
     @abstractmethod
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        """Return the cluster's own keys by ZooKeeper's names, and gaps: (path, reason).
+        """Return the cluster's own keys, by the ZooKeeper names of their znodes, and gaps: (path, reason).
 
         Raises:
             StoreError: there is no cluster below the root.
@@ -273,19 +275,21 @@ class PinnedEtcd(ABC):
         the read, a newer one is pinned. The keys of ``nodes`` are ZooKeeper's names of znodes
         (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's clock.
         """
-        tries = 0
+        restarts = 0
         while True:
             self._moment = self._pin_moment()
             try:
                 nodes, gaps = self._nodes(self._moment)
                 break
             except CompactedError:
-                tries += 1
-                if self._requested_moment is not None or tries > MAX_RESTARTS:
+                restarts += 1
+                if self._requested_moment is not None or restarts > MAX_RESTARTS:
                     raise
         notes = [self.note]
-        if tries:
-            notes.append(f"etcd compacted the revision during the scan ({tries} times); a newer one was read")
+        if restarts:
+            notes.append(
+                f"etcd compacted the revision {restarts} times during the scan; a newer one was read"
+            )
         return ClusterNodes(
             nodes,
             self._moment.time,
@@ -328,10 +332,7 @@ class PinnedEtcd(ABC):
         return False
 
     def operations(self) -> dict[str, int]:
-        """Return the counts of connections, of requests by kind and of keys read.
-
-        The store sends no other requests.
-        """
+        """Return the counts of connections, of requests by kind and of keys read."""
         return dict(self._client.operations)
 
     def close(self) -> None:

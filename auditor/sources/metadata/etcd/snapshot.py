@@ -94,7 +94,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
     kind = KeyKind.UUIDS
     note = NO_MARKS_NOTE
     markers: tuple[str, ...] = CLUSTER_MARKERS
-    parameter = "scope"
+    root_parameter = "scope"
     names = staticmethod(by_node_name)  # turns the cluster's own keys into ZooKeeper's names
 
     def __init__(self, uri: MetadataUri) -> None:
@@ -137,7 +137,7 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
             StoreError: the snapshot is missing, or is not the one that was indexed.
         """
         if isinstance(part, GapsPart):
-            yield ZnodeBatch.of([], list(part.gaps))
+            yield ZnodeBatch.from_znodes([], list(part.gaps))
             return
         assert isinstance(part, LeavesPart)
         with map_file(Path(part.file)) as data:
@@ -252,8 +252,9 @@ class EtcdSnapshotStore(SavedStore[_SnapshotState]):
         with map_file(self._path) as data:
             roots = find_roots(data, self.markers)
         store = self.uri.text.partition("?")[0]
-        return other_roots_sentence(store, roots, self.parameter) or (
-            f"pass the cluster's {self.parameter} with ?{self.parameter}=/path, exactly as BookKeeper has it"
+        return other_roots_sentence(store, roots, self.root_parameter) or (
+            f"pass the cluster's {self.root_parameter} with ?{self.root_parameter}=/path, exactly as "
+            "BookKeeper has it"
         )
 
     def _read_files(self) -> _SnapshotState:
@@ -296,7 +297,7 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
     kind = KeyKind.PATH_KEYS
     note = NO_TIMES_NOTE
     markers = PATH_MARKERS
-    parameter = "root"
+    root_parameter = "root"
     names = staticmethod(nodes_of_root)
 
     def has_neighbour(self, name: str) -> bool:

@@ -178,20 +178,20 @@ class OxiaStore:
         """Return the changes since `watch_ledgers`; see `WatchableStore.changed_ledgers`."""
         watch, self._watch = self._watch, None
         if watch is None:
-            return LedgerChanges(unknown="no watch was set before the first scan")
+            return LedgerChanges(unknown_reason="no watch was set before the first scan")
         return watch.changed_ledgers()
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`."""
         assert isinstance(part, OxiaPart)
 
-        def concerns(path: str) -> bool:
+        def is_in_tree(path: str) -> bool:
             return part.tree is Tree.WHOLE or tree_of(path[len(self.root) + 1 :]) is part.tree
 
         for znodes, gaps in self._records(part.paths):
-            yield ZnodeBatch.of(znodes, gaps)
-        for znodes, gaps in walk_records(self._client, part.directories, self._options.in_flight, concerns):
-            yield ZnodeBatch.of(znodes, gaps)
+            yield ZnodeBatch.from_znodes(znodes, gaps)
+        for znodes, gaps in walk_records(self._client, part.directories, self._options.in_flight, is_in_tree):
+            yield ZnodeBatch.from_znodes(znodes, gaps)
 
     def read_whole(self, path: str) -> Iterator[RecordBatch]:
         """Read the record at a path and all records below it."""
@@ -326,7 +326,9 @@ def probe(host: str, options: StoreOptions) -> Server:
             client.shards()
         except StoreError as error:
             if not client.answered:
-                return Server(host, False, trouble=str(error))
+                return Server(host, False, failure_reason=str(error))
             problem_text = str(error)
         version = SERVICES.get(client.service or "")
-        return Server(host, True, (time.monotonic() - start_time) * 1000, version, trouble=problem_text)
+        return Server(
+            host, True, (time.monotonic() - start_time) * 1000, version, failure_reason=problem_text
+        )

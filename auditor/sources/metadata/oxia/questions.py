@@ -202,5 +202,5 @@ def _record(record: Any, key: bytes) -> OxiaRecord:
     version = record.version
     session = version.session if version.HasField("session") else None
     # Times have no sign on the wire; what no clock says stays a number of 64 bits here.
-    created_and_modified = (min(version.created, MAX_INT64), min(version.modified, MAX_INT64))
-    return OxiaRecord(key, record.value, version.id, version.modifications, *created_and_modified, session)
+    times_ms = (min(version.created, MAX_INT64), min(version.modified, MAX_INT64))
+    return OxiaRecord(key, record.value, version.id, version.modifications, *times_ms, session)

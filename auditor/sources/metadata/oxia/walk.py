@@ -119,25 +119,25 @@ def walk_records(
             gaps = [(path, reason) for path in inner_paths] if is_at_depth_limit else []
             if znodes or gaps:
                 yield RecordBatch(znodes, gaps)
-            sent_question.below.update(() if is_at_depth_limit else dict.fromkeys(inner_paths))
-        if sent_question.is_last:
+            sent_question.child_paths.update(() if is_at_depth_limit else dict.fromkeys(inner_paths))
+        if sent_question.is_last_shard:
             depth = sent_question.directory.depth + 1
             unasked_directories += [
-                Directory(path, depth, all_shards) for path in reversed(sent_question.below)
+                Directory(path, depth, all_shards) for path in reversed(sent_question.child_paths)
             ]
 
 
 class _SentQuestion(NamedTuple):
     """The pending answer of one shard for a directory.
 
-    ``below`` collects the directory's subdirectories from all of its shards. ``is_last`` is True for the
-    last shard.
+    ``child_paths`` collects the directory's subdirectories from all of its shards. ``is_last_shard`` is True
+    for the last shard that is asked.
     """
 
     directory: Directory
     answer: ShardAnswer[OxiaRecord]
-    below: dict[str, None]
-    is_last: bool
+    child_paths: dict[str, None]
+    is_last_shard: bool
 
 
 def _name_of_path(path: str) -> str:

@@ -272,4 +272,4 @@ def _failed_read(answer: Answer | FailedRead) -> FailedRead:
         return answer
     if isinstance(answer, int):
         return FailedRead(answer, _CODES.get(answer, f"ZooKeeper error {answer}"))
-    return FailedRead(None, "the server sent an answer of another kind")
+    return FailedRead(None, "the server sent an answer to another kind of request")

@@ -1,8 +1,8 @@
 """The files of a ZooKeeper server's version-2 directory: their names and their bytes.
 
-The name ``snapshot.<zxid>`` (or with ``.gz`` or ``.snappy``) has the zxid of the last transaction before
-the server began to write the snapshot. The name ``log.<zxid>`` has the zxid of the log's first
-transaction. Zxids are in hex.
+The name ``snapshot.<zxid>`` has the zxid of the last transaction before the server began to write the
+snapshot. Such a name may end with ``.gz`` or ``.snappy``. The name ``log.<zxid>`` has the zxid of the
+log's first transaction. Zxids are in hex.
 """
 
 from __future__ import annotations

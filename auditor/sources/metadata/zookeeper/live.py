@@ -191,7 +191,7 @@ class ZooKeeperStore:
     def changed_ledgers(self) -> LedgerChanges:
         """Return the changes since `watch_ledgers`; see `WatchableStore.changed_ledgers`."""
         if self._watch is None:
-            return LedgerChanges(unknown="no watch was set before the first scan")
+            return LedgerChanges(unknown_reason="no watch was set before the first scan")
         ledger_changes = self._watch.changed_ledgers()
         self._end_watch()
         return ledger_changes
@@ -222,7 +222,7 @@ class ZooKeeperStore:
         else:
             top_znodes = list(part.tops)
         for znodes, gaps in walk(self._reader, top_znodes):
-            yield ZnodeBatch.of(znodes, gaps)
+            yield ZnodeBatch.from_znodes(znodes, gaps)
 
     def has_neighbour(self, name: str) -> bool:
         """Return whether the znode ``name`` exists beside the root; see `NeighbourStore.has_neighbour`."""
@@ -374,16 +374,20 @@ def probe(host: str, options: StoreOptions) -> Server:
         with socket.create_connection((server_name.strip("[]"), int(port)), options.timeout_s) as connection:
             latency_ms = (time.monotonic() - start_time) * 1000
             if uses_tls:
-                return Server(host, True, latency_ms, trouble="srvr is not sent over TLS")
+                return Server(host, True, latency_ms, failure_reason="srvr is not sent over TLS")
             connection.sendall(b"srvr")
             while len(srvr_answer) < MAX_SRVR_BYTES and (chunk := connection.recv(MAX_SRVR_BYTES)):
                 srvr_answer += chunk
     except OSError as error:
         if not srvr_answer:
-            return Server(host, False, trouble=error.strerror or str(error))
+            return Server(host, False, failure_reason=error.strerror or str(error))
     answer_text = srvr_answer.decode("utf-8", "replace")
     server_version, server_mode = _VERSION_PATTERN.search(answer_text), _MODE_PATTERN.search(answer_text)
     if server_version is None:
-        refusal_reason = "it does not allow srvr" if "whitelist" in answer_text else "it does not answer srvr"
-        return Server(host, True, latency_ms, trouble=refusal_reason)
+        refusal_reason = (
+            "it does not allow the command srvr"
+            if "whitelist" in answer_text
+            else "it does not answer the command srvr"
+        )
+        return Server(host, True, latency_ms, failure_reason=refusal_reason)
     return Server(host, True, latency_ms, server_version[1], server_mode[1] if server_mode else None)

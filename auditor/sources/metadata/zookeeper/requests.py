@@ -122,7 +122,7 @@ class MultiRead:
                     answers.append(make_tuple(NodeData, (bytes(buffer[data_start:data_end]), stat)))
                     offset = data_end + _STAT_BYTES
                 else:
-                    answer, offset = _answer(buffer, offset, answer_type)
+                    answer, offset = _decode_answer(buffer, offset, answer_type)
                     answers.append(answer)
         except (struct.error, UnicodeDecodeError, ValueError) as error:
             raise DecodeError("multiRead response", min(offset, len(buffer)), str(error)) from error
@@ -132,7 +132,7 @@ class MultiRead:
         return answers
 
 
-def _answer(buffer: bytes, offset: int, answer_type: int) -> tuple[Answer, int]:
+def _decode_answer(buffer: bytes, offset: int, answer_type: int) -> tuple[Answer, int]:
     (count_or_code,) = _INT32.unpack_from(buffer, offset)
     offset += _INT32.size
     if answer_type == _ERROR:
@@ -142,13 +142,13 @@ def _answer(buffer: bytes, offset: int, answer_type: int) -> tuple[Answer, int]:
         names = []
         for _ in range(count_or_code):
             (value_length,) = _INT32.unpack_from(buffer, offset)
-            name, offset = _bytes(buffer, offset + _INT32.size, max(0, value_length))
+            name, offset = _take_bytes(buffer, offset + _INT32.size, max(0, value_length))
             names.append(name.decode())
         return names, offset
     raise ValueError(f"an answer of unknown type {answer_type}")
 
 
-def _bytes(buffer: bytes, offset: int, value_length: int) -> tuple[bytes, int]:
+def _take_bytes(buffer: bytes, offset: int, value_length: int) -> tuple[bytes, int]:
     value_end = offset + value_length
     if value_end > len(buffer):
         raise ValueError(f"{value_length} bytes expected, {len(buffer) - offset} present")

@@ -142,8 +142,8 @@ class Session:
     def ask(self, request: MultiRead) -> list[Answer]:
         """Send a request and return the server's answers.
 
-        kazoo's own thread calls the request's ``deserialize``, after all events that the server sent before
-        the answer, and before any later event.
+        kazoo's own thread calls the request's ``deserialize``. It does so after all events that the server
+        sent before the answer, and before any later event.
 
         Raises:
             Exception: see `answers`.
@@ -233,13 +233,13 @@ class Session:
             raise ConnectionLoss("the connection moved to another server")
         return response
 
-    def _on_state_change(self, state: str) -> None:
+    def _on_state_change(self, connection_state: str) -> None:
         """Record a change of the connection's state.
 
         kazoo's own thread calls this before it connects to another server.
         """
         self._refused = self._refused or self._client.client_state == KeeperState.AUTH_FAILED
-        self.moved = self.moved or state != KazooState.CONNECTED
+        self.moved = self.moved or connection_state != KazooState.CONNECTED
 
     def _raise_refusal(self, error: Exception) -> None:
         if self._trouble.kerberos is not None:

@@ -5,7 +5,7 @@ the last transaction of the logs. A slice is a byte range of the snapshot file. 
 cluster did not change since the snapshot. Tasks read these from slices of the file. The driver computes
 all other znodes: those that the logs change, and every ephemeral one. It passes them to tasks.
 
-If a snapshot is damaged, the store skips it and takes the next older one, as ZooKeeper does, and
+If a snapshot is damaged, the store skips it and takes the next older one, as ZooKeeper does. Then
 `ClusterNodes.notes` says so. If transactions are missing between the older snapshot and the logs, the
 whole tree is a gap. A server deletes the ephemeral znodes of a dead client only when it ends the
 session. So a bookie can appear registered in these files although a running server would soon drop it.
@@ -141,7 +141,7 @@ class ZooKeeperSnapshotStore(SavedStore[_SnapshotState]):
             StoreError: the snapshot is missing, or is not the one that was indexed.
         """
         if isinstance(part, ZnodesPart):
-            yield ZnodeBatch.of(list(part.znodes), list(part.gaps))
+            yield ZnodeBatch.from_znodes(list(part.znodes), list(part.gaps))
             return
         assert isinstance(part, SlicesPart)
         try:

@@ -17,8 +17,8 @@ number of events about the znode's children. Answers and events arrive in one or
 number of events belong to one moment. A cluster of ten million ledgers needs some thousands of small
 reads for this.
 
-One case remains undetected. A znode is readable when the watch is set, a change of its ACL takes this
-client's READ permission away, and then a client writes to the znode.
+One case remains undetected. A znode is readable when the watch is set. Then a change of its ACL takes this
+client's READ permission away, and later a client writes to the znode.
 """
 
 from __future__ import annotations

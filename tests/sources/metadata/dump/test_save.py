@@ -80,7 +80,7 @@ def test_a_saved_zookeeper_has_every_znode_as_it_was(
 ) -> None:
     live, dump = f"zk://{zookeeper.hosts}/ledgers", f"dump://{tmp_path}/{name}"
     result = saved(live, tmp_path / name)
-    assert (result.unread, result.gaps) == (0, [])
+    assert (result.unread_count, result.gaps) == (0, [])
     assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [tmp_path / name]
     for tree in (Tree.LEDGERS, Tree.MARKS):
@@ -109,7 +109,7 @@ def test_a_saved_store_tells_when_it_was_read(zookeeper: EmbeddedZooKeeper, tmp_
 @pytest.mark.parametrize("scope", ["/bk/cluster1"])
 def test_a_saved_etcd_has_every_key_as_it_was(etcd: Etcd, tmp_path: Path, scope: str) -> None:
     live, dump = f"etcd://{etcd.host}{scope}", f"dump://{tmp_path}/a?root={scope}"
-    assert saved(live, tmp_path / "a").unread == 0
+    assert saved(live, tmp_path / "a").unread_count == 0
     assert own(dump) == own(live)
     held = columns(live, Tree.LEDGERS, LayoutKind.ETCD)
     there, here = ({path: row[:2] + row[4:] for path, row in rows.items()} for rows in (
@@ -154,7 +154,7 @@ def test_what_may_not_be_read_is_a_gap_of_the_dump_too(tmp_path: Path) -> None:
         with writer(server.hosts) as client:
             client.set_acls(hidden, [make_digest_acl("ann", "hunter2", all=True)])
         result = saved(f"zk://{server.hosts}/ledgers", tmp_path / "a")
-    assert result.unread == 1
+    assert result.unread_count == 1
     assert result.gaps == [(hidden, "it could not be read: not authorised to read it")]
     store = open_store(f"dump://{tmp_path}/a")
     assert store.cluster().gaps == ()

@@ -277,7 +277,7 @@ def test_the_clusters_own_keys_are_read_again_when_compacted_meanwhile(
     store = opened(server, scope="/bk")
     cluster = store.cluster()
     assert cluster.nodes["LAYOUT"].data == b"2\nx:0"
-    assert "compacted the revision during the scan (2 times)" in cluster.notes[1]
+    assert "compacted the revision 2 times during the scan" in cluster.notes[1]
     monkeypatch.setattr(Meddler, "times", MAX_RESTARTS + 1)
     other = opened(server, scope="/bk")
     with pytest.raises(CompactedError):

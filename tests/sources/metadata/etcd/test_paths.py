@@ -130,7 +130,7 @@ def test_a_running_one_counts_its_ledgers_and_says_where_there_is_none(stores: S
     options = StoreOptions()
     counted = count_ledgers(stores.uris[0], LAYOUT, options)
     ledgers = sum(tree_of(path[9:]) is Tree.LEDGERS for path in stores.held if path.startswith("/ledgers/"))
-    assert (counted.ledgers, counted.exact) == (ledgers, False)
+    assert (counted.ledgers, counted.is_exact) == (ledgers, False)
     with pytest.raises(StoreError, match="no BookKeeper cluster below /nothing"):
         open_store(stores.uris[0].replace("/ledgers", "/nothing")).cluster()
     one = open_store(stores.uris[0])

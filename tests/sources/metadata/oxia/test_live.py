@@ -170,7 +170,7 @@ def test_the_dump_of_it_is_the_store(double: OxiaDouble, tmp_path: Path) -> None
     )
     with new_file(file) as out:
         summary = save(wanted, out)
-    assert summary.unread == 0
+    assert summary.unread_count == 0
     assert summary.records == sum(not path.startswith("/ledgersX") for path in held(double))
     with closing(open_store(double.uri(), OPTIONS)) as live, closing(open_store(f"dump://{file}")) as saved:
         assert live.cluster().nodes == saved.cluster().nodes
@@ -219,7 +219,7 @@ def test_what_moves_is_told_and_read_alone() -> None:
             changed[0]: b"y",
             changed[2]: b"new",
         }
-        assert store.changed_ledgers().unknown == "no watch was set before the first scan"
+        assert store.changed_ledgers().unknown_reason == "no watch was set before the first scan"
 
 
 def off(double: OxiaDouble) -> None:
@@ -259,7 +259,7 @@ def test_moves_that_nobody_tells_of_are_unknown(damage: object, words: str) -> N
         store.watch_ledgers()
         assert callable(damage)
         damage(double)
-        assert words in str(store.changed_ledgers().unknown)
+        assert words in str(store.changed_ledgers().unknown_reason)
 
 
 def test_other_shards_than_before_are_not_read() -> None:
@@ -299,6 +299,6 @@ def test_a_server_tells_its_release_by_its_service(service: str, version: str) -
     with filled(service).serving() as double:
         # The namespace "default" is not there: that it says so is an answer too.
         [server] = probe_servers(double.uri(), OPTIONS)
-    assert (server.reached, server.version) == (True, version)
+    assert (server.is_reached, server.version) == (True, version)
     [server] = probe_servers("metadata-store:oxia://127.0.0.1:1/default", OPTIONS)
-    assert not server.reached
+    assert not server.is_reached

@@ -92,7 +92,7 @@ def test_what_moves_is_told(server: Oxia) -> None:
         server.load([("/ledgers/11/0000/L0003", b"b")])
         server.delete("/ledgers/11/0000/L0001")
         moves = store.changed_ledgers()
-        assert moves.unknown is None
+        assert moves.unknown_reason is None
         assert {"/ledgers/11/0000/L0001", "/ledgers/11/0000/L0003"} <= {*moves.paths}
         assert "/ledgers/11/0000/L0002" not in moves.paths
         rows = [
@@ -111,7 +111,7 @@ def test_without_notifications_all_is_read_again(tmp_path: Path) -> None:
         with closing(open_store(oxia.uri, OPTIONS)) as store:
             assert isinstance(store, WatchableStore)
             store.watch_ledgers()
-            assert "notifications not enabled" in str(store.changed_ledgers().unknown)
+            assert "notifications not enabled" in str(store.changed_ledgers().unknown_reason)
 
 
 def test_a_hundred_thousand_ledgers_are_each_read_once(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_hundred_thousand_ledgers_are_each_read_once(tmp_path: Path) -> None:
             found = read(store, Tree.LEDGERS, wanted=8)
             assert {path for path, data in found.items() if data} == {*paths}
         counted = count_ledgers(oxia.uri, LAYOUT, OPTIONS)
-        assert (counted.ledgers, counted.exact) == (HUNDRED_THOUSAND, False)
+        assert (counted.ledgers, counted.is_exact) == (HUNDRED_THOUSAND, False)
 
 
 def test_a_shard_whose_leader_is_gone_is_read_from_the_next_one(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_the_namespace_and_the_release_are_told(server: Oxia) -> None:
     check_reachable(server.uri, OPTIONS)
     [probed] = probe_servers(server.uri, OPTIONS)
     version = "0.15 or later" if OTHER_PROGRAM in os.environ else "0.14 or earlier"
-    assert (probed.reached, probed.version) == (True, version)
+    assert (probed.is_reached, probed.version) == (True, version)
     with (
         closing(open_store(f"{server.uri}x", OPTIONS)) as store,
         pytest.raises(StoreError, match="no namespace defaultx"),

@@ -148,7 +148,7 @@ def test_what_moved_and_the_rest_of_the_first_read_are_what_a_full_read_gives(
     for path, value in later:
         change(client, root + path, value)
     moves = store.changed_ledgers()
-    assert moves.unknown is None
+    assert moves.unknown_reason is None
     found = second(store, first, moves, wanted)
     assert told(found) == told(whole(store, wanted))
     assert not any("/cookies" in path or "/underreplication" in path for path in moves.paths)
@@ -176,7 +176,7 @@ def test_only_what_moved_is_read(server: EmbeddedZooKeeper, client: Any) -> None
     assert (
         operations["znodes_read"] - before == 4 + 50 + 3
     )  # 50 ledgers and three inner znodes by the full read
-    assert store.changed_ledgers().unknown == "no watch was set before the first scan"
+    assert store.changed_ledgers().unknown_reason == "no watch was set before the first scan"
     store.close()
 
 
@@ -209,10 +209,10 @@ def test_what_moves_beyond_the_limit_is_not_kept(
         for leaf in range(made):
             client.create(f"{root}/00/0000/L{made}{leaf:03}", CLOSED)
         moves = store.changed_ledgers()
-        assert (len(moves.paths), moves.unknown) == (made if unknown is None else 0, unknown)
+        assert (len(moves.paths), moves.unknown_reason) == (made if unknown is None else 0, unknown)
     monkeypatch.setattr(tree, "MAX_INNER_ZNODES", 2)
     store.watch_ledgers()
-    unknown = store.changed_ledgers().unknown
+    unknown = store.changed_ledgers().unknown_reason
     assert unknown == "the ledgers could not be watched: there are more than 2 inner znodes"
     store.close()
 
@@ -228,8 +228,8 @@ def test_a_connection_that_breaks_may_have_missed_something(server: EmbeddedZooK
         cut.set()
         moves = store.changed_ledgers()
         assert moves.paths == ()
-        assert moves.unknown is not None
-        assert moves.unknown.startswith("the connection of the watch broke or was refused: ")
+        assert moves.unknown_reason is not None
+        assert moves.unknown_reason.startswith("the connection of the watch broke or was refused: ")
         store.close()
 
 
