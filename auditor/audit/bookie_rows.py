@@ -87,7 +87,9 @@ def start_rows(
     bookie_conf = (
         None if conf_path is None else configured_bookie(read_properties("--bookie-conf", conf_path))
     )
-    return starts(attribution.found, metadata.cookies(), instance_id, indexes.refused_replays(), bookie_conf)
+    return starts(
+        attribution.found_directories, metadata.cookies(), instance_id, indexes.refused_replays(), bookie_conf
+    )
 
 
 def _bookie_row(
@@ -120,7 +122,7 @@ def _bookie_row(
         "ledgers": member_row["ledgers"] if member_row else 0,
         "depending": member_row["depending"] if member_row else 0,
         "replicas": member_row["replicas"] if member_row else 0,
-        "found": bool(attributed_bookie and attributed_bookie.found),
+        "found": bool(attributed_bookie and attributed_bookie.has_directory),
         "read": BookieRead.UNREAD if is_foreign else read_state,
         "reason": reason,
         "absent_directories": list(attributed_bookie.absent_directories)

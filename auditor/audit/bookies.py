@@ -16,9 +16,9 @@ from auditor.model.states import BookieRead
 from auditor.sources.bookies import owners as bookie_owners
 from auditor.sources.bookies.collections.places import (
     CollectedPlaces,
-    SettledPlaces,
+    PieceOwnership,
     collected_places,
-    settle_places,
+    find_piece_owners,
 )
 from auditor.sources.bookies.collections.places import without_collections as without_collections
 from auditor.sources.bookies.journal.tails import TailPart
@@ -53,7 +53,7 @@ class ClusterBookies:
     registered: Mapping[str, str]
     collected: CollectedPlaces
     all_attribution: Attribution
-    directory_owners: SettledPlaces
+    directory_owners: PieceOwnership
     tail_parts: Sequence[TailPart]
 
     @property
@@ -87,7 +87,7 @@ class ClusterBookies:
         return replace(
             self,
             collected=usable_collections,
-            directory_owners=settle_places(self.all_attribution, usable_collections),
+            directory_owners=find_piece_owners(self.all_attribution, usable_collections),
         )
 
 
@@ -110,7 +110,7 @@ def find_bookies(cache: TableCache, first_scan: FirstScan, sources: Sequence[str
         {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None},
         first_scan.source.instance_id,
     )
-    directory_owners = settle_places(attribution, collected_sources)
+    directory_owners = find_piece_owners(attribution, collected_sources)
     tail_parts = journal_scan.plan_tails(
         cache.run_store, directory_owners.attribution.bookies, directory_owners
     )

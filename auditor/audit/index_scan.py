@@ -374,14 +374,14 @@ def _find_overlapping_bookies(bookies: ClusterBookies, counts: Sequence[IndexCou
         for directory in bookie.index_directories
     )
     if not has_split_databases and not bookies.collected.readable_collections:
-        return sorted(bookies.directory_owners.overlapping)
+        return sorted(bookies.directory_owners.overlapping_bookies)
     misplaced_bookies = {
         count.bookie_id
         for count in counts
         if count.state in (IndexState.UNREADABLE, IndexState.WRONG_DIRECTORY)
         and count.storage == index_parts.ROCKSDB
     }
-    return sorted(misplaced_bookies.union(bookies.directory_owners.overlapping))
+    return sorted(misplaced_bookies.union(bookies.directory_owners.overlapping_bookies))
 
 
 def _count_shapes(counts: Sequence[IndexCount]) -> IndexShapes:

@@ -22,7 +22,7 @@ from auditor.model.replay_refusal import FailedReplay, failed_replay_refusal, mi
 from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.model.start_refusal import Refusal
 from auditor.model.states import IndexState, ReplayError, TailRead, TailState, TimeBasis
-from auditor.sources.bookies.collections.places import CollectedPlaces, SettledPlaces
+from auditor.sources.bookies.collections.places import CollectedPlaces, PieceOwnership
 from auditor.sources.bookies.collections.tables import collected_tails
 from auditor.sources.bookies.journal.tails import SCHEMA, TailPart, from_json, read_tail, to_json
 from auditor.sources.bookies.mark_times import DatedIndex
@@ -86,7 +86,7 @@ class Tails:
 
 
 def plan_tails(
-    run_store: RunStore, bookies: Mapping[str, AttributedBookie], directory_owners: SettledPlaces
+    run_store: RunStore, bookies: Mapping[str, AttributedBookie], directory_owners: PieceOwnership
 ) -> list[TailPart]:
     """Return the parts of journals on disk to read, from their current marks.
 
@@ -112,7 +112,7 @@ def write_tails(
     parts: Sequence[TailPart],
     bookies: Mapping[str, AttributedBookie],
     collected: CollectedPlaces,
-    directory_owners: SettledPlaces,
+    directory_owners: PieceOwnership,
 ) -> Tails:
     """Read the journals of every bookie whose index was read. Call it after the indexes were read."""
     spark = cache.spark

@@ -83,7 +83,7 @@ def find_foreign_sources(first_scan: FirstScan, bookies: ClusterBookies) -> dict
     were exchanged. The dict is therefore empty. It is also empty if the store has no cookie of a bookie with
     the instance id of the store: the store may have been formatted while the bookies ran.
     """
-    bookie_ids = [name for name, bookie in bookies.attribution.bookies.items() if bookie.found]
+    bookie_ids = [name for name, bookie in bookies.attribution.bookies.items() if bookie.has_directory]
     own_instance_bookies = {
         cookie.bookie_id
         for cookie in store_cookies(first_scan.nodes)

@@ -24,7 +24,7 @@ from auditor.model.run_facts import Remark, RemarkKind, remark
 from auditor.model.space import DISK_BYTES
 from auditor.model.states import LISTED, CacheState, EntryLogState, LedgerStatus
 from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
-from auditor.sources.bookies.entry_logs.reader import SCAN
+from auditor.sources.bookies.entry_logs.reader import SCAN_SOURCE
 from auditor.spark import functions as F
 from auditor.spark.table_queries import TableQuery, aggregate_many
 from auditor.spark.types import DataFrame
@@ -174,7 +174,7 @@ def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) 
         pairs    number of pairs of ledger and log, and of those pairs for which an entry was compared
     """
     has_map_sql = f"state in ('{EntryLogState.OK}', '{EntryLogState.MAP_WRONG}')"
-    map_sqls = (f"count_if({has_map_sql})", f"count_if({has_map_sql} and counted = '{SCAN}')")
+    map_sqls = (f"count_if({has_map_sql})", f"count_if({has_map_sql} and counted = '{SCAN_SOURCE}')")
     cache_sqls = ("count(cache)", f"count_if(cache = '{CacheState.UNREADABLE}')")
     unread_count = entry_logs.where("bytes is null and ledger_id is null")
     return aggregate_many(

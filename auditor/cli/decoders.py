@@ -153,8 +153,8 @@ def decode_entry_log(file: BinaryIO) -> Any:
     ]
     return {
         "header": contents.header,
-        "direct": contents.direct,
-        "counted_by": contents.counted,
+        "direct": contents.is_direct,
+        "counted_by": contents.bytes_source,
         "bytes": {
             "header": contents.header_bytes,
             "entries": contents.entry_bytes,
@@ -169,7 +169,7 @@ def decode_entry_log(file: BinaryIO) -> Any:
             {"scope_id": str(scope), "ledger_id": str(ledger), "bytes": size}
             for ledger, size, scope in largest_ledgers
         ],
-        "cut": contents.cut,
+        "cut": contents.is_cut,
         "map_damage": None if contents.map_damage is None else str(contents.map_damage),
     }
 

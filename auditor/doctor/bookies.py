@@ -21,7 +21,7 @@ from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.report import NOT_COVERED
 from auditor.model.states import BookieRead, TimeBasis
 from auditor.reports.doctor import BOOKIES, Line, State
-from auditor.sources.bookies.collections.places import CollectedPlaces, collected_places, settle_places
+from auditor.sources.bookies.collections.places import CollectedPlaces, collected_places, find_piece_owners
 from auditor.sources.bookies.journal.files import list_journals
 from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.owners import AttributedBookie, attribute
@@ -203,7 +203,7 @@ def _bookie_lines(
         index_times = {
             name: expected_index_time(bookie, listings.get(name))
             for name, bookie in found_bookies.items()
-            if bookie.found
+            if bookie.has_directory
         }
         yield _index_time_line(index_times, metadata, options)
     if ROCKSDB in bookies.storages:
@@ -246,7 +246,7 @@ def _attribute_directories(
         }
         cookie_by_id = {cookie.bookie_id: cookie.cookie for cookie in cookies if cookie.cookie is not None}
         attribution = attribute(places, expected_ids, cookie_by_id, instance_id(nodes))
-    return expected_ids, settle_places(attribution, collected).attribution.bookies
+    return expected_ids, find_piece_owners(attribution, collected).attribution.bookies
 
 
 def _coverage_lines(

@@ -44,7 +44,7 @@ from auditor.model.states import (
     SpaceClass,
 )
 from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
-from auditor.sources.bookies.entry_logs.reader import MAP, read_contents
+from auditor.sources.bookies.entry_logs.reader import MAP_SOURCE, read_contents
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
 from auditor.spark.types import Column, DataFrame
@@ -318,9 +318,9 @@ DELETION_CANDIDATES = schema_of(
 
 def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> DataFrame:
     """Return the rows of `DELETION_CANDIDATES`. The arguments are the tables of these names."""
-    logs_counted_by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select(
-        "path"
-    )
+    logs_counted_by_map = entry_logs.where(
+        F.col("ledger_id").isNull() & (F.col("counted") == MAP_SOURCE)
+    ).select("path")
     is_outside_collection = ~F.col("path").contains(COLLECTION_SEPARATOR)
     logs_to_rewrite = log_foresight.where(
         (F.col("action") != GcAction.KEEP) & ~is_suspended() & is_outside_collection

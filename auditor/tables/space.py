@@ -24,7 +24,7 @@ from auditor.model.states import (
     Probe,
     SpaceClass,
 )
-from auditor.sources.bookies.entry_logs.reader import SCAN
+from auditor.sources.bookies.entry_logs.reader import SCAN_SOURCE
 from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.scans import add_since_column
@@ -208,7 +208,7 @@ def _log_files(
     log = ("bookie_id", "logger", "log_id")
     indexed_ends = locations.groupBy(*log).agg(F.max("last_offset").alias("indexed_to"))
     read_end = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))
-    ends_before_index = (F.col("counted") == SCAN) & is_log & (F.col("indexed_to") > read_end)
+    ends_before_index = (F.col("counted") == SCAN_SOURCE) & is_log & (F.col("indexed_to") > read_end)
     is_broken = (F.col("state") == EntryLogState.DAMAGED) | F.coalesce(ends_before_index, F.lit(False))
     return (
         drop_repeated_files(entry_logs)

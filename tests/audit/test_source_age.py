@@ -24,7 +24,7 @@ def bookies(*made: int | None) -> Any:
     ]
     owners = {f"id-{name}:0": SimpleNamespace(bookie_id=f"{name}:1") for name in names}
     return SimpleNamespace(
-        collected=SimpleNamespace(whole=manifests),
+        collected=SimpleNamespace(readable_collections=manifests),
         directory_owners=SimpleNamespace(owner_of_piece=owners),
         members=[],
     )

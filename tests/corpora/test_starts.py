@@ -16,7 +16,9 @@ def test_every_bookie_is_refused_as_the_server_refuses_it(corpus: Corpus) -> Non
     cluster = open_store(f"dump://{corpus.dump}").cluster()
     cookies = store_cookies(cluster)
     oracle = corpus.oracle["cookieValidation"]
-    found = attribute(find_places([str(corpus.bookies)]), set(oracle), {}, instance_id(cluster)).found
+    found = attribute(
+        find_places([str(corpus.bookies)]), set(oracle), {}, instance_id(cluster)
+    ).found_directories
     rows = {row["bookie_id"]: row for row in starts(found, cookies, instance_id(cluster))}
     assert set(rows) == set(oracle)
     for bookie, said in oracle.items():

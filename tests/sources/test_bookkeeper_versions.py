@@ -116,7 +116,7 @@ def test_cookies_say_what_they_say_to_java(golden: Golden) -> None:
 def test_a_kill_shows_from_4_15_on(golden: Golden) -> None:
     places = find_places([str(golden.bookies)])
     found = {
-        (place.name, directory.inside[-1]): directory.unclean
+        (place.name, directory.parts_in_place[-1]): directory.unclean
         for place in places
         for directory in place.directories
         if directory.has_current
@@ -189,8 +189,8 @@ def test_entry_logs_have_the_entries_and_the_ledgers_that_java_has(golden: Golde
                 assert contents.damage is contents.map_damage is None
                 sizes = zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True)
                 assert {str(ledger): size for ledger, size in sizes} == file["ledgers"]
-                by.add(contents.counted)
-            direct.add((place.name, contents.direct))
+                by.add(contents.bytes_source)
+            direct.add((place.name, contents.is_direct))
     assert by == {"map", "scan"}
     is_known = golden.oracle["version"] >= "4.16"
     assert {name for name, is_direct in direct if is_direct} == ({"bk4_3181"} if is_known else set())

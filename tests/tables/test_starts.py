@@ -39,7 +39,7 @@ def _lay(root: Path, **versions: bytes | None) -> None:
 
 
 def _starts(root: Path, stored: list[StoreCookie]) -> list[dict[str, Any]]:
-    found = attribute(find_places([str(root)]), {"bk1"}, {}, CLUSTER).found
+    found = attribute(find_places([str(root)]), {"bk1"}, {}, CLUSTER).found_directories
     return starts(found, stored, CLUSTER)
 
 
@@ -57,7 +57,7 @@ def test_a_journal_that_cannot_be_replayed_refuses_what_cookies_let_start(tmp_pa
     _lay(tmp_path / "wiped", journal=cookie, l0=cookie, l1=None)
     replays = {"bk1": missing_journals_refusal([("/j", "1a.txn")], certain=False)}
     for place, fault, certain in (("good", "journal-gone", False), ("wiped", "version-missing", True)):
-        found = attribute(find_places([str(tmp_path / place)]), {"bk1"}, {}, CLUSTER).found
+        found = attribute(find_places([str(tmp_path / place)]), {"bk1"}, {}, CLUSTER).found_directories
         [row] = starts(found, _stored(bk1=cookie), CLUSTER, replays)
         assert (row["fault"], row["certain"]) == (fault, certain)
     assert row["expansion_fault"] == "wiped"
@@ -155,7 +155,7 @@ def _configured(
     root: Path, stored: list[StoreCookie], *bookies: str, **properties: str
 ) -> list[dict[str, Any]]:
     conf = configured_bookie(properties)
-    found = attribute(find_places([str(root)]), {*bookies}, {}, CLUSTER).found
+    found = attribute(find_places([str(root)]), {*bookies}, {}, CLUSTER).found_directories
     return starts(found, stored, CLUSTER, configuration_file=conf)
 
 

@@ -42,10 +42,12 @@ SCHEMA = schema_of(
     (
         "state",
         pa.string(),
-        "state of the index, by this file alone: ok; cut: the file ends inside a slot, or "
-        "inside a page of the bookie's page_size; unreadable; limbo; not-indexed; misplaced: "
-        "the file is at a wrong path; wrong-directory: the ledger belongs in another index "
-        "directory (RocksDB); stray; gap; damaged",
+        "state of the index, by this file alone. ok; cut: the file ends inside a slot, or inside a page of "
+        "the bookie's page_size; unreadable; limbo: the bookie does not know which entries it should have; "
+        "not-indexed: the bookie's index of ledgers lacks the ledger; misplaced: the file is at a wrong "
+        "path; wrong-directory: the ledger belongs in another index directory (RocksDB); stray: the file is "
+        "not one of the bookie's; gap: the path was not read; damaged: a fault of the index outside its "
+        "ledgers",
     ),
     ("reason", pa.string(), "reason for a state other than ok"),
     ("offset", pa.int64(), "byte of the file at fault; null if not known"),

@@ -145,7 +145,7 @@ QUIET_MS = 3_600_000
 The time covers the difference between the clocks of the file system and of the run.
 """
 
-GROUP_ROWS = 250_000
+MAX_EARLIER_ROWS = 250_000
 """Largest number of earlier rows in memory at once: about 100 MB of paths."""
 
 SLICE_FILES = 256
@@ -213,7 +213,7 @@ class UnchangedFiles:
 
     def must_read(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
         """Return which of the listed files must be read. Mark the rows of all other listed files as kept."""
-        # Looked up by directory, because nearly all directories are skipped with all their files.
+        # Look up only files of the directories of ``paths``: nearly all directories need no new listing.
         position_of_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
             if (number := self._directory_numbers.get(directory)) is not None:
@@ -247,12 +247,12 @@ def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Sk
 
 
 def split_part(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
-    """Split a part into smaller parts of about `GROUP_ROWS` earlier rows each, by first-level names."""
+    """Split a part into smaller parts of about `MAX_EARLIER_ROWS` earlier rows each, by first-level names."""
     name_mask = _names_read_by(part)
     row_count = rows.drop_files_without_matches(
         ["scope_id", "ledger_id", "state"], lambda batch: _find_candidates(name_mask, batch)
     )
-    smaller_part_count = max(1, min(len(part.names), round(row_count / GROUP_ROWS)))
+    smaller_part_count = max(1, min(len(part.names), round(row_count / MAX_EARLIER_ROWS)))
     name_slices = [part.names[start::smaller_part_count] for start in range(smaller_part_count)]
     for name_slice in name_slices:
         names_of_other_parts = part.names_of_other_parts
@@ -318,7 +318,7 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
             return False
         row_number_arrays.append(row_numbers[is_index_row])
     if not any(map(len, row_number_arrays)):
-        return False  # no row has a stamp
+        return False  # the earlier run has no row of these databases
     rows.select_rows(np.concatenate(row_number_arrays))
     return True
 

@@ -80,6 +80,7 @@ class AttributedBookie:
             directories has no lastMark, or if nothing dates one.
         suspect: Whether a ledger or index directory lies in another bookie's place or carries another id.
         foreign_instance: Whether all its cookies name another cluster instance.
+        has_directory: Whether one of its directories has a ``current``.
         absent_directories: Configured index directories that were not found or are empty. An empty tuple if
             the VERSION files disagree, or if the bookie is not read completely for another reason too.
     """
@@ -91,7 +92,7 @@ class AttributedBookie:
     index_time: int | None
     suspect: bool
     foreign_instance: bool
-    found: bool
+    has_directory: bool
     journals: Journals = NO_JOURNALS
     absent_directories: tuple[str, ...] = ()
 
@@ -100,12 +101,12 @@ class AttributedBookie:
 class Attribution:
     """All directories, sorted by path, and by id every bookie that has a place or a directory.
 
-    ``found`` has the state on disk of these directories, and of directories that belong to no bookie.
+    ``found_directories`` has the state on disk of these directories, and of those that belong to no bookie.
     """
 
     directories: tuple[AttributedDirectory, ...]
     bookies: Mapping[str, AttributedBookie]
-    found: tuple[OwnedDirectory, ...] = ()
+    found_directories: tuple[OwnedDirectory, ...] = ()
 
     def ledger_directories(self, bookie_id: str) -> list[str]:
         """Return a bookie's ledger directories in configured order, "" for each that was not found."""
@@ -153,8 +154,8 @@ def attribute(
             directory = directories_by_owner.setdefault(owner, {}).setdefault(
                 found_directory.path, OwnedDirectory(found_directory, cookie, damage, place_id)
             )
-            if found_directory.declared is not None:
-                directory.declared_roles.append(found_directory.declared)
+            if found_directory.declared_role is not None:
+                directory.declared_roles.append(found_directory.declared_role)
     rows: list[AttributedDirectory] = []
     bookies: dict[str, AttributedBookie] = {}
     for owner, directories in directories_by_owner.items():
@@ -221,7 +222,7 @@ def _directory_row(owner: str | None, directory: OwnedDirectory, paths: BookiePa
         index_dirs=cookie.index_dirs if cookie else None,
         version_absent=directory.found.version_absent,
         empty=directory.found.empty,
-        configured=_configured_path(cookie, directory.found.inside) if cookie else None,
+        configured=_configured_path(cookie, directory.found.parts_in_place) if cookie else None,
     )
 
 
@@ -284,7 +285,7 @@ def _bookie_from_directories(
         index_time=journals.index_time,
         suspect=any(_is_misplaced(bookie_id, directory, paths) for directory in directories),
         foreign_instance=_is_foreign(directories, instance_id),
-        found=any(directory.found.has_current for directory in directories),
+        has_directory=any(directory.found.has_current for directory in directories),
         journals=journals,
         absent_directories=()
         if gaps or paths.indexes_differ or len(absent_paths) < len(faults)

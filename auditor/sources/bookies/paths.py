@@ -144,7 +144,7 @@ def match_directories(
     reasons = dict.fromkeys(paths, "")
     for has_current in (True, False):
         candidate_parts = {
-            path: directory.found.inside
+            path: directory.found.parts_in_place
             for path, directory in directory_by_path.items()
             if directory.found.has_current is has_current
         }
@@ -242,12 +242,15 @@ def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
     if directory.declared_roles:
         return all(declared_role.role == "journal" for declared_role in directory.declared_roles)
 
-    def nearest(paths: Iterable[str]) -> int:
+    def count_best_match(paths: Iterable[str]) -> int:
         return max(
-            (count_shared_parts(path_parts(path), directory.found.inside) for path in paths), default=0
+            (count_shared_parts(path_parts(path), directory.found.parts_in_place) for path in paths),
+            default=0,
         )
 
-    return nearest(cookie.journal_paths) > nearest((*cookie.ledger_dirs, *(cookie.index_dirs or ())))
+    return count_best_match(cookie.journal_paths) > count_best_match(
+        (*cookie.ledger_dirs, *(cookie.index_dirs or ()))
+    )
 
 
 def _distinct_paths(path_lists: Iterable[Paths]) -> Paths:

@@ -160,13 +160,13 @@ class DirectoryFound:
     A directory without ``current`` matters only if a cookie names it: a wiped disk looks like that.
 
     Attributes:
-        inside: The parts of its path, beginning with the name of the place.
+        parts_in_place: The parts of its path, beginning with the name of the place.
         version: The bytes of ``current/VERSION``. None if they could not be read.
         version_error: Why VERSION could not be read. None if it was read.
         marked_ms: When the newest lastMark file was written, in ms. None if there is none.
-        declared: Its role in an inventory. None without an inventory.
+        declared_role: Its role in an inventory. None without an inventory.
         version_absent: Whether it certainly has no VERSION. False if that could not be checked.
-        empty: Whether it has no VERSION, and ``current`` is empty or absent. None if not checked.
+        empty: Whether it has no VERSION, and ``current`` is empty or absent. None if this is not known.
         old_data: Whether it has no ``current`` and itself holds files of a layout before 3.
         marks: Its lastMark files by name.
         unclean: Whether it has a file DIRTY. A bookie from 4.15 on creates DIRTY when it starts and removes
@@ -177,13 +177,13 @@ class DirectoryFound:
     """
 
     path: str
-    inside: tuple[str, ...]
+    parts_in_place: tuple[str, ...]
     has_current: bool
     version: bytes | None
     version_error: str | None
     marked_ms: int | None
     has_rocksdb: bool
-    declared: DeclaredRole | None = None
+    declared_role: DeclaredRole | None = None
     version_absent: bool = False
     empty: bool | None = None
     old_data: bool = False
@@ -310,7 +310,7 @@ def _walk_place(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]
     return sorted(directories, key=lambda directory: directory.path), gaps
 
 
-def _inspect(path: str, path_parts: tuple[str, ...], declared: DeclaredRole | None) -> DirectoryFound:
+def _inspect(path: str, path_parts: tuple[str, ...], declared_role: DeclaredRole | None) -> DirectoryFound:
     current_path = Path(path, "current")
     version, version_error, is_absent_version = _read_version(current_path / "VERSION")
     has_current = current_path.is_dir()
@@ -319,13 +319,13 @@ def _inspect(path: str, path_parts: tuple[str, ...], declared: DeclaredRole | No
     journal_times, has_log = _list_logs(current_path)
     return DirectoryFound(
         path=path,
-        inside=path_parts,
+        parts_in_place=path_parts,
         has_current=has_current,
         version=version,
         version_error=version_error,
         marked_ms=marked_ms,
         has_rocksdb=has_rocksdb,
-        declared=declared,
+        declared_role=declared_role,
         version_absent=is_absent_version,
         empty=_is_empty(current_path) if is_absent_version and has_current else is_absent_version or None,
         old_data=is_absent_version and not has_current and _has_old_data(path),
@@ -357,7 +357,7 @@ def _is_empty(current_path: Path) -> bool | None:
         with os.scandir(current_path) as entries:
             return next(entries, None) is None
     except OSError:
-        return None  # unknown; the bookie would not refuse to start for it
+        return None  # not known; an error here would not keep the bookie from starting
 
 
 def _has_old_data(path: str) -> bool:

@@ -197,7 +197,7 @@ def test_what_is_read_since_an_earlier_run_is_what_a_full_run_reads(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         quick_clocks(patch)
-        patch.setattr("auditor.sources.bookies.earlier_rows.GROUP_ROWS", group_rows)
+        patch.setattr("auditor.sources.bookies.earlier_rows.MAX_EARLIER_ROWS", group_rows)
         patch.setattr("auditor.sources.bookies.earlier_rows.SLICE_FILES", slice_files)
         root = Path(folder, "bookie")
         directories = made(root)

@@ -32,7 +32,7 @@ def test_real_bookies_are_read_whole(tmp_path: Path) -> None:
     assert set(result.bookies) == known - {"127.0.101.99:3181"}
     for bookie in result.bookies.values():
         assert (bookie.read, bookie.reason) == ("read", None)
-        assert (bookie.suspect, bookie.foreign_instance, bookie.found) == (False, False, True)
+        assert (bookie.suspect, bookie.foreign_instance, bookie.has_directory) == (False, False, True)
         assert bookie.index_time is not None
     assert read_of(result.bookies["127.0.101.3:3181"], root)[1] == [
         "127.0.101.3_3181/ledgers0",
@@ -89,7 +89,7 @@ def test_a_bookie_is_read_only_if_every_index_directory_is_there(
     assert ("/data/ledgers1: no such directory was found" in bookie.reason) == bool(names)
     assert bookie.absent_directories == {"ledgers0": (TWO[1],), "journal": (*TWO,)}.get("".join(names), ())
     assert bookie.index_time is None
-    assert bookie.found == bool(names)
+    assert bookie.has_directory == bool(names)
 
 
 def test_journals_never_decide(tmp_path: Path) -> None:

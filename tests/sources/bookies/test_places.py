@@ -19,7 +19,7 @@ def test_each_sub_directory_is_a_place_and_each_current_a_directory(tmp_path: Pa
     assert [place.name for place in places] == [f"127.0.101.{n}_3181" for n in (1, 2, 3, 4)]
     found = places[3].directories
     found = tuple(directory for directory in found if directory.has_current)
-    assert [directory.inside for directory in found] == [
+    assert [directory.parts_in_place for directory in found] == [
         ("127.0.101.4_3181", name) for name in ("index0", "journal", "ledgers0")
     ]
     assert all(directory.version and b'"127.0.101.4:3181"' in directory.version for directory in found)
@@ -35,12 +35,12 @@ def test_directories_are_found_at_any_depth_and_none_below_current(tmp_path: Pat
     make_directory(place / "data/disk1/ledgers/current/0/7", VERSION)
     (place / "data/disk2/ledgers").mkdir(parents=True)
     (found,) = find_places([str(tmp_path / "bookies")])
-    assert ["/".join(each.inside) for each in found.directories if each.has_current] == [
+    assert ["/".join(each.parts_in_place) for each in found.directories if each.has_current] == [
         "bk/data/disk1/ledgers",
         "bk/data/disk1/ledgers/nested",
     ]
     others = [each for each in found.directories if not each.has_current]
-    assert [each.inside[-1] for each in others] == ["bk", "data", "disk1", "disk2", "ledgers"]
+    assert [each.parts_in_place[-1] for each in others] == ["bk", "data", "disk1", "disk2", "ledgers"]
     assert {each.version_error for each in others} == {"No such file or directory"}
 
 
@@ -52,7 +52,7 @@ def test_links_are_followed_once_and_never_in_circles(tmp_path: Path) -> None:
     (place / "ledgers0").symlink_to(elsewhere)
     (place / "ledgers1").symlink_to(elsewhere)
     (found,) = find_places([str(tmp_path / "bookies")])
-    assert [each.inside for each in found.directories if each.has_current] == [("bk", "ledgers0")]
+    assert [each.parts_in_place for each in found.directories if each.has_current] == [("bk", "ledgers0")]
 
 
 def test_the_walk_is_bounded_and_says_what_it_left_out(
@@ -87,7 +87,7 @@ def test_an_inventory_names_directories_with_role_and_position(tmp_path: Path) -
     inventory.write_text('[bookies."bk-a:3181"]\nledgers = ["mnt/l0", "/gone/l1"]\njournal = ["mnt/j"]\n')
     (place,) = find_places([str(inventory)])
     assert (place.name, place.names_bookie) == ("bk-a:3181", True)
-    assert [(each.declared, each.has_current) for each in place.directories] == [
+    assert [(each.declared_role, each.has_current) for each in place.directories] == [
         (DeclaredRole(str(tmp_path / "mnt/j"), "journal", 0, 1), False),
         (DeclaredRole(str(tmp_path / "mnt/l0"), "ledger", 0, 2), True),
         (DeclaredRole("/gone/l1", "ledger", 1, 2), False),

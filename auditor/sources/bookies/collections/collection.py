@@ -343,12 +343,12 @@ def directory_rows(
             {name: getattr(directory, name) for name in _DIRECTORY_FIELDS}
             | {
                 "place": place_number,
-                "inside": list(directory.inside),
+                "inside": list(directory.parts_in_place),
                 "mark_file_id": greatest_mark.file_id if greatest_mark else None,
                 "mark_offset": greatest_mark.offset if greatest_mark else None,
                 "journal_times": [file._asdict() for file in directory.journal_times],
                 "marks": [{"name": name, **mark._asdict()} for name, mark in directory.marks],
-                "declared": asdict(directory.declared) if directory.declared else None,
+                "declared": asdict(directory.declared_role) if directory.declared_role else None,
                 "piece": piece_by_directory.get((place_number, directory.path)),
             }
         )
@@ -367,8 +367,8 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
             DirectoryFound(
                 **{name: row[name] for name in _REQUIRED_FIELDS},
                 **{name: row.get(name, default_value) for name, default_value in _OPTIONAL_DEFAULTS.items()},
-                inside=tuple(row["inside"]),
-                declared=DeclaredRole(**row["declared"]) if row["declared"] else None,
+                parts_in_place=tuple(row["inside"]),
+                declared_role=DeclaredRole(**row["declared"]) if row["declared"] else None,
                 marks=_parse_marks(row),
                 journal_times=tuple(JournalTime(**file) for file in row.get("journal_times") or ()),
             )

@@ -78,7 +78,7 @@ def _directory_keys(place: PlaceFound) -> Iterator[tuple[str | None, str | None,
                     cookie,
                     None,
                     None,
-                    [found_directory.declared] if found_directory.declared else [],
+                    [found_directory.declared_role] if found_directory.declared_role else [],
                 )
             )
     for bookie_id, directories in directories_by_bookie.items():
@@ -136,16 +136,16 @@ class PieceOwner:
 
 
 @dataclass(frozen=True, slots=True)
-class SettledPlaces:
+class PieceOwnership:
     """An attribution without the collected index directories, and the owner of each collected piece.
 
-    ``overlapping`` are bookies whose index comes from several pieces, or from a piece and from disk. Several
-    of these sources may have the same ledger.
+    ``overlapping_bookies`` are bookies whose index comes from several pieces, or from a piece and from disk.
+    Several of these sources may have the same ledger.
     """
 
     attribution: Attribution
     owner_of_piece: Mapping[str, PieceOwner]
-    overlapping: tuple[str, ...]
+    overlapping_bookies: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ def without_collections(collected: CollectedPlaces, reasons: Mapping[str, str]) 
     )
 
 
-def settle_places(attribution: Attribution, collected: CollectedPlaces) -> SettledPlaces:
+def find_piece_owners(attribution: Attribution, collected: CollectedPlaces) -> PieceOwnership:
     """Remove the collected index directories from an attribution, and return the owner of each piece instead.
 
     Args:
@@ -284,7 +284,7 @@ def settle_places(attribution: Attribution, collected: CollectedPlaces) -> Settl
                 changed_bookie, read=bookie_state, reason="; ".join(reasons), absent_directories=()
             )
         bookies[bookie_id] = changed_bookie
-    return SettledPlaces(replace(attribution, bookies=bookies), owner_of_piece, tuple(overlapping_bookies))
+    return PieceOwnership(replace(attribution, bookies=bookies), owner_of_piece, tuple(overlapping_bookies))
 
 
 def _open_collection(path: str) -> _OpenCollection:
@@ -336,7 +336,7 @@ def _with_collection_paths(collection: str, place: PlaceFound) -> PlaceFound:
             replace(
                 directory,
                 path=_name_in_collection(collection, directory.path),
-                inside=(collection, *directory.inside),
+                parts_in_place=(collection, *directory.parts_in_place),
             )
             for directory in place.directories
         ),

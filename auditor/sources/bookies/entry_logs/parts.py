@@ -85,7 +85,7 @@ class MetadataCache:
             return CachedLog(CacheState.UNREADABLE, f"{CACHE_NAME}: {error.reason}")
         except DecodeError as damage:
             return CachedLog(CacheState.UNREADABLE, f"{CACHE_NAME}: {damage}")
-        if contents.counted is None:
+        if contents.bytes_source is None:
             return NOT_CACHED
         ledger_bytes = dict(metadata.ledgers.tolist())
         reason = find_contradiction(log_id, metadata, ledger_bytes, contents)

@@ -40,7 +40,7 @@ from auditor.model.amounts import plural
 from auditor.model.states import CollectorScan
 from auditor.sources.regular_file import open_regular
 
-MAP, SCAN = "map", "scan"
+MAP_SOURCE, SCAN_SOURCE = "map", "scan"
 """The two sources of the bytes per ledger."""
 
 MAX_ENTRY_BYTES = 16 << 20
@@ -59,26 +59,24 @@ class LogContents:
 
     Attributes:
         entries: Number of entries of each ledger. Empty if only the map was read.
-        counted: The source of the bytes per ledger: `MAP` or `SCAN`. None if neither shows the ledgers; then
-            ``tail_bytes`` counts all bytes after the header.
-        cut: Whether the file ends inside a record.
+        bytes_source: The source of the bytes per ledger: `MAP_SOURCE` or `SCAN_SOURCE`. None if neither shows
+            the ledgers; then ``tail_bytes`` counts all bytes after the header.
+        is_cut: Whether the file ends inside a record.
         damage: The fault of a record. None if there is none.
-        map_damage: The fault of the map: it contradicts the entries, or cannot be read. None if there is
-            none.
+        map_damage: The fault of the map: it contradicts the entries, or cannot be read. None without a fault.
         is_map_unreadable: Whether the map cannot be read.
         is_header_astray: Whether the header has a negative map offset, with which a garbage collector with a
             large read buffer reads wrong ledgers. No server writes a negative map offset.
         collector_scan: The result of a collector that reads the entries. None if it misses no record.
-        collected: Bytes of each ledger as the garbage collector counts them: by the map if it accepts the
-            map, else by the entries. Can have ledgers that do not exist. Empty if there is no map and the
-            scan fails.
+        collector_bytes: Bytes of each ledger as the garbage collector counts them: by the map if it accepts
+            the map, else by the entries. May name false ledgers. Empty if there is no map and the scan fails.
     """
 
     size: int = 0
     mtime: int = 0
     header: EntryLogHeader | None = None
-    direct: bool = False
-    counted: str | None = None
+    is_direct: bool = False
+    bytes_source: str | None = None
     scope_ids: Longs = field(default_factory=_empty_column)
     ledger_ids: Longs = field(default_factory=_empty_column)
     bytes: Longs = field(default_factory=_empty_column)
@@ -87,13 +85,13 @@ class LogContents:
     map_bytes: int = 0
     padding_bytes: int = 0
     tail_bytes: int = 0
-    cut: bool = False
+    is_cut: bool = False
     damage: DecodeError | None = None
     map_damage: DecodeError | None = None
     is_map_unreadable: bool = False
     is_header_astray: bool = False
     collector_scan: CollectorScan | None = None
-    collected: dict[int, int] = field(default_factory=dict)
+    collector_bytes: dict[int, int] = field(default_factory=dict)
 
     @property
     def entry_bytes(self) -> int:
@@ -170,13 +168,13 @@ class _LogReader:
             check_header(contents.header)
         except DecodeError as damage:
             contents.map_damage, contents.is_map_unreadable = damage, True
-        contents.direct = is_direct(header_bytes)
-        if contents.direct:
+        contents.is_direct = is_direct(header_bytes)
+        if contents.is_direct:
             contents.header_bytes = DIRECT_HEADER_BYTES
             contents.tail_bytes = contents.size - DIRECT_HEADER_BYTES
         if contents.header.has_map and not contents.is_map_unreadable:
             self._read_map(contents.header)
-        if scan and (verify or contents.counted is None):
+        if scan and (verify or contents.bytes_source is None):
             self._scan()
             if self._mapped_bytes is None:
                 self._record_collector_misses(contents.header)
@@ -189,7 +187,7 @@ class _LogReader:
             if remaining_bytes < 0:
                 fault = f"the file ends before the ledgers map, expected at byte {header.map_offset}"
                 raise DecodeError("entry log", contents.size, fault)
-            # A damaged offset can be past the end. One more length shows whether the map goes on.
+            # A damaged offset can be past the end. One more length field shows whether the map goes on.
             max_map_bytes = min(remaining_bytes, header.longest_map + LENGTH.size)
             if max_map_bytes > MAX_MAP_BYTES:
                 fault = f"the ledgers map has {header.map_ledgers} ledgers and over {MAX_MAP_BYTES:,} bytes"
@@ -202,13 +200,13 @@ class _LogReader:
         entry_area_bytes = header.map_offset - contents.header_bytes
         total_bytes = sum(map_rows["bytes"].tolist())  # a Python int: the sum may exceed int64
         self._mapped_bytes = dict(map_rows.tolist())
-        if total_bytes > entry_area_bytes or (total_bytes < entry_area_bytes and not contents.direct):
+        if total_bytes > entry_area_bytes or (total_bytes < entry_area_bytes and not contents.is_direct):
             reason = (
                 f"the ledgers map adds up to {total_bytes} bytes, but {entry_area_bytes} bytes are before it"
             )
             contents.map_damage = DecodeError("entry log", header.map_offset, reason)
             return
-        contents.counted = MAP
+        contents.bytes_source = MAP_SOURCE
         contents.ledger_ids, contents.bytes = (
             map_rows[name].astype(np.int64) for name in ("ledger_id", "bytes")
         )
@@ -236,7 +234,7 @@ class _LogReader:
         scope_ids, ledger_ids, sizes, counts = _sum_per_ledger(*columns)
         if self._mapped_bytes is not None and not contents.damage:
             self._compare_with_map(self._mapped_bytes, ledger_ids, sizes)
-        contents.counted, contents.cut = SCAN, records.cut
+        contents.bytes_source, contents.is_cut = SCAN_SOURCE, records.cut
         contents.scope_ids, contents.ledger_ids, contents.bytes, contents.entries = (
             scope_ids,
             ledger_ids,
@@ -251,8 +249,8 @@ class _LogReader:
             self._record_cut(records.cut_at)
         # The default logger writes no padding, so bytes between its records are a hidden record. In a log of
         # the direct logger a size of 0 ends the scan without an error.
-        is_map_unsure = self._mapped_bytes is None if contents.direct else contents.padding_bytes > 0
-        if contents.damage or contents.cut or is_map_unsure:
+        is_map_unsure = self._mapped_bytes is None if contents.is_direct else contents.padding_bytes > 0
+        if contents.damage or contents.is_cut or is_map_unsure:
             self._scan_as_collector()
 
     def _record_cut(self, cut_offset: int) -> None:
@@ -271,19 +269,21 @@ class _LogReader:
         """
         contents = self._contents
         assert contents.header is not None
-        ledgers_by_map = extract_ledgers(self._read_bytes, contents.size, contents.header, contents.direct)
-        scanned_ledgers = scan_log(self._read_bytes, contents.size, contents.direct)
+        ledgers_by_map = extract_ledgers(self._read_bytes, contents.size, contents.header, contents.is_direct)
+        scanned_ledgers = scan_log(self._read_bytes, contents.size, contents.is_direct)
         if scanned_ledgers is None:
-            contents.collector_scan, contents.collected = CollectorScan.FAILS, ledgers_by_map or {}
+            contents.collector_scan, contents.collector_bytes = CollectorScan.FAILS, ledgers_by_map or {}
             return
         partial_sums = scanned_ledgers.sums()
         ledger_bytes = dict(zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True))
-        may_hide_records = contents.damage or contents.cut or (contents.padding_bytes and not contents.direct)
+        may_hide_records = (
+            contents.damage or contents.is_cut or (contents.padding_bytes and not contents.is_direct)
+        )
         if may_hide_records or (partial_sums != ledger_bytes and not contents.scope_ids.any()):
             contents.collector_scan = (
                 CollectorScan.MAY_FAIL if scanned_ledgers.may_fail else CollectorScan.COUNTS
             )
-            contents.collected = partial_sums if ledgers_by_map is None else ledgers_by_map
+            contents.collector_bytes = partial_sums if ledgers_by_map is None else ledgers_by_map
 
     def _compare_with_map(self, mapped_bytes: dict[int, int], ledger_ids: Longs, record_bytes: Longs) -> None:
         """Compare the map with the entries, and record a difference as a fault of the map."""
@@ -312,7 +312,7 @@ class _LogReader:
         the entries.
         """
         contents = self._contents
-        collector_ledgers = extract_ledgers(self._read_bytes, contents.size, header, contents.direct)
+        collector_ledgers = extract_ledgers(self._read_bytes, contents.size, header, contents.is_direct)
         missing_ledgers = (
             []
             if collector_ledgers is None

@@ -86,7 +86,7 @@ SCHEMA = schema_of(
     (
         "collector_scan",
         pa.string(),
-        "what garbage collection does if it reads the entries of this log. counts: it misses records, and "
+        "result of a garbage collection that reads the entries of this log. counts: it misses records, and "
         "counts collected_bytes; may-fail: as counts, but it skips the log if Java has too little memory; "
         "fails: it skips the log; null: it misses no record",
     ),
@@ -179,16 +179,16 @@ def read_log(
         return row | _unreadable_columns(error), LogContents()
     row |= {"bytes": contents.size, "mtime": contents.mtime}
     if contents.header is not None:
-        row |= {"version": contents.header.version, "direct": contents.direct}
+        row |= {"version": contents.header.version, "direct": contents.is_direct}
     row |= {
         "state": state_of(contents),
-        "counted": contents.counted,
+        "counted": contents.bytes_source,
         "collector_scan": contents.collector_scan,
     }
     row |= {
         name: getattr(contents, name) for name in ("header_bytes", "map_bytes", "padding_bytes", "tail_bytes")
     }
-    if contents.counted is not None:
+    if contents.bytes_source is not None:
         row |= {"ledgers": len(contents.ledger_ids), "entry_bytes": contents.entry_bytes}
     if len(contents.entries):
         row["entries"] = int(contents.entries.sum())
@@ -213,7 +213,7 @@ def ledger_batches(
         The rows in batches. If only the garbage collector counts bytes of a ledger, because of damaged
         records, the ledger's ``entry_bytes`` are 0.
     """
-    collector_only_ids = sorted(contents.collected.keys() - set(contents.ledger_ids.tolist()))
+    collector_only_ids = sorted(contents.collector_bytes.keys() - set(contents.ledger_ids.tolist()))
     log_columns = ("directory", "path", "log_id", "mtime", "state", "kind", "counted", "collector_scan")
     for first_row in range(0, len(contents.ledger_ids), MAX_BATCH_ROWS):
         row_slice = slice(first_row, first_row + MAX_BATCH_ROWS)
@@ -229,7 +229,7 @@ def ledger_batches(
             columns["cached_bytes"] = [cached_bytes.get(ledger_id, 0) for ledger_id in ledger_ids.tolist()]
         if contents.collector_scan is not None:
             columns["collected_bytes"] = [
-                contents.collected.get(ledger_id, 0) for ledger_id in ledger_ids.tolist()
+                contents.collector_bytes.get(ledger_id, 0) for ledger_id in ledger_ids.tolist()
             ]
         yield rows_of_columns(SCHEMA, len(ledger_ids), columns)
     if collector_only_ids:
@@ -237,14 +237,14 @@ def ledger_batches(
             "scope_id": [0] * len(collector_only_ids),
             "ledger_id": collector_only_ids,
             "entry_bytes": [0] * len(collector_only_ids),
-            "collected_bytes": [contents.collected[ledger_id] for ledger_id in collector_only_ids],
+            "collected_bytes": [contents.collector_bytes[ledger_id] for ledger_id in collector_only_ids],
         }
         yield rows_of_columns(SCHEMA, len(collector_only_ids), columns)
 
 
 def state_of(contents: LogContents) -> str:
     """Return the state of a log from its contents."""
-    if contents.header is None or (contents.is_map_unreadable and contents.counted is None):
+    if contents.header is None or (contents.is_map_unreadable and contents.bytes_source is None):
         return EntryLogState.UNREADABLE
     if contents.is_header_astray:
         return EntryLogState.ASTRAY

@@ -381,9 +381,9 @@ def _misplaced_file(directories: Sequence[str], path: str, name: str, naming: _N
     ledger = naming.from_name(name)
     if ledger is None:
         return SkippedPath(None, path, IndexState.STRAY, STRAY_REASON)
-    for directory, home in product(directories, naming.server_paths(ledger)):
-        if Path(directory, "current", home).exists():
-            return SkippedPath(None, path, IndexState.STRAY, f"the server opens {directory}/current/{home}")
+    for folder, true_path in product(directories, naming.server_paths(ledger)):
+        if Path(folder, "current", true_path).exists():
+            return SkippedPath(None, path, IndexState.STRAY, f"the server opens {folder}/current/{true_path}")
     reason = f"is not at its path {naming.to_path(ledger)}" + ("" if naming.scope_id else _UNOPENABLE_NOTE)
     return SkippedPath(ledger, path, IndexState.MISPLACED, reason, scope_id=naming.scope_id)
 

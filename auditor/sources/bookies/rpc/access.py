@@ -258,7 +258,7 @@ class Requirement(StrEnum):
 async def find_requirement(
     reader: StreamReader, writer: StreamWriter, address_text: str, timeout_s: float
 ) -> Requirement:
-    """Find out which authentication a bookie requires that refused a read.
+    """Find out which authentication a bookie requires, after the bookie refused a read.
 
     SASL answers an empty first token with a challenge (DIGEST-MD5) or not at all (GSSAPI). Any other provider
     refuses the name of the plugin at once. The bookie logs an ERROR unless it uses DIGEST-MD5. Close the

@@ -84,7 +84,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     SUBJECT_NOUN: ClassVar[str]
     """Word for the subjects in messages, such as "ledgers"."""
     REFUSAL_TEXTS: ClassVar[dict[int, str]]
-    """Text for each status that refuses all requests, and so proves nothing about a subject. Without EUA."""
+    """Text for each status, except EUA, that refuses all requests and so proves nothing about a subject."""
 
     def __init__(self, host: str, port: int, options: StoreOptions) -> None:
         self.give_up_reason: str | None = None
@@ -247,7 +247,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             self._has_mute_connection = True
             connection.end_with_reason(f"no answer within {self._options.timeout_s:g} s to any request")
         except UnreadError:
-            return False  # connection.lost has the reason
+            return False  # connection.end_error has the reason
         return connection.end_error is None
 
     def _note_silence(self, subjects: list[Subject]) -> None:

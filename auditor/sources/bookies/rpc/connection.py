@@ -277,9 +277,9 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
 def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
     """Return the pairs of ``bookies`` and the ledgers that they may hold: scope_id, ledger_id, bookie_id.
 
-    For a closed ledger, a bookie that should hold none of its entries is not asked. A bookie logs an ERROR
-    with a stack trace for each ledger that it lacks, and would lack most of these. For a ledger that is not
-    closed the last entry is not known, so all members of the ensemble are asked.
+    For a closed ledger, a bookie that should hold none of its entries is not asked. The bookie would lack
+    most of these ledgers, and log an ERROR with a stack trace for each. For a ledger that is not closed the
+    last entry is not known, so all members of the ensemble are asked.
     """
     return (
         ledgers.select(*LEDGER, "state", F.explode("replicas").alias("replica"))

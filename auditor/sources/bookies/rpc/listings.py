@@ -222,7 +222,9 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
 def rpc_rows(
     batches: Iterator[pa.RecordBatch], addresses: Mapping[str, Address], options: StoreOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Ask for pairs that are sorted by bookie, one bookie after another. It needs no Spark.
+    """Ask about pairs of a ledger and a bookie, one bookie after another. It needs no Spark.
+
+    The pairs must be sorted by bookie.
 
     Yields the rows of `rpc_availability`. One batch of pairs and
     `auditor.sources.bookies.rpc.listings.CHUNK_BYTES` of listings bound the memory.

@@ -153,7 +153,7 @@ def test_a_collection_that_tasks_do_not_find_is_not_called_damaged(
 ) -> None:
     hidden: Any = SimpleNamespace(
         directory_owners=SimpleNamespace(owner_of_piece=owners),
-        collected=SimpleNamespace(whole=[elsewhere(whole, "/hidden")]),
+        collected=SimpleNamespace(readable_collections=[elsewhere(whole, "/hidden")]),
     )
     assert index_scan._damaged_collections(spark, hidden) == {"/hidden": index_scan.UNSEEN_REASON}
 

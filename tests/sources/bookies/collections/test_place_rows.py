@@ -25,13 +25,13 @@ declared = st.builds(
 directories = st.builds(
     DirectoryFound,
     path=st.text().map("/no/such/place/{}".format).filter(lambda path: "\0" not in path),
-    inside=st.lists(st.text(), max_size=3).map(tuple),
+    parts_in_place=st.lists(st.text(), max_size=3).map(tuple),
     has_current=st.booleans(),
     version=st.none() | st.binary(max_size=20),
     version_error=st.none() | st.text(),
     marked_ms=st.none() | longs,
     has_rocksdb=st.booleans(),
-    declared=st.none() | declared,
+    declared_role=st.none() | declared,
     marks=st.dictionaries(st.text(), st.builds(LastMark, longs, longs)).map(
         lambda marks: tuple(marks.items())
     ),

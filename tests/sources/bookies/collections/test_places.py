@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from auditor.collect.collect import collect
 from auditor.model.cookie import Cookie
 from auditor.sources.bookies.collections.copied_rows import CopiedRows, shares
-from auditor.sources.bookies.collections.places import collected_places, settle_places
+from auditor.sources.bookies.collections.places import collected_places, find_piece_owners
 from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.part_rows import SCHEMA, read_part
 from auditor.sources.bookies.parts import plan_parts
@@ -51,7 +51,7 @@ def read(spark: SparkSession) -> Any:
         found = split_sources([str(source) for source in sources])
         collected = collected_places(found.collections)
         places = [*find_places(found.directories), *collected.places]
-        whole = settle_places(attribute(places, known, cookies or {}, None), collected)
+        whole = find_piece_owners(attribute(places, known, cookies or {}, None), collected)
         bookies = whole.attribution.bookies
         planned = plan_parts([(each.bookie_id, each.index_directories) for each in bookies.values()], 4, True)
         rows = [tuple(row.values()) for part in planned for b in read_part(part) for row in b.to_pylist()]
@@ -64,7 +64,7 @@ def read(spark: SparkSession) -> Any:
             sorted(rows, key=repr),
             collected.notes,
             collected.unreadable_collections,
-            whole.overlapping,
+            whole.overlapping_bookies,
         )
 
     return read_sources

@@ -41,7 +41,7 @@ def test_a_closed_log_is_read_by_its_map_and_not_by_its_entries() -> None:
         return data[offset : offset + length]
 
     found = contents_of(read_at, len(data))
-    assert (found.counted, ledgers(found), len(found.entries)) == ("map", {5: 44, 9: 22}, 0)
+    assert (found.bytes_source, ledgers(found), len(found.entries)) == ("map", {5: 44, 9: 22}, 0)
     assert (found.header_bytes, found.map_bytes, found.tail_bytes) == (1024, 56, 0)
     assert asked == [0, 1090]
 
@@ -59,7 +59,7 @@ GOLDEN = bytes.fromhex("424b4c4f 00000001 0000000000000442 00000002").ljust(1024
 @pytest.mark.parametrize("verify", [False, True])
 def test_a_log_that_a_server_closed_is_what_its_map_and_its_entries_say(verify: bool) -> None:
     found = read(GOLDEN, verify=verify)
-    assert (found.counted, ledgers(found)) == ("scan" if verify else "map", {5: 44, 9: 22})
+    assert (found.bytes_source, ledgers(found)) == ("scan" if verify else "map", {5: 44, 9: 22})
     assert (found.size, found.header_bytes, found.map_bytes, found.tail_bytes) == (1146, 1024, 56, 0)
     assert found.map_damage is None
     assert found.damage is None
@@ -68,9 +68,9 @@ def test_a_log_that_a_server_closed_is_what_its_map_and_its_entries_say(verify: 
 def test_a_log_without_a_map_is_scanned_unless_that_is_not_wanted() -> None:
     data = log(ENTRIES, closed=False)
     found = read(data)
-    assert (found.counted, ledgers(found), found.entries.tolist()) == ("scan", {5: 44, 9: 22}, [2, 1])
+    assert (found.bytes_source, ledgers(found), found.entries.tolist()) == ("scan", {5: 44, 9: 22}, [2, 1])
     found = read(data, scan=False)
-    assert (found.counted, ledgers(found), found.tail_bytes) == (None, {}, 66)
+    assert (found.bytes_source, ledgers(found), found.tail_bytes) == (None, {}, 66)
 
 
 @pytest.mark.parametrize("name", ["interleaved", "dbledger"])
@@ -78,20 +78,20 @@ def test_a_real_log_that_was_left_open_is_header_and_entries(name: str, tmp_path
     data = gzip.decompress((LOGS / f"{name}.log.gz").read_bytes())
     (tmp_path / "0.log").write_bytes(data)
     found = read_contents(str(tmp_path / "0.log"))
-    assert (found.counted, found.header_bytes + found.entry_bytes) == ("scan", len(data))
+    assert (found.bytes_source, found.header_bytes + found.entry_bytes) == ("scan", len(data))
     assert found.mtime > 0
 
 
 def test_a_map_that_lacks_a_ledger_is_found_without_looking_for_it() -> None:
     found = read(log(ENTRIES, said={5: 44}))
-    assert (found.counted, ledgers(found)) == ("scan", {5: 44, 9: 22})
+    assert (found.bytes_source, ledgers(found)) == ("scan", {5: 44, 9: 22})
     assert found.map_damage is not None
     assert found.map_damage.offset == 1090
     assert found.map_damage.reason == (
         "the ledgers map is wrong for 1 ledger: it has 0 bytes of ledger 9; the log has 22"
     )
     unseen = read(log(ENTRIES, said={5: 44}), scan=False)
-    assert (unseen.counted, unseen.tail_bytes) == (None, 66 + 40)
+    assert (unseen.bytes_source, unseen.tail_bytes) == (None, 66 + 40)
     assert unseen.map_damage is not None
     assert unseen.map_damage.reason == "the ledgers map adds up to 44 bytes, but 66 bytes are before it"
 
@@ -99,14 +99,14 @@ def test_a_map_that_lacks_a_ledger_is_found_without_looking_for_it() -> None:
 def test_bytes_that_are_no_entries_do_not_make_a_map_wrong() -> None:
     body = record(5, 0, 2) + b"\xf0" * 10 + record(9, 0, 2)
     found = read(header(1024 + len(body), 2) + body + ledgers_map([(5, 22), (9, 22)]))
-    assert (found.map_damage, found.counted, found.padding_bytes) == (None, "scan", 10)
+    assert (found.map_damage, found.bytes_source, found.padding_bytes) == (None, "scan", 10)
 
 
 def test_a_map_of_the_right_sum_and_wrong_ledgers_is_found_where_both_are_read() -> None:
     data = log(ENTRIES, said={5: 22, 7: 44})
     assert ledgers(read(data)) == {5: 22, 7: 44}
     found = read(data, verify=True)
-    assert (found.counted, ledgers(found)) == ("scan", {5: 44, 9: 22})
+    assert (found.bytes_source, ledgers(found)) == ("scan", {5: 44, 9: 22})
     assert found.map_damage is not None
     assert found.map_damage.reason == (
         "the ledgers map is wrong for 3 ledgers: it has 22 bytes of ledger 5; the log has 44"
@@ -117,7 +117,7 @@ def test_a_map_of_the_right_sum_and_wrong_ledgers_is_found_where_both_are_read()
 def test_a_log_of_the_direct_logger_has_a_block_of_header_and_padding() -> None:
     data = direct_log([[(5, 0, 100), (6, 0, 100)], [(5, 1, 5000)]])
     found = read(data)
-    assert (found.direct, found.counted, found.header_bytes) == (True, "map", 4096)
+    assert (found.is_direct, found.bytes_source, found.header_bytes) == (True, "map", 4096)
     assert ledgers(found) == {5: 120 + 5020, 6: 120}
     assert found.map_bytes % 4096 == 0
     scanned = read(data, verify=True)
@@ -129,17 +129,17 @@ def test_a_log_of_the_direct_logger_has_a_block_of_header_and_padding() -> None:
 def test_what_a_damaged_log_holds_behind_the_damage_is_its_tail() -> None:
     sound = log(ENTRIES, closed=False)
     found = read(sound + record(5, -7) + record(5, 9))
-    assert (found.counted, ledgers(found), found.tail_bytes) == ("scan", {5: 44, 9: 22}, 40)
+    assert (found.bytes_source, ledgers(found), found.tail_bytes) == ("scan", {5: 44, 9: 22}, 40)
     assert found.damage is not None
     assert found.damage.offset == len(sound)
     found = read(sound + record(5, 9, 90)[:-1])
-    assert (found.cut, found.damage, found.tail_bytes) == (True, None, 109)
+    assert (found.is_cut, found.damage, found.tail_bytes) == (True, None, 109)
 
 
 def test_a_header_that_cannot_be_read_leaves_all_to_nobody() -> None:
     for data in (b"", b"BKLO", b"x" * 3000):
         found = read(data)
-        assert (found.counted, found.header) == (None, None)
+        assert (found.bytes_source, found.header) == (None, None)
         assert found.header_bytes == min(len(data), 1024)
 
 
@@ -167,7 +167,7 @@ def test_all_bytes_of_any_file_are_accounted_for(
 
 def collector(data: bytes) -> tuple[str | None, dict[int, int]]:
     found = read(data)
-    return found.collector_scan, found.collected
+    return found.collector_scan, found.collector_bytes
 
 
 def spoiled(data: bytes, at: int, size: int) -> bytes:
@@ -183,14 +183,14 @@ def test_what_a_collector_counts_of_a_log_with_a_damaged_record_stands_beside_wh
     assert collector(spoiled(open_end, 1046, 1 << 30)) == ("may-fail", {5: 22})
     # A map that can be believed is what the collector goes by, whatever the records say.
     verified = read(spoiled(closed, 1046, 500), verify=True)
-    assert (verified.collector_scan, verified.collected) == ("counts", {5: 44, 9: 22})
+    assert (verified.collector_scan, verified.collector_bytes) == ("counts", {5: 44, 9: 22})
 
 
 def test_a_record_that_no_file_can_hold_is_damage_and_a_shorter_one_may_be_written_to() -> None:
     data = log(ENTRIES, closed=False)
     huge, long = read(spoiled(data, 1046, 1 << 30)), read(spoiled(data, 1046, 500))
     assert str(huge.damage) == "entry log: a record of 1073741824 bytes (at byte 1046)"
-    assert (long.damage, long.cut) == (None, True)
+    assert (long.damage, long.is_cut) == (None, True)
 
 
 def test_a_size_of_zero_ends_a_log_of_the_direct_logger() -> None:
