@@ -301,7 +301,7 @@ def _overflow_claims(proofs: Proofs) -> Iterable[Claim]:
             "listing-overflows",
             names,
             f"the garbage collection of {first_names(names, _SAMPLES)} overflows at ledger "
-            f"{2**63 - 1}, and takes all other ledgers for deleted",
+            f"{2**63 - 1}, and treats all other ledgers as deleted",
             tuple(("gc-would-delete-live", name) for name in names),
             frozenset({"gc-would-delete-live"}),
         )

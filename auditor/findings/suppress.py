@@ -84,14 +84,14 @@ def read_suppressions(path: str | Path) -> tuple[SuppressionEntry, ...]:
     for kind in _KEYS_BY_KIND:
         tables = values.get(kind, [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            raise UsageError(f"{path}: {kind}: write [[{kind}]], once for each entry")
+            raise UsageError(f"{path}: {kind}: not a list; write [[{kind}]] before each entry")
         for table_number, table in enumerate(tables, 1):
             entries.append(
                 _parse_entry(f"{path}: {kind} entry {table_number}", kind, table, Path(path).parent)
             )
     if len(entries) > MAX_ENTRIES:
         raise UsageError(
-            f"{path}: {len(entries):,} entries; the most is {MAX_ENTRIES:,}: use * and ?, or a baseline"
+            f"{path}: {len(entries):,} entries, at most {MAX_ENTRIES:,} allowed: use * and ?, or a baseline"
         )
     return tuple(entries)
 
@@ -277,7 +277,7 @@ def _check_check_id(value: Any) -> str | None:
     return (
         None
         if any(_matches_pattern(value, id) for id in BY_ID)
-        else "not the id of a check, and matches none"
+        else "not the id of a check, and matches no check"
     )
 
 

@@ -22,7 +22,7 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables import Roster, Tables
 
 FINDINGS = schema_of(
-    ("id", pa.string(), "the check with the finding"),
+    ("id", pa.string(), "id of the check that made the finding"),
     ("urgency", pa.string(), "urgency: destroys-data, lost, near-loss ... or rest"),
     ("severity", pa.string(), "critical, error, warning or note"),
     ("confidence", pa.string(), "confirmed, suspect or unknown"),

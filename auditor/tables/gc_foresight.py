@@ -154,17 +154,17 @@ GC_FORESIGHT = schema_of(
     (
         "cause",
         pa.string(),
-        "why the server deletes or keeps the ledger: not-listed, listed-out-of-order, "
-        "listing-overflows, in-no-ensemble; listing-breaks-off, listed-by-another-name, "
-        "metadata-read, not-closed, locked, switched-off, no-locks",
+        "why the server deletes the ledger (not-listed, listed-out-of-order, listing-overflows, "
+        "in-no-ensemble) or keeps it (listing-breaks-off, listed-by-another-name, "
+        "metadata-read, not-closed, locked, switched-off, no-locks)",
     ),
     ("verdict", pa.string(), "whether the forecast action is right: right, wrong or unknown"),
     (
         "reason",
         pa.string(),
-        "reason for the verdict: no-metadata, copies-elsewhere, not-collected, kept; "
-        "in-its-ensembles, last-copy, under-another-id; metadata-unreadable, members-unknown, "
-        "behind-end, copy-in-flight, moved, or a doubt of orphan-ledger",
+        "reason for the verdict: no-metadata, copies-elsewhere, not-collected, kept, "
+        "in-its-ensembles, last-copy, under-another-id, metadata-unreadable, members-unknown, "
+        "behind-end, copy-in-flight, moved, or a doubt of the check orphan-ledger",
     ),
     ("since", pa.int64(), "scan time of the first of consecutive runs with the same forecast, ms"),
 )

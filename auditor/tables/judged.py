@@ -156,7 +156,7 @@ JUDGED = schema_of(
     (
         "lasting_doubts",
         pa.list_(pa.string()),
-        "those of doubts that a newer read of the same version cannot settle",
+        "the doubts that a newer read of the same version of the ledger cannot settle",
     ),
     (
         "witness",

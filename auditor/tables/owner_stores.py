@@ -23,15 +23,15 @@ OWNER_STORES = schema_of(
     (
         "scope_claimed",
         pa.string(),
-        "the statement that a deletion requires about ledgers to which the store does not refer",
+        "what must be proved about ledgers to which the store does not refer before one may be deleted",
     ),
     (
         "scope_proved",
         pa.string(),
-        "the part of that statement that is proved; equal to scope_claimed if the set of stores is complete",
+        "the part of scope_claimed that is proved; equal to it if the set of stores is complete",
     ),
     ("proof", pa.string(), "proof of scope_proved"),
-    ("as_of", pa.int64(), "time of its data, ms; null: not known"),
+    ("as_of", pa.int64(), "time of the store's data, ms; null: not known"),
     ("reason", pa.string(), "why scope_claimed is not proved; null: it is proved"),
     ("declared", pa.bool_(), "whether the option owners_complete contains the store"),
     ("listed_before", pa.int64(), "number of existing ledgers to which the store referred in an earlier run"),

@@ -43,7 +43,7 @@ OWNERSHIP = schema_of(
         "owned, offloaded, dangling, unowned, young, unknown, foreign or unnamed; null: no ledger",
     ),
     ("fault", pa.string(), "the check that reports the fault of the row; null: no fault"),
-    ("why", pa.string(), "reason for unknown, foreign or a doubt, such as unread or changed data"),
+    ("why", pa.string(), "reason for the standing unknown or foreign, or for a doubt, such as unread data"),
     (
         "seen_before",
         pa.bool_(),

@@ -55,8 +55,8 @@ REGISTRATIONS = schema_of(
         "whether clients use this registration; false: the bookie is also "
         "registered as writable, and this one is read-only",
     ),
-    ("host", pa.string(), "address at which clients look for the bookie; null: none"),
-    ("port", pa.int32(), "address at which clients look for the bookie; null: none"),
+    ("host", pa.string(), "host at which clients look for the bookie; null: none"),
+    ("port", pa.int32(), "port at which clients look for the bookie; null: none"),
     ("unresolved", pa.string(), "why clients have no address of the bookie"),
 )
 
@@ -214,7 +214,7 @@ BOOKIES = schema_of(
     (
         "read",
         pa.string(),
-        "read: the whole index was read; partial: entries that were read are present, all others "
+        "read: the whole index was read; partial: a part was read, and entries of other parts are "
         "unknown; unread",
     ),
     ("reason", pa.string(), "why the bookie's index was not read completely"),

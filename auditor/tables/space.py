@@ -43,8 +43,8 @@ SPACE = schema_of(
         "live; over-replicated: no ensemble contains the bookie; orphan: the metadata has no such ledger; "
         "surplus: entries that striping does not put here; not-indexed: entries that the bookie needs and "
         "its index lacks; owner-named: the metadata has no such ledger, but an owner has it; superseded: "
-        "the index needs nothing of the ledger in this log; owner-unknown; headers-and-maps: of no ledger, "
-        "padding too; not-yet-mapped: newer than the index, or the end of a log that is still written",
+        "the index needs nothing of the ledger in this log; owner-unknown: none of these is certain; "
+        "headers-and-maps: of no ledger, with padding; not-yet-mapped: newer than the index, or an open end",
     ),
     ("bytes", pa.int64(), "number of bytes"),
     (
@@ -62,15 +62,15 @@ SPACE = schema_of(
     (
         "current",
         pa.bool_(),
-        "whether garbage collection skips the log: it is the newest of its directory and has no "
-        "ledgers map; or it has no map, and the bookie writes a log for each ledger",
+        "true: garbage collection skips the log, because it has no ledgers map, and is the newest "
+        "of its directory or the bookie writes a log for each ledger",
     ),
     (
         "unflushed",
         pa.bool_(),
-        "whether the bookie may not have flushed the log since its last write; garbage "
-        "collection skips such logs: one of the newest of its directory; any log if each ledger "
-        "has its own log; any log without a ledgers map if that is not known",
+        "true: the bookie may not have flushed the log since its last write, so garbage collection "
+        "skips it. So for the newest logs of a directory; for all logs if each ledger has its own "
+        "log; and for all logs without a map if it is unknown whether each ledger has its own log",
     ),
 )
 """The table ``space``."""
@@ -333,18 +333,18 @@ MISPLACED = schema_of(
     (
         "probe",
         pa.string(),
-        "result of the lookup of one entry: missing: no such log; misnamed: the file name of the "
-        "log is its id in decimal digits; past-end: the log ends before; other: another entry is "
-        "there, or none",
+        "result of the lookup of one entry. missing: no such log; misnamed: the log's file is "
+        "named by its id in decimal, so the bookie does not find it; past-end: the log ends before "
+        "the entry; other: another entry is there, or none",
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
     ("probe_offset", pa.int64(), "byte at which the index locates that entry"),
     (
         "there_ledger_id",
         pa.int64(),
-        "if the result is other: the ledger of the entry that is there; null: none is",
+        "if the result is other: the ledger of the entry that is there; null: no entry is there",
     ),
-    ("there_entry_id", pa.int64(), "that entry"),
+    ("there_entry_id", pa.int64(), "if the result is other: the id of the entry that is there"),
     ("since", pa.int64(), "scan time of the first of consecutive runs with the same result, ms"),
 )
 """The table ``misplaced``."""
