@@ -368,9 +368,9 @@ def cause_column(claims: Sequence[Claim]) -> Column:
     bookie_ids = F.concat(F.transform("missing", lambda replica: replica["bookie_id"]), F.col("unknown"))
     single_id = F.when(F.size(F.array_distinct(bookie_ids)) == 1, F.get(bookie_ids, F.lit(0)))
     names = {"bookie": F.col("bookie_id"), "copies": single_id}
-    # Most claims are of one bookie each and explain the same checks: one look into a map for all of them.
+    # Most claims have one bookie each and explain the same checks, so one map serves them all.
     claims_by_subject: dict[tuple[str, frozenset[str]], dict[str, int]] = {}
-    number_columns = [F.lit(None).cast("int")] * 2  # the least of two at least
+    number_columns = [F.lit(None).cast("int")] * 2  # F.least needs at least two columns
     for claim_number, claim in enumerate(claims, 1):
         if len(claim.bookies) > 1 or claim.from_ledger is not None or claim.remainder is not None:
             number_columns.append(F.when(_is_explained(claim, bookie_ids), F.lit(claim_number)))

@@ -247,7 +247,7 @@ def _parse_entry(
             f"{entry_location}: missing: valid only for one finding; name the finding by its fingerprint"
         )
     if "ledger_id" in names:
-        names.setdefault("scope_id", 0)  # a ledger without a scope is one of scope 0, as in every option
+        names.setdefault("scope_id", 0)  # a ledger id without a scope is in scope 0, as in every option
     if kind == "suppress" and not names:
         raise UsageError(
             f"{entry_location}: the entry would suppress every finding; add one of {', '.join(_COLUMN_KEYS)}"
@@ -330,7 +330,7 @@ def _all_names_match(names: Mapping[str, str | int]) -> Column:
 def _match_not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataFrame, Column]:
     """Join ``rows`` with a baseline. Return also the condition that the baseline had it at least as bad."""
 
-    # How mild it is, to be compared as a whole. Of several that one run found the mildest was lived with.
+    # Compared as a whole: milder is greater. Of several findings of one trouble, the mildest counts.
     def severity_and_presence(column_prefix: str) -> Column:
         severity_rank, missing = severity_ranks(f"{column_prefix}severity"), F.col(f"{column_prefix}missing")
         return F.struct(severity_rank.alias("rank"), (-missing).alias("present"))

@@ -64,7 +64,7 @@ def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
     frames: list[DataFrame] = [
         check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in due_checks
     ]
-    # In pairs: Spark looks at all of a union whenever something is added to it.
+    # Unite in pairs, because Spark analyses the whole union whenever a table is added to it.
     while len(frames) > 1:
         frame_pairs = zip_longest(frames[::2], frames[1::2])
         frames = [

@@ -76,7 +76,7 @@ def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: 
     """
     is_own_claim = F.col("claim").isNotNull() & F.col("application").isin(*applications)
     is_claim = is_own_claim & ~F.coalesce("borrowed", F.lit(False))
-    # A ledger that was listed and is gone has a row only where it is dangling, which is another check's.
+    # A ledger that was listed and is gone now has only a dangling row, which another check reports.
     was_listed_and_exists = F.col("listed_before") & ~F.col("standing").isin("dangling", "offloaded")
     return ownership.groupBy("store").agg(
         F.count_if(is_claim).alias("claims"),
@@ -199,7 +199,7 @@ def current_store(earlier_name: str | None, stores: Sequence[str], matched_store
         store for store in unmatched_stores if saved_path is not None and _saved_path(store) == saved_path
     ]
     if earlier_name in unmatched_stores or not same_chroot_stores:
-        # Another store has the name by now.
+        # Another store has this name now.
         return (
             earlier_name
             if earlier_name not in matched_stores.values()

@@ -177,7 +177,7 @@ def _start_row(
     ).found
     unnamed_refusal = _refuse_unnamed_index(bookie, cookie_in_store, matched_directories)
     if unnamed_refusal is not None and bookie.conf is not None:
-        expected_cookie = replace(expected_cookie, index_dirs=None)  # cookies of that layout do not name it
+        expected_cookie = replace(expected_cookie, index_dirs=None)  # not in cookies of that layout
     later_refusal = (
         unnamed_refusal or unequal_index_count(expected_cookie, bookie.in_rocksdb) or bookie.replay
     )
@@ -217,7 +217,7 @@ def _find_refusals(
     ``later_refusal`` is a refusal by a step after the check of the cookies, or None.
     """
     present_directories = _configured_directories(expected_cookie, matched_directories)
-    # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
+    # An unreadable stored cookie also stops a start. A missing one is handled by the rules below.
     cookie = (store_cookie.cookie or Unreadable(store_cookie.damage or "damaged")) if store_cookie else None
     stored_cookies = [] if cookie is None else [(expected_cookie.bookie_id, cookie)]
     allows_expansion = bookie.conf is not None and bookie.conf.allow_expansion
@@ -243,7 +243,7 @@ def _compare_with_store(
     if not is_inferred_from_disks or stored_cookie is None or stored_cookie.bookie_id != bookie.name:
         return (), None
     versions_with_own_id = [version for version in bookie.versions if version.bookie_id == bookie.name]
-    # Only where no VERSION agrees with the store: if one does, it is the other disks that are odd.
+    # Only if no VERSION agrees with the store. If one does, the other disks differ from it.
     if not all(differences(version, stored_cookie) for version in versions_with_own_id):
         return (), None
     assert bookie.inferred is not None
@@ -320,7 +320,7 @@ def _read_version(directory: OwnedDirectory) -> Cookie | Unreadable | NoVersion 
         return directory.cookie
     if directory_scan.version_absent:
         return NoVersion(directory_scan.empty, directory_scan.old_data)
-    # Unreadable by the audit is not unreadable by the bookie: only bytes that were read say so.
+    # If the audit may not read the file, the bookie may. Only bytes that were read prove damage.
     return Unreadable(directory.damage or "damaged") if directory_scan.version is not None else None
 
 
