@@ -86,7 +86,7 @@ def _measure_join(run: Path, variant: JoinVariant) -> JoinCost:
             ]
             size = sum(file.stat().st_size for file in files)
             replicas = finished_run.report.coverage.replicas.expected
-            QueryPlans(spark).fit(size, replicas)
+            QueryPlans(spark).fit_to_tables(size, replicas)
             join_sides = (spark.read.parquet(str(tables / name)) for name in ("ledgers", "availability"))
             watch.stage("join")
             if variant.joins_blocks:

@@ -116,7 +116,7 @@ def _measure_stages(cluster: Cluster) -> SampledCosts:
             watch.stage("join")
             replicas = sum(len(group.ids) * len(group.members) for group in cluster.groups_of_ledgers())
             size = sum(file.stat().st_size for file in work_directory.glob("*/*.parquet"))
-            QueryPlans(spark).fit(size, replicas)
+            QueryPlans(spark).fit_to_tables(size, replicas)
             unequal_pairs = find_unequal_in_blocks(spark, work_directory, replicas).count()
             watch.stage("end")
         if unequal_pairs != _planted_pairs(cluster):

@@ -18,7 +18,7 @@ from auditor.model.states import DECODED, Reach
 from auditor.simulate.reachability import reachability_rows
 from auditor.spark import functions as F
 from auditor.spark.batches import from_files
-from auditor.spark.table_queries import aggregate_many, derive_frame
+from auditor.spark.table_queries import aggregate_many, derive
 from auditor.spark.types import DataFrame
 from auditor.tables import Roster
 from auditor.tables.cluster_state import autorecovery_facts
@@ -121,7 +121,7 @@ _Questions = dict[str, tuple[DataFrame, list[str]]]
 def _questions(tables: QueueTables, down_bookies: Collection[str], previous_scan: int | None) -> _Questions:
     """Return the queries for the numbers of `RepairState`, by name."""
     later_count_sql = "0" if previous_scan is None else f"count_if(coalesce(ctime, mtime) > {previous_scan})"
-    marked_ledgers = derive_frame(tables.marks.where("not misplaced"), tables.marks)
+    marked_ledgers = derive(tables.marks.where("not misplaced"), tables.marks)
     questions: _Questions = {
         "queue": (marked_ledgers, ["count(*)", "min(coalesce(ctime, mtime))", later_count_sql]),
         "locks": (tables.locks, ["count(*)"]),
@@ -146,7 +146,7 @@ def _waiting_questions(
     )
     # Marks are few beside ledgers: those of other ledgers are what has to be added.
     marked_ids = marked_ledgers.where("ledger_id is not null").select(*keys)
-    marked_only = derive_frame(marked_ids.join(depending_ledgers, keys, "left_anti"), marked_ledgers)
+    marked_only = derive(marked_ids.join(depending_ledgers, keys, "left_anti"), marked_ledgers)
     return {"depending": (depending_ledgers, ["count(*)"]), "marked_only": (marked_only, ["count(*)"])}
 
 

@@ -379,7 +379,7 @@ def cause_column(claims: Sequence[Claim]) -> Column:
             if ids:
                 claims_by_subject.setdefault((subject, ids), {}).setdefault(claim.bookies[0], claim_number)
     for (subject, ids), claim_numbers in claims_by_subject.items():
-        number_of_bookie = F.create_map(*(F.lit(part) for item in claim_numbers.items() for part in item))
+        number_of_bookie = F.create_map(*(F.lit(part) for entry in claim_numbers.items() for part in entry))
         number_columns.append(F.when(F.col("id").isin(*ids), number_of_bookie[names[subject]]))
     return F.least(*number_columns)
 

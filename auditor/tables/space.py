@@ -69,8 +69,8 @@ SPACE = schema_of(
         "unflushed",
         pa.bool_(),
         "true: the bookie may not have flushed the log since its last write, so garbage collection "
-        "skips it. So for the newest logs of a directory; for all logs if each ledger has its own "
-        "log; and for all logs without a map if it is unknown whether each ledger has its own log",
+        "skips it: the newest logs of a directory; all logs if each ledger has its own "
+        "log; all logs without a map if it is unknown whether each ledger has its own log",
     ),
 )
 """The table ``space``."""
