@@ -130,7 +130,7 @@ def check() -> None:
     entries = striped_entries(1000)
     entries = entries[np.random.default_rng(7).random(len(entries)) > 0.1]
     periodic_groups = fold_entries(entries, np.array([0, len(entries)]))
-    if periodic_groups.values() != GroupBatch.of([plain_loop(entries.tolist())]).values():
+    if periodic_groups.values() != GroupBatch.from_tuples([plain_loop(entries.tolist())]).values():
         sys.exit("the fold and the loop disagree")
 
 

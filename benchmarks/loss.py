@@ -178,7 +178,7 @@ def _judged_rows(run: MadeRun, first: int) -> pa.Table:
     """
     ids = np.arange(first, min(first + ROWS, run.ledgers))
     ids = ids[(ids % 1000 == 1) & (ids % len(SHAPES) == 0)]
-    all_entries = GroupBatch.of([[(0, 0, ENTRIES, 0)]]).tobytes()
+    all_entries = GroupBatch.from_tuples([[(0, 0, ENTRIES, 0)]]).tobytes()
     missing = [
         [{"bookie_id": run.names[member], "groups": all_entries, "count": ENTRIES}]
         for member in _members(run, ids, 5)[:, 0].tolist()

@@ -361,7 +361,7 @@ def _ledger_names(first_ledger_count: FindingCount, count: int) -> str:
     if first_ledger_count.ledger_id is None:
         return f"{count:,} ledgers"
     more_text = f" and {count - 1:,} more" if count > 1 else ""
-    return LedgerId(first_ledger_count.ledger_id, first_ledger_count.scope_id or 0).in_words + more_text
+    return LedgerId(first_ledger_count.ledger_id, first_ledger_count.scope_id or 0).display_name + more_text
 
 
 def _sort_actions(actions: Sequence[Action]) -> list[Action]:

@@ -23,7 +23,7 @@ from auditor.model.columns import LEDGER
 from auditor.model.exposure import BookieExposure
 from auditor.model.finding import Severity, Urgency
 from auditor.model.holds import (
-    DANGEROUS,
+    DANGEROUS_ACTIONS,
     ERASES,
     OWNERS_SOURCE,
     ActionKind,
@@ -321,7 +321,7 @@ class OldSource:
 def rows_of_old_sources(sources: Iterable[OldSource]) -> Iterator[Row]:
     """Yield holds on sources that are older than the metadata; they forbid every dangerous action."""
     for source in sources:
-        kinds = [kind for kind in ActionKind if kind in DANGEROUS or kind is ActionKind.STOP]
+        kinds = [kind for kind in ActionKind if kind in DANGEROUS_ACTIONS or kind is ActionKind.STOP]
         yield _hold_row(
             source.key, FactReason.SOURCE_TOO_OLD, kinds, source.message, object=HoldObject.SOURCE
         )

@@ -20,9 +20,9 @@ from auditor.model.amounts import first_names
 from auditor.model.arrow import ds, pa, pc
 from auditor.model.finding import Confidence, Urgency
 from auditor.model.holds import (
-    DANGEROUS,
-    HOLDS_PART,
-    NEEDS_TWO_RUNS,
+    DANGEROUS_ACTIONS,
+    HOLDS_TABLE_PATH,
+    TWO_RUN_ACTIONS,
     ActionKind,
     FactReason,
     Hold,
@@ -31,7 +31,7 @@ from auditor.model.holds import (
     ledger_key,
 )
 from auditor.model.ledger_metadata import LedgerState
-from auditor.model.permission import GATE_SEAL, ActionObject, Allowed, Refused, RunUnfit
+from auditor.model.permission import GATE_SEAL, ActionObject, Allowed, Refused, UnfitRunReason
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 
 __all__ = [
@@ -137,7 +137,7 @@ class HoldBook:
         if keys and self.exists:
             key_array = pa.array(sorted(keys), pa.string())
             is_ledger = ds.field("object") == HoldObject.LEDGER.value
-            for batch in self._batches(HOLDS_PART, _COLUMNS, is_ledger):
+            for batch in self._batches(HOLDS_TABLE_PATH, _COLUMNS, is_ledger):
                 for row in batch.filter(pc.is_in(batch["key"], key_array)).to_pylist():
                     holds_by_ledger.setdefault(row["key"], []).append(_parse_hold(row))
         return holds_by_ledger
@@ -165,7 +165,7 @@ class HoldBook:
         schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
         tables = [schema.empty_table()]
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
-        for batch in self._batches(HOLDS_PART, columns, is_ledger) if self.exists else ():
+        for batch in self._batches(HOLDS_TABLE_PATH, columns, is_ledger) if self.exists else ():
             forbids = pc.equal(pc.list_flatten(batch["forbids"]), kind.value)
             rows = pa.table(batch).take(pc.list_parent_indices(batch["forbids"]).filter(forbids))
             why = pc.binary_join_element_wise("a hold forbids it (", rows["reason"], ")", "")
@@ -219,7 +219,7 @@ class HoldBook:
 
     def _read_holds(self, row_filter: Any) -> Iterator[Hold]:
         if self.exists:
-            for batch in self._batches(HOLDS_PART, _COLUMNS, row_filter):
+            for batch in self._batches(HOLDS_TABLE_PATH, _COLUMNS, row_filter):
                 yield from map(_parse_hold, batch.to_pylist())
 
 
@@ -369,28 +369,28 @@ def _find_unproved(
     return frozenset(ledger for ledger in ledgers if ledger.key not in proved_keys)
 
 
-def _find_unfitness(book: HoldBook, kind: ActionKind) -> RunUnfit | None:
+def _find_unfitness(book: HoldBook, kind: ActionKind) -> UnfitRunReason | None:
     """Return why the run permits no action of this kind, on any object; None if it may permit some."""
     if not book.exists and kind is not ActionKind.WAIT:
-        return RunUnfit.NO_HOLDS  # a start can destroy data too, and the run did not look for holds
+        return UnfitRunReason.NO_HOLDS  # a start can destroy data too, and the run did not look for holds
     if kind in book.unheld:
-        return RunUnfit.CHECKS_NOT_RUN
-    if kind not in DANGEROUS:
+        return UnfitRunReason.CHECKS_NOT_RUN
+    if kind not in DANGEROUS_ACTIONS:
         return None
     if book.is_stale:
-        return RunUnfit.DATA_TOO_OLD
+        return UnfitRunReason.DATA_TOO_OLD
     if book.is_of_future:
-        return RunUnfit.DATA_OF_FUTURE
-    if kind in NEEDS_TWO_RUNS and not book.has_earlier:
-        return RunUnfit.NO_EARLIER_RUN
+        return UnfitRunReason.DATA_OF_FUTURE
+    if kind in TWO_RUN_ACTIONS and not book.has_earlier:
+        return UnfitRunReason.NO_EARLIER_RUN
     if kind is ActionKind.REBUILD_INDEX and not book.logs_read:
-        return RunUnfit.LOGS_NOT_READ
+        return UnfitRunReason.LOGS_NOT_READ
     return None
 
 
-def _explain_unfitness(book: HoldBook, kind: ActionKind, unfitness: RunUnfit) -> str:
+def _explain_unfitness(book: HoldBook, kind: ActionKind, unfitness: UnfitRunReason) -> str:
     """Return the reason why a run is unfit; if checks are missing, with their names."""
-    if unfitness is not RunUnfit.CHECKS_NOT_RUN:
+    if unfitness is not UnfitRunReason.CHECKS_NOT_RUN:
         return unfitness.sentence
     return f"{unfitness.sentence} ({first_names(book.unheld[kind], MAX_CHECKS_NAMED)})"
 

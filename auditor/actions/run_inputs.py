@@ -46,7 +46,7 @@ class RunInputs:
             reasons |= _ENTRY_LOG_REASONS
             reasons |= {*TROUBLE_STAGES} if earlier_inputs.gone_entries else set()
         if self.answers < earlier_inputs.answers:
-            reasons |= {check.id for check in ALL if Need.WITNESS in check.all_needs}
+            reasons |= {check.id for check in ALL if Need.BOOKIE_ANSWERS in check.all_needs}
         if self._lacks_owner_stores(earlier_inputs):
             reasons |= {check.id for check in ALL if check.rests_on.way == Basis.OWNERS.way}
             reasons.add(FactReason.UNREAD_DISK)  # the missing ledgers may be those that an owner names

@@ -22,8 +22,8 @@ from auditor.codecs.availability.groups import Longs
 class ByteColumn(Sequence[bytes]):
     """A column of byte values; value i is ``octets[starts[i]:ends[i]]``.
 
-    >>> column = ByteColumn.of([b"ab", b"", b"c"])
-    >>> list(column), column[2], column.taken(np.array([2, 0])).arrow().to_pylist()
+    >>> column = ByteColumn.from_values([b"ab", b"", b"c"])
+    >>> list(column), column[2], column.take_rows(np.array([2, 0])).arrow().to_pylist()
     ([b'ab', b'', b'c'], b'c', [b'c', b'ab'])
     """
 
@@ -32,7 +32,7 @@ class ByteColumn(Sequence[bytes]):
     ends: Longs
 
     @classmethod
-    def of(cls, values: Sequence[bytes]) -> ByteColumn:
+    def from_values(cls, values: Sequence[bytes]) -> ByteColumn:
         """Return a column of these values. Values that are in a column already are not copied."""
         if isinstance(values, ByteColumn):
             return values
@@ -40,15 +40,15 @@ class ByteColumn(Sequence[bytes]):
         ends = np.cumsum(lengths)
         return cls(np.frombuffer(b"".join(values), np.uint8), ends - lengths, ends)
 
-    def taken(self, rows: NDArray[np.int64]) -> ByteColumn:
+    def take_rows(self, rows: NDArray[np.int64]) -> ByteColumn:
         """Return a column of the values in ``rows``, in that order."""
         return ByteColumn(self.octets, self.starts[rows], self.ends[rows])
 
     def arrow(self) -> pa.BinaryArray:
         """Return a copy of the values as an Arrow column, which does not keep the whole buffer in memory."""
-        return arrow_of(self.octets, self.starts, self.ends).cast(pa.binary())
+        return arrow_column(self.octets, self.starts, self.ends).cast(pa.binary())
 
-    def are_in(self, members: Collection[bytes]) -> NDArray[np.bool_]:
+    def are_members(self, members: Collection[bytes]) -> NDArray[np.bool_]:
         """Return a mask of the values that are among ``members``."""
         is_member = pc.is_in(self.arrow(), value_set=pa.array(members, pa.binary()))
         return np.asarray(is_member).astype(np.bool_)
@@ -70,7 +70,7 @@ class ByteColumn(Sequence[bytes]):
 class TextColumn(Sequence[str]):
     """A column of UTF-8 texts; invalid bytes are replaced.
 
-    >>> column = TextColumn.of(["/a", "/ä"])
+    >>> column = TextColumn.from_values(["/a", "/ä"])
     >>> list(column), column.octets.ends.tolist()
     (['/a', '/ä'], [2, 5])
     """
@@ -78,13 +78,13 @@ class TextColumn(Sequence[str]):
     octets: ByteColumn
 
     @classmethod
-    def of(cls, values: Sequence[str]) -> TextColumn:
+    def from_values(cls, values: Sequence[str]) -> TextColumn:
         """Return a column of these values. Values that are in a column already are not copied."""
         if isinstance(values, TextColumn):
             return values
         joined_text = "".join(values)
         if not joined_text.isascii():
-            return cls(ByteColumn.of([value.encode() for value in values]))
+            return cls(ByteColumn.from_values([value.encode() for value in values]))
         # Of ASCII every character is a byte.
         ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
         starts = np.append(0, ends)[: len(ends)]
@@ -103,25 +103,25 @@ class TextColumn(Sequence[str]):
         return self.octets[index].decode("utf-8", "replace")
 
 
-def binary_array(data: bytes, offsets: Longs, kind: pa.DataType | None = None) -> pa.Array:
-    """Return an Arrow column of type ``kind`` (default: binary) over bytes stored one value after another.
+def binary_array(data: bytes, offsets: Longs, data_type: pa.DataType | None = None) -> pa.Array:
+    """Return an Arrow column of type ``data_type`` (default: binary) over values stored one after another.
 
     >>> binary_array(b"abc", np.array([0, 1, 1, 3])).to_pylist()
     [b'a', b'', b'bc']
     """
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
-    return pa.Array.from_buffers(kind or pa.binary(), len(offsets) - 1, buffers)
+    return pa.Array.from_buffers(data_type or pa.binary(), len(offsets) - 1, buffers)
 
 
-def arrow_of(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.LargeBinaryArray:
+def arrow_column(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.LargeBinaryArray:
     """Return an Arrow column with a copy of the bytes between each start and end."""
     count = len(starts)
     if not count:
         return pa.array([], pa.large_binary())
     # Value, gap, value, gap: one array over the bytes where they are, of which each second item is taken.
-    edges = np.stack([starts, ends], axis=1).ravel()
+    value_edges = np.stack([starts, ends], axis=1).ravel()
     value_gap_column = pa.Array.from_buffers(
-        pa.large_binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(octets)]
+        pa.large_binary(), 2 * count - 1, [None, pa.py_buffer(value_edges), pa.py_buffer(octets)]
     )
     return value_gap_column.take(pa.array(np.arange(0, 2 * count, 2)))
 
@@ -134,18 +134,20 @@ def windows(octets: NDArray[np.uint8], offsets: Longs, width: int) -> NDArray[np
     """
     if not len(offsets):
         return np.empty(0, f"V{width}")
-    all_windows = np.ndarray((len(octets) - width + 1,), f"V{width}", octets, strides=(1,))
-    window_rows: NDArray[np.void] = all_windows[offsets]
+    windows_at_all_offsets = np.ndarray((len(octets) - width + 1,), f"V{width}", octets, strides=(1,))
+    window_rows: NDArray[np.void] = windows_at_all_offsets[offsets]
     return window_rows
 
 
-def begin_with(octets: NDArray[np.uint8], offsets: Longs, prefix: bytes) -> NDArray[np.bool_]:
+def have_prefix(octets: NDArray[np.uint8], offsets: Longs, prefix: bytes) -> NDArray[np.bool_]:
     """Return for each offset whether the bytes there begin with ``prefix``, which has no zero bytes.
 
-    >>> begin_with(np.frombuffer(b"ab-abc", np.uint8), np.array([0, 3, 5]), b"ab").tolist()
+    >>> have_prefix(np.frombuffer(b"ab-abc", np.uint8), np.array([0, 3, 5]), b"ab").tolist()
     [True, True, False]
     """
     has_prefix = offsets <= len(octets) - len(prefix)
-    is_inside = np.flatnonzero(has_prefix)
-    has_prefix[is_inside] = windows(octets, offsets[is_inside], len(prefix)).view(f"S{len(prefix)}") == prefix
+    inside_rows = np.flatnonzero(has_prefix)
+    has_prefix[inside_rows] = (
+        windows(octets, offsets[inside_rows], len(prefix)).view(f"S{len(prefix)}") == prefix
+    )
     return has_prefix

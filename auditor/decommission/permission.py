@@ -9,8 +9,8 @@ from auditor.actions.commands import decommission_command
 from auditor.actions.gate import HeldRun, by_importance, permit
 from auditor.actions.objects import bookie
 from auditor.model.decommission import Blocker, Cause
-from auditor.model.holds import ActionKind, FactReason, Hold, HoldNotice, notice_of
-from auditor.model.permission import Allowed, Permission, Refused, RunUnfit
+from auditor.model.holds import ActionKind, FactReason, Hold, HoldNotice, hold_notice
+from auditor.model.permission import Allowed, Permission, Refused, UnfitRunReason
 
 _CAUSE_BY_REASON = {
     str(FactReason.OPEN_LEDGERS): Cause.OPEN_LEDGERS,
@@ -19,11 +19,11 @@ _CAUSE_BY_REASON = {
 """Cause for each reason of a hold that ends while the bookie runs; other holds have `Cause.HELD`."""
 
 _CAUSE_BY_UNFITNESS = {
-    RunUnfit.NO_HOLDS: Cause.NO_HOLDS,
-    RunUnfit.DATA_TOO_OLD: Cause.DATA_TOO_OLD,
-    RunUnfit.DATA_OF_FUTURE: Cause.DATA_OF_FUTURE,
-    RunUnfit.NO_EARLIER_RUN: Cause.NO_EARLIER_RUN,
-    RunUnfit.CHECKS_NOT_RUN: Cause.CHECKS_NOT_RUN,
+    UnfitRunReason.NO_HOLDS: Cause.NO_HOLDS,
+    UnfitRunReason.DATA_TOO_OLD: Cause.DATA_TOO_OLD,
+    UnfitRunReason.DATA_OF_FUTURE: Cause.DATA_OF_FUTURE,
+    UnfitRunReason.NO_EARLIER_RUN: Cause.NO_EARLIER_RUN,
+    UnfitRunReason.CHECKS_NOT_RUN: Cause.CHECKS_NOT_RUN,
 }
 
 
@@ -63,7 +63,7 @@ def _reason_text(holds: Sequence[Hold]) -> str:
 
 def notices_of(permission: Permission) -> tuple[HoldNotice, ...]:
     """Return the holds of a refusal, the most important first."""
-    return () if isinstance(permission, Allowed) else tuple(map(notice_of, permission.holds))
+    return () if isinstance(permission, Allowed) else tuple(map(hold_notice, permission.holds))
 
 
 def decommission_commands(permission: Permission, bookies: Sequence[str]) -> tuple[str, ...]:

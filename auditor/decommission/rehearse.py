@@ -39,7 +39,7 @@ from auditor.model.decommission import (
     TopicCount,
     Work,
 )
-from auditor.model.replacements import refuses_by_place
+from auditor.model.replacements import refuses_by_location
 from auditor.model.states import TAKES_WRITES, MarkRow
 from auditor.runs.load_bookie import whole_bookie_id
 from auditor.runs.owners import NAME_COLUMNS, has_owners, owned
@@ -213,8 +213,10 @@ def rehearse_by_ledger(
         trial([bookie_id]) for bookie_id in leaving_bookies if len(leaving_bookies) > 1
     ]
     undecided_total = _run_trials(run, bookies, trials, isolation)
-    unplaced_count = sum(name not in locations.of or locations.of[name].path is None for name in registered)
-    unplaced_count = unplaced_count if refuses_by_place(settings) else 0
+    unplaced_count = sum(
+        name not in locations.by_bookie or locations.by_bookie[name].path is None for name in registered
+    )
+    unplaced_count = unplaced_count if refuses_by_location(settings) else 0
     doubts = [*auto_recovery.doubts, *_find_doubts(run, undecided_total, unplaced_count)]
     joint_trial, *single_trials = (
         _make_outcome(run, bookies, sums, names, auto_recovery, doubts, bool(unplaced_count))

@@ -178,7 +178,7 @@ class Targets:
         self._writable = [
             name for name, is_spare_name in zip(names, is_spare.tolist(), strict=True) if is_spare_name
         ]
-        server_view = ServerView.of(locations, settings.policy, names, self._writable, registered)
+        server_view = ServerView.from_locations(locations, settings.policy, names, self._writable, registered)
         self._paths = [server_view.paths[name] for name in names]
 
     def flag_uncertain_groups(self, isolation_numbers: Longs) -> tuple[Bools, Bools]:

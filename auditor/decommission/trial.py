@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.decommission.targets import BATCH_ENTRIES, GonePlaces, ReplacementOptions, Targets
-from auditor.model.decommission import OF_LEDGERS, Cause
+from auditor.model.decommission import LEDGER_CAUSES, Cause
 from auditor.runs.ledger_topics import topics_of
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import (
@@ -87,7 +87,7 @@ def flag_ledgers_naming(rows: pa.RecordBatch, is_selected: Bools, numbers: Booki
     return segments.any_of_members(is_selected_number[segments.members])
 
 
-CAUSES = (None, *OF_LEDGERS, Cause.ABSENT)
+CAUSES = (None, *LEDGER_CAUSES, Cause.ABSENT)
 """Cause of each code in `TrialSums.blocked`; code 0 is a ledger that is not blocked."""
 
 _CODE_BY_CAUSE = {cause: code for code, cause in enumerate(CAUSES)}
@@ -246,7 +246,7 @@ class TrialSums:
         }
         has_too_few_spares = ledgers_by_cause[Cause.NO_SPARE] | ledgers_by_cause[Cause.NO_ADMISSIBLE]
         codes = np.zeros(len(segments.ids), np.int8)
-        for cause in reversed(OF_LEDGERS):
+        for cause in reversed(LEDGER_CAUSES):
             codes[ledgers_by_cause[cause]] = _CODE_BY_CAUSE[cause]
         doubts = {
             UNREAD_COPIES_DOUBT: windows.any_of_ledger(

@@ -36,7 +36,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from auditor.checks import BY_ID
-from auditor.checks.finding_rows import utc
+from auditor.checks.finding_rows import utc_text
 from auditor.model.columns import LEDGER, OWNER
 from auditor.model.finding import Confidence
 from auditor.spark import functions as F
@@ -173,7 +173,7 @@ def _add_earlier_run(rows: DataFrame, was_seen_earlier: Column, is_newer: Column
     confirmed_message = F.concat(
         "message",
         F.lit("; seen by the run of "),
-        utc(F.col("first.finished")),
+        utc_text(F.col("first.finished")),
         F.lit(" at the same version, with an older index"),
     )
     is_confirmed = was_seen_earlier & is_newer

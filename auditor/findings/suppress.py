@@ -32,11 +32,11 @@ from pathlib import Path
 from typing import Any
 
 from auditor.checks import BY_ID
-from auditor.checks.finding_rows import MISSING_DIGEST
+from auditor.checks.finding_rows import MISSING_DIGEST_SQL
 from auditor.errors import UsageError
 from auditor.findings.changes import rows_of_own_run
 from auditor.findings.table import severity_ranks
-from auditor.model.acceptance import DATA_LOSS, latest_day
+from auditor.model.acceptance import DATA_LOSS, last_acceptance_day
 from auditor.model.amounts import plural
 from auditor.model.finding import glob_to_regex
 from auditor.model.states import FOUND
@@ -135,7 +135,7 @@ def digests_by_fingerprint(findings: DataFrame, entries: Sequence[SuppressionEnt
     if not named_fingerprints:
         return None
     rows = findings.where(F.col("fingerprint").isin(*named_fingerprints))
-    return rows.select("fingerprint", F.expr(MISSING_DIGEST).alias("digest"))
+    return rows.select("fingerprint", F.expr(MISSING_DIGEST_SQL).alias("digest"))
 
 
 def find_refusals(
@@ -189,8 +189,8 @@ def refusal_sentences(
 def _refusal_reason(entry: SuppressionEntry, digests: Mapping[str, str | None], today: date) -> str:
     if "fingerprint" not in entry.names:
         return "a finding of data loss is accepted only by its fingerprint"
-    if entry.until > latest_day(today):
-        return f"until {entry.until} is too late: the latest day allowed is {latest_day(today)}"
+    if entry.until > last_acceptance_day(today):
+        return f"until {entry.until} is too late: the latest day allowed is {last_acceptance_day(today)}"
     digest = digests.get(str(entry.names["fingerprint"]))
     if entry.missing is None:
         return f'the key "missing" is absent; for the entries that are missing now its value is "{digest}"'
@@ -225,7 +225,7 @@ def _may_accept(entry: SuppressionEntry, digests: Mapping[str, str | None], toda
     digest = digests.get(str(entry.names["fingerprint"]))
     if entry.missing not in (None, digest):
         return F.lit(False)
-    accepts_loss = entry.until <= latest_day(today) and entry.missing == digest
+    accepts_loss = entry.until <= last_acceptance_day(today) and entry.missing == digest
     return F.lit(True) if accepts_loss else ~is_loss
 
 

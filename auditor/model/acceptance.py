@@ -1,4 +1,4 @@
-"""Rules for accepting a finding of data loss: only one by one, for a limited time, for exact entries."""
+"""Rules for accepting findings of data loss: each by itself, for a limited time, for known entries."""
 
 import hashlib
 import struct
@@ -19,29 +19,30 @@ MAX_ACCEPTED_DAYS = 7
 A person has to decide again every week.
 """
 
-_GROUP = struct.Struct(">qqii")  # a group as tables have it: first start, last start, size, period
+_GROUP_STRUCT = struct.Struct(">qqii")  # a group as tables have it: first start, last start, size, period
 
 
-def latest_day(today: date) -> date:
+def last_acceptance_day(today: date) -> date:
     """Return the last day until which a finding of `DATA_LOSS` can be accepted.
 
-    >>> latest_day(date(2026, 11, 26))
+    >>> last_acceptance_day(date(2026, 11, 26))
     datetime.date(2026, 12, 3)
     """
     return today + timedelta(days=MAX_ACCEPTED_DAYS)
 
 
-def missing_digest(missing: Sequence[Missing]) -> str | None:
+def missing_digest(missing_entries: Sequence[Missing]) -> str | None:
     """Return a digest of a finding's missing entries, in 16 hex digits; None if no entry is missing.
 
-    `auditor.checks.finding_rows.MISSING_DIGEST` computes the same digest in Spark.
+    `auditor.checks.finding_rows.MISSING_DIGEST_SQL` computes the same digest in Spark.
 
     >>> missing_digest([Missing("bk1:3181", ((4, 4, 1, 0),), 1)])
     '3be5380e0dd667e5'
     """
-    if not missing:
+    if not missing_entries:
         return None
-    parts = (
-        f"{part.bookie_id} {b''.join(_GROUP.pack(*group) for group in part.groups).hex()}" for part in missing
+    bookie_texts = (
+        f"{entries.bookie_id} {b''.join(_GROUP_STRUCT.pack(*group) for group in entries.groups).hex()}"
+        for entries in missing_entries
     )
-    return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]
+    return hashlib.sha256("|".join(bookie_texts).encode()).hexdigest()[:16]

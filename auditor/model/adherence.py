@@ -5,8 +5,8 @@ bookies at (i+j) mod E, for j < Qw. BookKeeper 4.17.2 gives each ensemble a verd
 (`isEnsembleAdheringToPlacementPolicy`). The verdict depends on the class of the policy:
 
     rack     FAIL if a window has fewer racks than min(Qw, minNumRacksPerWriteQuorum). If that minimum is
-             enforced, also FAIL if a window has a bookie in the default rack. Bookies that are not writable
-             now have no rack.
+             enforced, also FAIL if a window has a bookie in the default rack. A bookie that is not writable
+             counts as a bookie without a rack.
     region   always STRICT
     zone     FAIL if Qw does not divide E or is at most minNumZonesPerWriteQuorum. FAIL if a bookie has no
              zone, or a window has fewer zones than that minimum. FAIL if a window has two or more bookies of
@@ -39,7 +39,7 @@ DEFAULT_PATHS = {
 }
 """Location that each policy gives to a bookie without an entry in the mapping of bookies to locations."""
 
-UNSEEN = DEFAULT_PATHS | {Policy.ZONE: DEFAULT_PATHS[Policy.REGION]}
+UNSEEN_PATHS = DEFAULT_PATHS | {Policy.ZONE: DEFAULT_PATHS[Policy.REGION]}
 """Location that each policy gives to a bookie that was never registered since the server started."""
 
 Numbers = NDArray[np.int32]
@@ -58,12 +58,13 @@ class Adherence(IntEnum):
 class ServerView:
     """Locations of bookies as a server that starts now sees them, and the bookies that it can choose.
 
-    ``paths`` has every bookie. ``known`` has the writable bookies, among which a rack policy finds racks and
-    replacements. If locations have different depths, ``known`` only has bookies of one depth.
+    ``paths`` has the location of every bookie. ``known`` has the writable bookies, among which a rack policy
+    finds racks and replacements. If locations have different depths, ``known`` has the bookies of one depth.
 
     >>> from auditor.model.placement import Location
     >>> racks = Locations({"bk1": Location("/r1")})
-    >>> ServerView.of(racks, Policy.ZONE, ["bk1", "bk2", "bk3"], writable=["bk1"], registered=["bk2"]).paths
+    >>> bookies = ["bk1", "bk2", "bk3"]
+    >>> ServerView.from_locations(racks, Policy.ZONE, bookies, writable=["bk1"], registered=["bk2"]).paths
     {'bk1': '/r1', 'bk2': '/default-zone/default-upgradedomain', 'bk3': '/default-region/default-rack'}
     """
 
@@ -71,7 +72,7 @@ class ServerView:
     known: frozenset[str]
 
     @classmethod
-    def of(
+    def from_locations(
         cls,
         locations: Locations,
         policy: Policy,
@@ -88,15 +89,15 @@ class ServerView:
             bookies: all bookies that the view describes.
             writable: bookies that are registered as writable.
             registered: registered bookies; those that are not in ``writable`` are read-only.
-            depth: number of parts that a location must have, which the first bookie to join determines; None
-                if all locations have the same number.
+            depth: number of parts that a location must have; None if all locations have the same number. The
+                first bookie that joined the server determines the number.
         """
         all_registered, writable_names = {*writable, *registered}, {*writable}
         paths = {}
         for bookie in bookies:
-            location = locations.of.get(bookie)
+            location = locations.by_bookie.get(bookie)
             path = location.path if location and bookie in all_registered else None
-            paths[bookie] = path or (DEFAULT_PATHS if bookie in all_registered else UNSEEN)[policy]
+            paths[bookie] = path or (DEFAULT_PATHS if bookie in all_registered else UNSEEN_PATHS)[policy]
         candidates = {
             name for name in paths if name in writable_names and depth in (None, depth_of(paths[name]))
         }
@@ -114,8 +115,9 @@ def depth_of(path: str) -> int:
 
 @dataclass(frozen=True)
 class CodedView:
-    """A `ServerView` as arrays of codes, with one element for each bookie of ``names``; -1 stands for none.
+    """A `ServerView` as arrays of codes, with one element for each bookie of ``names``.
 
+    Equal names of racks, zones or upgrade domains have equal codes, and -1 stands for no name.
     ``rack`` is -1 for a bookie that is not in `ServerView.known`. ``zone`` and ``domain`` are -1 for a bookie
     without a zone. ``default_rack`` is the code of the default rack, or -1 if no known bookie is in it.
     """
@@ -127,7 +129,7 @@ class CodedView:
     default_rack: int
 
     @classmethod
-    def of(cls, view: ServerView, names: Sequence[str]) -> CodedView:
+    def from_server_view(cls, view: ServerView, names: Sequence[str]) -> CodedView:
         """Return the arrays of a view, for bookies in the order of ``names``."""
         racks = [view.paths[name] if name in view.known else None for name in names]
         zones = [zone_of(view.paths[name]) for name in names]
@@ -149,8 +151,12 @@ def zone_of(path: str) -> tuple[str, str] | None:
     >>> zone_of("/z1/u1"), zone_of("/z1"), zone_of("/default-zone/default-upgradedomain")
     (('z1', 'u1'), None, None)
     """
-    parts = [part for part in normalise(path).split("/") if part]
-    return (parts[0], parts[1]) if len(parts) == 2 and path != DEFAULT_PATHS[Policy.ZONE] else None
+    components = [component for component in normalise(path).split("/") if component]
+    return (
+        (components[0], components[1])
+        if len(components) == 2 and path != DEFAULT_PATHS[Policy.ZONE]
+        else None
+    )
 
 
 def domain_codes(locations: Locations, level: Level, names: Sequence[str]) -> Numbers:
@@ -162,9 +168,9 @@ def domain_codes(locations: Locations, level: Level, names: Sequence[str]) -> Nu
 class Verdicts:
     """The server's verdict on each ensemble, and the windows that break the policy.
 
-    ``adherence`` has one verdict per ensemble. ``broken`` has one flag per ensemble and window. All windows
-    of an ensemble are broken if a zone policy refuses one of its bookies, or its ensemble size with its write
-    quorum.
+    ``adherence`` has one verdict per ensemble. ``broken`` has one flag per ensemble and window. A zone policy
+    can refuse a bookie, or a combination of ensemble size and write quorum. All windows of the ensemble are
+    then broken.
     """
 
     adherence: NDArray[np.int8]
@@ -172,10 +178,10 @@ class Verdicts:
 
 
 def refuses_shape(size: int, write_quorum: int, settings: PlacementSettings) -> bool:
-    """Return whether the policy gives FAIL to every ensemble of this size and write quorum, in any locations.
+    """Return whether the policy gives FAIL to all ensembles of this size and write quorum, wherever they are.
 
-    Only ``ZoneawareEnsemblePlacementPolicyImpl`` does: the write quorum must divide the ensemble size, and be
-    larger than minNumZonesPerWriteQuorum. Rack policies lower their minimum to the write quorum.
+    Only zone policies do (``ZoneawareEnsemblePlacementPolicyImpl``). Their write quorum must divide the
+    ensemble size, and be larger than minNumZonesPerWriteQuorum. Rack policies lower their minimum instead.
 
     >>> refuses_shape(3, 2, PlacementSettings(Policy.ZONE, min_zones=2))
     True
@@ -189,16 +195,16 @@ def judge_ensembles(
     view: CodedView,
     settings: PlacementSettings,
     *,
-    by_places: bool = False,
+    judges_locations_only: bool = False,
 ) -> Verdicts:
     """Return the server's verdicts on ensembles of one size.
 
     Args:
-        ensembles: one row per ensemble; elements are places of bookies in ``view``.
+        ensembles: one row per ensemble; elements are positions of bookies in ``view.names``.
         write_quorum: the write quorum of all these ensembles.
         view: the server's view of the bookies.
         settings: the placement policy and its minimums.
-        by_places: judge only the locations of the bookies, and ignore `refuses_shape`.
+        judges_locations_only: judge only the locations of the bookies, and ignore `refuses_shape`.
     """
     count, size = ensembles.shape
     if settings.policy in (Policy.REGION, Policy.NONE):
@@ -213,8 +219,8 @@ def judge_ensembles(
         return Verdicts(
             np.where(is_broken.any(axis=1), Adherence.FAIL, Adherence.STRICT).astype(np.int8), is_broken
         )
-    is_refused = not by_places and refuses_shape(size, write_quorum, settings)
-    min_zones = min(settings.min_zones, write_quorum) if by_places else settings.min_zones
+    is_refused = not judges_locations_only and refuses_shape(size, write_quorum, settings)
+    min_zones = min(settings.min_zones, write_quorum) if judges_locations_only else settings.min_zones
     return _judge_by_zone(ensembles, write_quorum, view, replace(settings, min_zones=min_zones), is_refused)
 
 
@@ -250,14 +256,14 @@ def count_distinct(members: Numbers) -> Numbers:
     >>> count_distinct(np.array([3, -1, 3, 0], np.int32)).tolist()
     2
     """
-    count: Numbers = first_of_each(np.sort(members, axis=-1)).sum(axis=-1, dtype=np.int32)
+    count: Numbers = flag_first_of_equal_codes(np.sort(members, axis=-1)).sum(axis=-1, dtype=np.int32)
     return count
 
 
-def first_of_each(sorted_codes: NDArray[np.integer[Any]]) -> Flags:
+def flag_first_of_equal_codes(sorted_codes: NDArray[np.integer[Any]]) -> Flags:
     """Flag the first element of each different code along the last, sorted axis; codes below 0 get no flag.
 
-    >>> first_of_each(np.array([-1, 0, 3, 3])).tolist()
+    >>> flag_first_of_equal_codes(np.array([-1, 0, 3, 3])).tolist()
     [False, True, True, False]
     """
     is_first: Flags = np.ones(sorted_codes.shape, np.bool_)
@@ -266,7 +272,7 @@ def first_of_each(sorted_codes: NDArray[np.integer[Any]]) -> Flags:
 
 
 def flag_crowded(zones: Numbers, domains: Numbers) -> Flags:
-    """Flag the windows with a zone that has two or more bookies there, all in one upgrade domain."""
+    """Flag the windows that have two or more bookies of a zone, all of them in one upgrade domain."""
     is_crowded = np.zeros(zones.shape[:-1], np.bool_)
     for member_index in range(zones.shape[-1]):
         is_same_zone = zones == zones[..., member_index : member_index + 1]
@@ -276,7 +282,7 @@ def flag_crowded(zones: Numbers, domains: Numbers) -> Flags:
 
 
 def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
-    """Return for each window the domain of all its copies; -1 for several domains, or an unknown one.
+    """Return for each window the domain that has all its copies; -1 for several domains, or an unknown one.
 
     ``codes`` are domains by row and position (`domain_codes`). With a write quorum of 1 the result is -1.
 
@@ -286,8 +292,8 @@ def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
     if write_quorum < 2 or not codes.shape[1]:
         return np.full(codes.shape, -1, np.int32)
     members = windows(codes, write_quorum)
-    has_other_domain: Numbers = members[..., 0]
-    return np.where((members == has_other_domain[..., None]).all(axis=-1), has_other_domain, np.int32(-1))
+    first_domain: Numbers = members[..., 0]
+    return np.where((members == first_domain[..., None]).all(axis=-1), first_domain, np.int32(-1))
 
 
 def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_regions: int) -> Flags:
@@ -316,13 +322,13 @@ def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_re
 def _encode_texts(texts: Sequence[str | None]) -> tuple[dict[str, int], Numbers]:
     """Return a code for each different text, and the codes of all ``texts``; -1 stands for None."""
     code_by_text = {
-        text: number for number, text in enumerate(sorted({text for text in texts if text is not None}))
+        text: code for code, text in enumerate(sorted({text for text in texts if text is not None}))
     }
     return code_by_text, np.array([-1 if text is None else code_by_text[text] for text in texts], np.int32)
 
 
 def distinct_rows(rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number the different rows: return each row's number, and the place of the first row of each number.
+    """Number the different rows: return each row's number, and the index of the first row with each number.
 
     Equal rows have one number. Numbers begin at 0, in the order of the first rows. The function hashes whole
     rows with Arrow. ``numpy.unique`` with an axis sorts the rows, which is some thirty times slower.

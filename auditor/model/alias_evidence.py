@@ -82,10 +82,10 @@ _IP = re.compile(r"[0-9.]+|.*:.*")
 _SHARED_HOSTS = frozenset({"", "0.0.0.0", "127.0.0.1", "localhost", "localhost.localdomain", "::", "::1"})
 
 
-def same_name(host: str) -> str:
+def normalise_host(host: str) -> str:
     """Return a host name in the form that DNS compares: lower case, without a dot at the end.
 
-    >>> same_name("BK1.dc1.Example.")
+    >>> normalise_host("BK1.dc1.Example.")
     'bk1.dc1.example'
     """
     return host.lower().removesuffix(".")
@@ -106,7 +106,7 @@ def is_shared_host(host: str) -> bool:
     >>> is_shared_host("localhost"), is_shared_host("127.0.103.1")
     (True, False)
     """
-    return same_name(host) in _SHARED_HOSTS
+    return normalise_host(host) in _SHARED_HOSTS
 
 
 def shorter_names(host: str) -> Iterator[str]:
@@ -192,8 +192,8 @@ class ContentComparison:
     pairs: Mapping[tuple[str, str], Contents] = field(default_factory=dict)
     whole: Set[str] = frozenset()
 
-    def agreeing(self) -> AliasClaims:
-        """Yield each pair of ids that belongs to one bookie by its ledgers."""
+    def claims_by_ledgers(self) -> AliasClaims:
+        """Yield each pair of ids whose ledgers show that they belong to one bookie."""
         for (absent_id, live_id), pair in self.pairs.items():
             if pair.agree:
                 ledgers = (
@@ -225,11 +225,11 @@ def comparable_address(address: HostPort | None) -> HostPort | None:
     """
     if address is None or is_shared_host(address[0]):
         return None
-    return same_name(address[0]), address[1]
+    return normalise_host(address[0]), address[1]
 
 
-def by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
-    """Yield each pair of ids that a rule on addresses joins; evidence against a pair does not count here."""
+def claims_by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
+    """Yield each pair of ids that a rule on addresses joins, even if other evidence contradicts the pair."""
     addresses = {id: address for id in ids if (address := comparable_address(_address_in_id(id))) is not None}
     yield from _pair_same_address(addresses)
     yield from _pair_by_endpoint(ids, addresses)
@@ -295,7 +295,7 @@ def _pair_name_with_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, H
         if not facts.registered:
             continue
         own_hosts = [addresses[id][0]] if id in addresses else []
-        hosts = {same_name(host) for host in (*own_hosts, *facts.hosts) if not is_shared_host(host)}
+        hosts = {normalise_host(host) for host in (*own_hosts, *facts.hosts) if not is_shared_host(host)}
         # With more hosts it is not clear which name belongs to which IP.
         if len(hosts) == 2 and sum(map(is_ip, hosts)) == 1:
             ip, name = sorted(hosts, key=is_ip, reverse=True)
@@ -305,13 +305,13 @@ def _pair_name_with_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, H
     names_by_port: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for id, (host, port) in addresses.items():
         names_by_port[host].append((port, id))
-    for (name, ip), witness in id_by_name_and_ip.items():
+    for (name, ip), registered_id in id_by_name_and_ip.items():
         if len(ips[name]) > 1 or len(names[ip]) > 1:
             continue
         names_of_ip = dict(sorted(names_by_port.get(ip, ()), reverse=True))
         for port, id in names_by_port.get(name, ()):
             if port in names_of_ip:
-                evidence = f"the registration of {witness} shows {name} and {ip}"
+                evidence = f"the registration of {registered_id} shows {name} and {ip}"
                 yield id, names_of_ip[port], Rule.NAME_AND_IP, evidence
 
 
@@ -320,7 +320,7 @@ def _pair_short_name(ids: Mapping[str, BookieFacts], addresses: Mapping[str, Hos
     for id in sorted(addresses, reverse=True):
         ids_by_address[addresses[id]] = id
     hosts = {host for host, _ in ids_by_address}
-    hosts |= {same_name(host) for facts in ids.values() for host in facts.hosts}
+    hosts |= {normalise_host(host) for facts in ids.values() for host in facts.hosts}
     longer_names: dict[str, list[str]] = defaultdict(list)
     for host in hosts:
         for name in shorter_names(host):

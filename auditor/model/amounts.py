@@ -27,11 +27,11 @@ def size(bytes: int) -> str:
     >>> [size(n) for n in (0, 999, 1024, 4_200_000_000, 999_950, 10**18)]
     ['0 B', '999 B', '1.0 kB', '4.2 GB', '1.0 MB', '1,000.0 PB']
     """
-    value = float(bytes)
+    scaled_size = float(bytes)
     for unit in _UNITS:
-        if round(value, 1) < 1000 or unit == _UNITS[-1]:
-            return f"{value:,.1f} {unit}" if unit != "B" else f"{bytes} B"
-        value /= 1000
+        if round(scaled_size, 1) < 1000 or unit == _UNITS[-1]:
+            return f"{scaled_size:,.1f} {unit}" if unit != "B" else f"{bytes} B"
+        scaled_size /= 1000
     raise AssertionError("the last unit takes all")
 
 
@@ -46,16 +46,16 @@ def plural(number: int, word: str, plural_form: str | None = None) -> str:
     return f"{number:,} {word if number == 1 else plural_form}"
 
 
-def first_names(names: Sequence[str], shown: int, total: int | None = None) -> str:
-    """Join the first ``shown`` names, and say how many more there are.
+def first_names(names: Sequence[str], shown_count: int, total: int | None = None) -> str:
+    """Join the first ``shown_count`` names, and add the number of names that are left out.
 
     ``total`` is the number of all names; None if ``names`` has all of them.
 
     >>> first_names(["a", "b", "c"], 2), first_names(["a"], 2, total=7)
     ('a, b and 1 more', 'a and 6 more')
     """
-    hidden_count = (len(names) if total is None else total) - min(len(names), shown)
-    return ", ".join(names[:shown]) + (f" and {hidden_count:,} more" if hidden_count > 0 else "")
+    hidden_count = (len(names) if total is None else total) - min(len(names), shown_count)
+    return ", ".join(names[:shown_count]) + (f" and {hidden_count:,} more" if hidden_count > 0 else "")
 
 
 def and_more(hidden_count: int, noun: str = "", indent: str = "") -> list[str]:
@@ -67,16 +67,18 @@ def and_more(hidden_count: int, noun: str = "", indent: str = "") -> list[str]:
     return [f"{indent}and {hidden_count:,} more{noun}"] if hidden_count > 0 else []
 
 
-def percent(part: int, whole: int) -> str:
-    """Format a share in percent; 100 % means all, never nearly all, and 0 % means nothing.
+def percent(part_count: int, whole_count: int) -> str:
+    """Format a share in percent, rounded down; "none" if ``whole_count`` is 0.
+
+    A share that is not all is at most 99.9 %. A share above 0 is at least 0.1 %.
 
     >>> percent(3, 4), percent(999_999, 1_000_000), percent(1, 1_000_000), percent(0, 0)
     ('75.0 %', '99.9 %', '0.1 %', 'none')
     """
-    if not whole:
+    if not whole_count:
         return "none"
-    per_mille = part * 1000 // whole
-    if 0 < part < whole:
+    per_mille = part_count * 1000 // whole_count
+    if 0 < part_count < whole_count:
         per_mille = min(max(per_mille, 1), 999)
     return f"{per_mille // 10}.{per_mille % 10} %" if per_mille % 1000 else f"{per_mille // 10} %"
 
@@ -84,7 +86,7 @@ def percent(part: int, whole: int) -> str:
 def duration(seconds: float) -> str:
     """Format a length of time in the unit that fits.
 
-    >>> [duration(each) for each in (0.2, 42, 500, 5400, 200_000)]
+    >>> [duration(seconds) for seconds in (0.2, 42, 500, 5400, 200_000)]
     ['a second', '42 s', '8 min', '1.5 h', '2.3 days']
     """
     if seconds < 1:
@@ -97,7 +99,7 @@ def duration(seconds: float) -> str:
 
 
 def age(ms: int, now_ms: int) -> str:
-    """Format a time with its age; a time after ``now_ms`` is that much ahead of this machine's clock.
+    """Format a time with its age, or with the text that it is ahead of this machine's clock (``now_ms``).
 
     >>> age(1795244400000, 1795251600000)
     '2026-11-21 07:00:00 UTC, 2.0 h ago'

@@ -21,9 +21,9 @@ else:
 
     class _Lazy(ModuleType):
         def __getattr__(self, name: str) -> object:
-            value = getattr(import_module(self.__name__), name)
-            setattr(self, name, value)
-            return value
+            attribute = getattr(import_module(self.__name__), name)
+            setattr(self, name, attribute)
+            return attribute
 
     pd, pa = _Lazy("pandas"), _Lazy("pyarrow")
     pc, ds, pq, fs = map(_Lazy, ("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "pyarrow.fs"))

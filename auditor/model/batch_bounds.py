@@ -26,7 +26,7 @@ def column_bytes(file: pq.FileMetaData, group: int, columns: Sequence[str]) -> i
     """Return the number of bytes that some columns of a row group take in memory.
 
     A value in a dictionary counts once, as it does in memory if the column is read as codes. Pass only files
-    that this run wrote: Arrow ends the process if a footer's data on a column are damaged.
+    that this run wrote. Arrow ends the process if the footer has damaged data on a column.
 
     Args:
         file: the file's metadata.
@@ -44,7 +44,7 @@ def column_bytes(file: pq.FileMetaData, group: int, columns: Sequence[str]) -> i
     )
 
 
-def group_lots(
+def batch_row_groups(
     file: pq.FileMetaData, groups: Iterable[int], columns: Sequence[str], max_rows: int
 ) -> Iterator[list[int]]:
     """Yield batches of row groups, as lists of their numbers.
@@ -52,30 +52,34 @@ def group_lots(
     A batch ends when it has ``max_rows`` rows, or before its ``columns`` pass `MAX_BATCH_BYTES`.
     """
     batch: list[int] = []
-    rows = size = 0
+    batch_row_count = batch_bytes = 0
     for group in groups:
-        group_size = column_bytes(file, group, columns)
-        if batch and size + group_size > MAX_BATCH_BYTES:
+        group_bytes = column_bytes(file, group, columns)
+        if batch and batch_bytes + group_bytes > MAX_BATCH_BYTES:
             yield batch
-            batch, rows, size = [], 0, 0
+            batch, batch_row_count, batch_bytes = [], 0, 0
         batch.append(group)
-        rows, size = rows + file.row_group(group).num_rows, size + group_size
-        if rows >= max_rows:
+        batch_row_count, batch_bytes = (
+            batch_row_count + file.row_group(group).num_rows,
+            batch_bytes + group_bytes,
+        )
+        if batch_row_count >= max_rows:
             yield batch
-            batch, rows, size = [], 0, 0
+            batch, batch_row_count, batch_bytes = [], 0, 0
     if batch:
         yield batch
 
 
-def batch_rows(rows: int, size: int, max_rows: int) -> int:
-    """Return the number of rows of one batch, if ``rows`` rows have ``size`` bytes together."""
-    return max(1, min(max_rows, MAX_BATCH_BYTES * rows // max(1, size)))
+def batch_rows(row_count: int, byte_count: int, max_rows: int) -> int:
+    """Return the number of rows of one batch, if ``row_count`` rows have ``byte_count`` bytes together."""
+    return max(1, min(max_rows, MAX_BATCH_BYTES * row_count // max(1, byte_count)))
 
 
 def whole_batch_rows(file: pq.FileMetaData, group: int, max_rows: int) -> int:
-    """Return `batch_rows` for a row group with all its columns; the file may be damaged.
+    """Return the number of rows of one batch (`batch_rows`) for a row group with all its columns.
 
-    The function reads no footer data on single columns: Arrow ends the process if these are damaged.
+    The file may be damaged. The function reads no footer data on single columns, because Arrow ends the
+    process if such data is damaged.
     """
     row_group = file.row_group(group)
     return batch_rows(row_group.num_rows, row_group.total_byte_size, max_rows)

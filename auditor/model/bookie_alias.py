@@ -1,9 +1,9 @@
 """Ids that may belong to one bookie, inferred from metadata without DNS.
 
-A bookie can have many ids: ip:port, name:port, short:port, the advertised address, and a custom id. A change
-of configuration changes the id, and so makes it another bookie for the cluster. Its ledgers then name an id
-that no bookie is registered under, and the cookie of the new id is not found. Garbage collection of
-over-replicated ledgers may delete data that the bookie still serves.
+A bookie can have many ids: ip:port, name:port, short:port, the advertised address, and a custom id. If its
+configuration changes the id, the cluster takes it for another bookie. Its ledgers then name an id that no
+bookie is registered under, and the cookie of the new id is not found. Garbage collection of over-replicated
+ledgers may delete data that the bookie still serves.
 
 No address proves that two ids belong to one bookie. A host may be set up anew under its old name, an IP may
 pass to another machine, and all hosts of a cluster may have the same directories. Only the ledgers on a disk
@@ -33,10 +33,10 @@ them only if a second rule agrees. In this table, A and B are the two ids, in an
 A joining address is only a hint if both ids have a cookie and the directories in these cookies differ. A
 renamed bookie keeps its disks, so the address was probably given to another bookie.
 
-Nothing joins two ids if their ledgers contradict it. They do if the disks of A have no ledger of B, or if
-most ensembles contain both ids. Two ids that are both registered, each at its own address, never belong to
-one bookie, because both bookies are alive. An equal port alone is no evidence. Names such as localhost, which
-every machine uses for itself, do not count as addresses.
+No rule joins two ids if the ledgers contradict it. The ledgers do so if the disks of A have no ledger of B,
+or if most ensembles contain both ids. Two ids that are both registered, each at its own address, never belong
+to one bookie, because both bookies are alive. An equal port alone is no evidence. Names such as localhost,
+which every machine uses for itself, do not count as addresses.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from auditor.model.alias_evidence import (
     ContentComparison,
     Edge,
     Rule,
-    by_addresses,
+    claims_by_addresses,
     comparable_address,
 )
 from auditor.model.cookie import Cookie
@@ -67,19 +67,19 @@ def components(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
     """
     parents: dict[str, str] = {}
 
-    def top(node: str) -> str:
+    def root_of(node: str) -> str:
         parents.setdefault(node, node)
         while parents[node] != node:
             parents[node] = parents[parents[node]]  # path halving: long chains would cost quadratic time
             node = parents[node]
         return node
 
-    for start, end in edges:
-        first_root, second_root = sorted((top(start), top(end)))
+    for first_node, second_node in edges:
+        first_root, second_root = sorted((root_of(first_node), root_of(second_node)))
         parents[second_root] = first_root
     members: dict[str, list[str]] = {}
     for node in sorted(parents):
-        members.setdefault(top(node), []).append(node)
+        members.setdefault(root_of(node), []).append(node)
     return tuple(tuple(nodes) for _, nodes in sorted(members.items()))
 
 
@@ -108,14 +108,14 @@ def alias_edges(
         ledgers: the comparison of the ledgers of these ids.
     """
     evidence_by_pair: dict[tuple[str, str, Rule], str] = {}
-    for first_root, second_root, rule, evidence in (
-        *by_addresses(ids),
+    for claimed_id, alias_id, rule, evidence in (
+        *claims_by_addresses(ids),
         *_pair_by_cookie(ids),
         *_pair_by_disks(ids),
         *_pair_by_directories(ids),
-        *ledgers.agreeing(),
+        *ledgers.claims_by_ledgers(),
     ):
-        first_id, second_id = sorted((first_root, second_root))
+        first_id, second_id = sorted((claimed_id, alias_id))
         if not _are_both_registered(ids[first_id], ids[second_id]):
             evidence_by_pair[first_id, second_id, rule] = min(
                 evidence, evidence_by_pair.get((first_id, second_id, rule), evidence)
@@ -146,20 +146,22 @@ def _make_edge(
 
 
 def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of ids that belong to one bookie each by ``edges``.
+    """Return the groups of ids that belong to one bookie each; an id without an alias is in no group.
 
-    An edge that joins is enough for a pair. Two hints of different rules are enough too. At least one of
-    these rules must not be a rule on addresses: two rules on addresses often repeat one fact.
+    One edge that joins is enough for a pair of ids. Two hints of different rules are enough too, unless both
+    are rules on addresses, which often repeat one fact.
 
     >>> aliases([Edge("a", "b", Rule.SHORT_NAME, False, ""), Edge("a", "b", Rule.COOKIE_NAMES, False, "")])
     (('a', 'b'),)
     """
-    rules: dict[tuple[str, str], set[Rule | None]] = defaultdict(set)
+    rules_by_pair: dict[tuple[str, str], set[Rule | None]] = defaultdict(set)
     for edge in edges:
         if not edge.apart:
-            rules[edge.one, edge.other].add(None if edge.rule in _ADDRESS_RULES else edge.rule)
+            rules_by_pair[edge.one, edge.other].add(None if edge.rule in _ADDRESS_RULES else edge.rule)
     edge_pairs = {(edge.one, edge.other) for edge in edges if edge.joins}
-    return components(edge_pairs | {pair for pair, pair_rules in rules.items() if len(pair_rules) > 1})
+    return components(
+        edge_pairs | {pair for pair, pair_rules in rules_by_pair.items() if len(pair_rules) > 1}
+    )
 
 
 def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[str, str]:
@@ -167,8 +169,8 @@ def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[
 
     If two bookies of a group are both alive, the group is wrong, and each of its ids keeps its own identity.
 
-    >>> silent = BookieFacts()
-    >>> ids = {"bk-7": BookieFacts(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": silent, "bk-8": silent}
+    >>> absent = BookieFacts()
+    >>> ids = {"bk-7": BookieFacts(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": absent, "bk-8": absent}
     >>> identities(ids, alias_edges(ids))
     {'bk-7': '10.0.0.7:3181', '10.0.0.7:3181': '10.0.0.7:3181', 'bk-8': 'bk-8'}
     """
@@ -185,28 +187,30 @@ def _own_cookie(id: str, facts: BookieFacts) -> Cookie | None:
     return facts.cookie if facts.cookie is not None and facts.cookie.bookie_id == id else None
 
 
-def _layout(cookie: Cookie) -> tuple[str, ...]:
-    index = cookie.index_dirs or cookie.ledger_dirs
-    return (cookie.journal_dirs, "", *cookie.ledger_dirs, "", *index, "", cookie.instance_id or "")
+def _directory_layout(cookie: Cookie) -> tuple[str, ...]:
+    index_dirs = cookie.index_dirs or cookie.ledger_dirs
+    return (cookie.journal_dirs, "", *cookie.ledger_dirs, "", *index_dirs, "", cookie.instance_id or "")
 
 
 def _have_unequal_directories(first_id: str, second_id: str, ids: Mapping[str, BookieFacts]) -> bool:
-    first_root, second_root = _own_cookie(first_id, ids[first_id]), _own_cookie(second_id, ids[second_id])
-    return first_root is not None and second_root is not None and _layout(first_root) != _layout(second_root)
+    first_cookie, second_cookie = _own_cookie(first_id, ids[first_id]), _own_cookie(second_id, ids[second_id])
+    if first_cookie is None or second_cookie is None:
+        return False
+    return _directory_layout(first_cookie) != _directory_layout(second_cookie)
 
 
 def _are_both_registered(facts: BookieFacts, other_facts: BookieFacts) -> bool:
     if not (facts.registered and other_facts.registered):
         return False
-    first_root, second_root = comparable_address(facts.address), comparable_address(other_facts.address)
-    return first_root is None or first_root != second_root
+    address, other_address = comparable_address(facts.address), comparable_address(other_facts.address)
+    return address is None or address != other_address
 
 
 def _pair_by_cookie(ids: Mapping[str, BookieFacts]) -> AliasClaims:
     for id, facts in ids.items():
         if facts.cookie is not None and facts.cookie.bookie_id != id and facts.cookie.bookie_id in ids:
-            names = facts.cookie.bookie_id
-            yield id, names, Rule.COOKIE_NAMES, f"the store's cookie of {id} carries the id {names}"
+            cookie_id = facts.cookie.bookie_id
+            yield id, cookie_id, Rule.COOKIE_NAMES, f"the store's cookie of {id} carries the id {cookie_id}"
 
 
 def _pair_by_disks(ids: Mapping[str, BookieFacts]) -> AliasClaims:
@@ -227,7 +231,7 @@ def _pair_by_directories(ids: Mapping[str, BookieFacts]) -> AliasClaims:
     for id, facts in ids.items():
         cookie = _own_cookie(id, facts)
         if cookie is not None and cookie.instance_id is not None:
-            ids_by_layout[_layout(cookie)].append(id)
+            ids_by_layout[_directory_layout(cookie)].append(id)
     shared_layouts = [layout_ids for layout_ids in ids_by_layout.values() if len(layout_ids) > 1]
     # Equal directories are evidence only if most bookies of the cluster have directories of their own.
     if any(len(layout_ids) > 2 for layout_ids in shared_layouts) or len(

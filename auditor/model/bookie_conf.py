@@ -34,7 +34,7 @@ class ConfiguredBookie:
     allow_expansion: bool
 
     @property
-    def lists(self) -> DirectoryLists:
+    def directory_lists(self) -> DirectoryLists:
         """The three lists: journal, ledger and index directories."""
         return self.journal_dirs, self.ledger_dirs, self.index_dirs
 
@@ -45,10 +45,10 @@ class ConfiguredBookie:
 
     def shares_directories(self, configuration: BookieConfiguration) -> bool:
         """Return whether the file and a bookie's cookies have a directory in common."""
-        cookies = {*configuration.journal_dirs.split(","), *configuration.ledger_dirs}
-        return not self.paths.isdisjoint(cookies | {*(configuration.index_dirs or ())})
+        cookie_paths = {*configuration.journal_dirs.split(","), *configuration.ledger_dirs}
+        return not self.paths.isdisjoint(cookie_paths | {*(configuration.index_dirs or ())})
 
-    def is_of(self, bookie_id: str, configuration: BookieConfiguration | None) -> bool:
+    def belongs_to(self, bookie_id: str, configuration: BookieConfiguration | None) -> bool:
         """Return whether this file belongs to a bookie: by the file's id, else by the bookie's cookies."""
         if self.bookie_id is not None:
             return self.bookie_id == bookie_id
@@ -58,24 +58,24 @@ class ConfiguredBookie:
 def configured_bookie(properties: Mapping[str, str]) -> ConfiguredBookie | None:
     """Return the bookie that a configuration file describes; None if the file does not name its directories.
 
-    Without these keys a server uses temporary directories, which no cookie of a real bookie names.
+    Without the keys of its directories a server uses temporary ones, which no cookie of a real bookie names.
 
     >>> lists = {"journalDirectory": "/j", "ledgerDirectories": "/l0, /l1"}
     >>> found = configured_bookie({**lists, "advertisedAddress": "bk1"})
     >>> found.journal_dirs, found.ledger_dirs, found.index_dirs, found.bookie_id
     ('/j', ('/l0', '/l1'), None, 'bk1:3181')
     """
-    journals = _split_list(properties.get("journalDirectories")) or _split_list(
+    journal_dirs = _split_list(properties.get("journalDirectories")) or _split_list(
         properties.get("journalDirectory")
     )
-    ledgers = _split_list(properties.get("ledgerDirectories"))
-    if not journals or not ledgers:
+    ledger_dirs = _split_list(properties.get("ledgerDirectories"))
+    if not journal_dirs or not ledger_dirs:
         return None
     address = properties.get("advertisedAddress", "").strip()
     port = properties.get("bookiePort", str(DEFAULT_PORT)).strip()
     return ConfiguredBookie(
-        ",".join(journals),
-        ledgers,
+        ",".join(journal_dirs),
+        ledger_dirs,
         _split_list(properties.get("indexDirectories")) or None,
         properties.get("bookieId") or (f"{address}:{port}" if address else None),
         properties.get("allowStorageExpansion", "").strip().lower() in _TRUE_WORDS,
@@ -95,17 +95,17 @@ def resolves_ids(properties: Mapping[str, str]) -> bool:
         ValueError: the value is neither true nor false; no client starts with it.
     """
     for key in RESOLVER_KEYS:
-        value = properties.get(key)
-        if value is not None:
-            flag_text = value.strip().lower()
+        flag_value = properties.get(key)
+        if flag_value is not None:
+            flag_text = flag_value.strip().lower()
             if flag_text not in _TRUE_WORDS | _FALSE_WORDS:
-                raise ValueError(f"{key}: {value!r} is neither true nor false")
+                raise ValueError(f"{key}: {flag_value!r} is neither true nor false")
             return flag_text in _TRUE_WORDS
     return True
 
 
-def readdressed_place(
-    conf: ConfiguredBookie, known_ids: Collection[str], places: Mapping[str, BookieConfiguration]
+def readdressed_bookie(
+    conf: ConfiguredBookie, known_ids: Collection[str], configurations: Mapping[str, BookieConfiguration]
 ) -> str | None:
     """Return the bookie to which a configuration file gives a new id; None if the file gives no new id.
 
@@ -115,12 +115,14 @@ def readdressed_place(
     Args:
         conf: the bookie as the file describes it.
         known_ids: the ids that the cluster knows.
-        places: the configuration of each bookie, inferred from its cookies, by id.
+        configurations: the configuration of each bookie, inferred from its cookies, by id.
     """
     if conf.bookie_id is None or conf.bookie_id in known_ids:
         return None
-    sharing_names = [name for name, configuration in places.items() if conf.shares_directories(configuration)]
-    return sharing_names[0] if len(sharing_names) == 1 else None
+    sharing_bookies = [
+        name for name, configuration in configurations.items() if conf.shares_directories(configuration)
+    ]
+    return sharing_bookies[0] if len(sharing_bookies) == 1 else None
 
 
 def _split_list(text: str | None) -> tuple[str, ...]:

@@ -2,8 +2,8 @@ r"""Bookie ids: the ids that the server accepts, and the way a client finds a bo
 
 The proposal allows ASCII letters, digits, ``:``, ``-`` and ``.``. The server's pattern has ``:-_`` inside a
 character class, which is a range. It therefore also accepts ``; < = > ? @ [ \ ] ^ _``. Of these only ``_``
-was meant: clusters use it, and `PORTABLE` allows it. The server refuses ``readonly`` in upper or lower case,
-because a directory among the registrations has that name. Ids are compared as they are written.
+was meant: clusters use it, and `PORTABLE_PATTERN` allows it. The server refuses ``readonly`` in upper or
+lower case, because a directory among the registrations has that name. Ids are compared as they are written.
 
 A client finds a bookie as follows (Java: ``DefaultBookieAddressResolver``):
 
@@ -30,18 +30,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-ACCEPTED = r"[a-zA-Z0-9:-_.\-]+"
+ACCEPTED_PATTERN = r"[a-zA-Z0-9:-_.\-]+"
 """Regular expression of ``BookieId.validateBookieId``, which the whole id must match in Python as in Java."""
 
-PORTABLE = r"[a-zA-Z0-9:_.\-]+"
+PORTABLE_PATTERN = r"[a-zA-Z0-9:_.\-]+"
 """Pattern of the ids that BP-41 allows, with ``_`` added."""
 
-RESERVED = r"(?i:readonly)"
-"""Pattern of the ids that the server refuses although `ACCEPTED` matches them."""
+RESERVED_PATTERN = r"(?i:readonly)"
+"""Pattern of the ids that the server refuses although `ACCEPTED_PATTERN` matches them."""
 
-_ACCEPTED = re.compile(ACCEPTED)
-_RESERVED = re.compile(RESERVED)
-_PORT = re.compile(r"[+-]?[0-9]{1,10}")
+_ACCEPTED_ID = re.compile(ACCEPTED_PATTERN)
+_RESERVED_ID = re.compile(RESERVED_PATTERN)
+_PORT_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def is_accepted(id: str) -> bool:
@@ -52,7 +52,7 @@ def is_accepted(id: str) -> bool:
     >>> is_accepted("bk1:3181"), is_accepted("[::1]:3181"), is_accepted("ReadOnly"), is_accepted("a b")
     (True, True, False, False)
     """
-    return _ACCEPTED.fullmatch(id) is not None and _RESERVED.fullmatch(id) is None
+    return _ACCEPTED_ID.fullmatch(id) is not None and _RESERVED_ID.fullmatch(id) is None
 
 
 def legacy_address(id: str) -> tuple[str, int] | None:
@@ -65,7 +65,7 @@ def legacy_address(id: str) -> tuple[str, int] | None:
     """
     host, separator, port_and_rest = id.partition(":")
     port = port_and_rest.partition(":")[0]
-    if not separator or _PORT.fullmatch(port) is None or not -(2**31) <= int(port) < 2**31:
+    if not separator or _PORT_NUMBER.fullmatch(port) is None or not -(2**31) <= int(port) < 2**31:
         return None
     return host, int(port)
 
@@ -129,7 +129,7 @@ class UnresolvedBookie:
 
 
 def resolve(
-    bookie_id: str, registered: Registration | None, *, reads_registrations: bool = True
+    bookie_id: str, registration: Registration | None, *, reads_registrations: bool = True
 ) -> Address | UnresolvedBookie:
     """Return the address at which a client looks for a bookie.
 
@@ -142,24 +142,24 @@ def resolve(
 
     Args:
         bookie_id: the bookie.
-        registered: its registration, or None if it is not registered.
+        registration: its registration, or None if it is not registered.
         reads_registrations: whether the client reads registrations at all.
     """
     if not reads_registrations:
         return _address_from_id(bookie_id, "and its clients know it by its id alone")
-    if registered is not None and registered.damage is None:
-        if registered.endpoints is None:
+    if registration is not None and registration.damage is None:
+        if registration.endpoints is None:
             return _address_from_id(bookie_id, "and it registered no endpoint")
-        for endpoint in registered.endpoints:
+        for endpoint in registration.endpoints:
             if endpoint.protocol == BOOKIE_RPC:
                 return Address(endpoint.host, endpoint.port, from_id=False)
-        protocols = ", ".join(sorted({endpoint.protocol for endpoint in registered.endpoints})) or "none"
+        protocols = ", ".join(sorted({endpoint.protocol for endpoint in registration.endpoints})) or "none"
         reason = f"{bookie_id} registered no endpoint of {BOOKIE_RPC} (endpoints: {protocols})"
         return UnresolvedBookie(NoAddressReason.NO_RPC_ENDPOINT, reason)
     if bookie_id.endswith(":0"):
         return _address_from_id(bookie_id, "and port 0 means a host, not a bookie")
-    if registered is not None:
-        reason = f"the registration of {bookie_id} cannot be read: {registered.damage}"
+    if registration is not None:
+        reason = f"the registration of {bookie_id} cannot be read: {registration.damage}"
         return UnresolvedBookie(NoAddressReason.UNREADABLE, reason)
     return UnresolvedBookie(NoAddressReason.NOT_REGISTERED, f"{bookie_id} is not registered")
 

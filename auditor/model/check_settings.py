@@ -2,7 +2,7 @@
 
 The fields of `CheckSettings` declare each constant once. The table ``constants`` of the file that
 ``--check-settings`` names changes their values. A check names the constants that it uses (``settings`` of its
-decorator). With the defaults a check finds the same as in versions where nobody could set them.
+decorator). With the defaults a check finds the same as in earlier versions, which had fixed constants.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 
 
-class CarefulSide(StrEnum):
-    """Values of a constant with which a check finds at least as many dangers as with the default."""
+class StricterSide(StrEnum):
+    """Side of the default on which a check with a constant finds at least as many dangers."""
 
     ANY = "any"  # no hold depends on it
     LOWER = "lower"
@@ -35,16 +35,16 @@ class CarefulSide(StrEnum):
 class Constant:
     """Description of a constant, without its default.
 
-    ``careful`` gives the values with which a check finds no fewer dangers than with the default. With any
-    other value, the check may miss a hold (a reason to forbid an action). The gate then refuses each action
-    that such a hold could forbid.
+    ``stricter_side`` gives the values with which a check finds no fewer dangers than with the default. With
+    any other value, the check may miss a hold (a reason to forbid an action). The gate then refuses each
+    action that such a hold could forbid.
     """
 
     unit: str
     reason: str
     low: int
     high: int
-    careful: CarefulSide = CarefulSide.ANY
+    stricter_side: StricterSide = StricterSide.ANY
 
 
 class CheckConstant(TypedDict):
@@ -66,8 +66,8 @@ class ChecksChosen(TypedDict):
     unheld: Annotated[
         list[CheckId],
         about(
-            "the checks of not_run, and checks with a less careful constant: actions that they could forbid "
-            "are refused"
+            "the checks of not_run, and checks with a constant that may hide dangers; actions that these "
+            "checks could forbid are refused"
         ),
     ]
     constants: list[CheckConstant]
@@ -148,7 +148,7 @@ class CheckSettings:
             "metadata.",
             0,
             100,
-            CarefulSide.LOWER,
+            StricterSide.LOWER,
         ),
     ] = 5
     least_orphans: Annotated[
@@ -158,7 +158,7 @@ class CheckSettings:
             "A new bookie has so few ledgers that a handful of deletions is a large share.",
             1,
             1_000_000,
-            CarefulSide.LOWER,
+            StricterSide.LOWER,
         ),
     ] = 100
     vanished_block_ids: Annotated[
@@ -168,7 +168,7 @@ class CheckSettings:
             "A leaf of the ledger tree in ZooKeeper has 10,000 ids, and is lost as a whole.",
             100,
             100_000_000,
-            CarefulSide.DEFAULT,
+            StricterSide.DEFAULT,
         ),
     ] = 10_000
     vanished_ledgers: Annotated[
@@ -178,7 +178,7 @@ class CheckSettings:
             "Fewer ledgers of one block may all have been deleted by their application.",
             1,
             1_000_000,
-            CarefulSide.LOWER,
+            StricterSide.LOWER,
         ),
     ] = 100
     large_orphan_share_percent: Annotated[
@@ -188,7 +188,7 @@ class CheckSettings:
             "On a bookie with few ledgers, even so large a share is only a reason for doubt.",
             0,
             100,
-            CarefulSide.LOWER,
+            StricterSide.LOWER,
         ),
     ] = 20
     least_unexplained: Annotated[
@@ -198,7 +198,7 @@ class CheckSettings:
             "A new cluster that makes and deletes a few ledgers is healthy.",
             1,
             1_000_000,
-            CarefulSide.LOWER,
+            StricterSide.LOWER,
         ),
     ] = 5
     content_margin: Annotated[
@@ -208,7 +208,7 @@ class CheckSettings:
             "Replaced members of ensembles leave a few ledgers that fit another bookie.",
             1,
             1_000_000,
-            CarefulSide.LOWER,
+            StricterSide.LOWER,
         ),
     ] = 10
     id_spread: Annotated[
@@ -218,7 +218,7 @@ class CheckSettings:
             "Ids from the id generator are close together. An application that chooses its ids spreads them.",
             1,
             1_000_000_000,
-            CarefulSide.HIGHER,
+            StricterSide.HIGHER,
         ),
     ] = 1_000
     stuck_passes: Annotated[
@@ -240,19 +240,19 @@ class CheckSettings:
             _check_value(name, constant, getattr(self, name))
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any], where: str) -> CheckSettings:
-        """Return settings from the table ``constants`` of a file; ``where`` names the table in messages.
+    def from_values(cls, values: Mapping[str, Any], table_name: str) -> CheckSettings:
+        """Return settings from the table ``constants`` of a file; ``table_name`` names the table in messages.
 
         Raises:
-            UsageError: an unknown constant, with the nearest name, or a bad value.
+            UsageError: a name is no constant, or a value is bad; the message names the nearest constant.
         """
         for name in values:
             if name not in constants():
-                raise UsageError(f"{where}: {name}: no such constant; {suggestion(name, constants())}")
+                raise UsageError(f"{table_name}: {name}: no such constant; {suggestion(name, constants())}")
         try:
             return cls(**values)
         except UsageError as error:
-            raise UsageError(f"{where}: {error}") from error
+            raise UsageError(f"{table_name}: {error}") from error
 
     @property
     def stuck_ms(self) -> int:
@@ -260,10 +260,10 @@ class CheckSettings:
         return self.stuck_hours * _HOUR_MS
 
     @property
-    def stuck_words(self) -> str:
+    def stuck_duration_text(self) -> str:
         """``stuck_hours`` in words, as findings print it.
 
-        >>> CheckSettings().stuck_words, CheckSettings(stuck_hours=48).stuck_words
+        >>> CheckSettings().stuck_duration_text, CheckSettings(stuck_hours=48).stuck_duration_text
         ('a day', '48 hours')
         """
         return "a day" if self.stuck_hours == 24 else f"{self.stuck_hours} hours"
@@ -278,22 +278,22 @@ class CheckSettings:
         """``open_days`` in milliseconds."""
         return self.open_days * _DAY_MS
 
-    def loosened(self) -> tuple[str, ...]:
+    def loosened_constants(self) -> tuple[str, ...]:
         """Return the names of the constants with a value that may find fewer dangers than the default.
 
-        >>> CheckSettings(least_orphans=50, orphan_share_percent=50).loosened()
+        >>> CheckSettings(least_orphans=50, orphan_share_percent=50).loosened_constants()
         ('orphan_share_percent',)
         """
-        return tuple(name for name in constants() if not self._is_careful(name))
+        return tuple(name for name in constants() if not self._is_at_least_as_strict(name))
 
-    def _is_careful(self, name: str) -> bool:
+    def _is_at_least_as_strict(self, name: str) -> bool:
         value, default = getattr(self, name), default_value(name)
-        match constants()[name].careful:
-            case CarefulSide.ANY:
+        match constants()[name].stricter_side:
+            case StricterSide.ANY:
                 return True
-            case CarefulSide.LOWER:
+            case StricterSide.LOWER:
                 return bool(value <= default)
-            case CarefulSide.HIGHER:
+            case StricterSide.HIGHER:
                 return bool(value >= default)
             case _:
                 return bool(value == default)
@@ -313,7 +313,7 @@ def default_value(name: str) -> int:
 
 
 def suggestion(name: str, names: Collection[str]) -> str:
-    """Suggest the name that was probably meant, or list all names.
+    """Return a text with the name that was probably meant, or with all names.
 
     >>> suggestion("open_day", ["open_days", "stuck_hours"]), suggestion("x", ["open_days", "stuck_hours"])
     ('did you mean open_days?', 'there are open_days, stuck_hours')

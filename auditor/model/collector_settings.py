@@ -15,7 +15,7 @@ DAY_MS = 86_400_000
 _TRUE_WORDS = frozenset({"true", "t", "yes", "y", "on"})
 _FALSE_WORDS = frozenset({"false", "f", "no", "n", "off"})
 
-_KEYS = {
+_FIELD_BY_KEY = {
     "gcWaitTime": "wait_ms",
     "minorCompactionThreshold": "minor_threshold",
     "minorCompactionInterval": "minor_interval",
@@ -71,8 +71,8 @@ class CollectorSettings:
     source: str | None = None
 
     def __post_init__(self) -> None:
-        kinds = {"minor": self.minor, "major": self.major}
-        for kind, is_on in kinds.items():
+        is_on_by_kind = {"minor": self.runs_minor_compaction, "major": self.runs_major_compaction}
+        for kind, is_on in is_on_by_kind.items():
             threshold, interval = getattr(self, f"{kind}_threshold"), getattr(self, f"{kind}_interval")
             if is_on and threshold > 1:
                 raise ValueError(f"{kind}CompactionThreshold {threshold} is above 1.0")
@@ -82,7 +82,7 @@ class CollectorSettings:
                 )
         for name, unit in (("threshold", ""), ("interval", " s")):
             minor_value, major_value = getattr(self, f"minor_{name}"), getattr(self, f"major_{name}")
-            if all(kinds.values()) and minor_value >= major_value:
+            if all(is_on_by_kind.values()) and minor_value >= major_value:
                 suffix = name.capitalize()
                 raise ValueError(
                     f"minorCompaction{suffix} {minor_value}{unit} is not below "
@@ -90,12 +90,12 @@ class CollectorSettings:
                 )
 
     @property
-    def minor(self) -> bool:
+    def runs_minor_compaction(self) -> bool:
         """Whether minor compaction is on."""
         return self.minor_threshold > 0 and self.minor_interval > 0
 
     @property
-    def major(self) -> bool:
+    def runs_major_compaction(self) -> bool:
         """Whether major compaction is on."""
         return self.major_threshold > 0 and self.major_interval > 0
 
@@ -116,37 +116,38 @@ class CollectorSettings:
         return self.read_buffer > 1024
 
     @classmethod
-    def of(cls, properties: Mapping[str, str], source: str) -> CollectorSettings:
+    def from_properties(cls, properties: Mapping[str, str], source: str) -> CollectorSettings:
         """Return the settings of a configuration file; other keys are ignored.
 
         Raises:
             ValueError: a value that is no number or switch, or settings with which the server would not
                 start.
 
-        >>> CollectorSettings.of({"gcWaitTime": "900000", "journalDirectories": "/j"}, "bk.conf").wait_ms
+        >>> properties = {"gcWaitTime": "900000", "journalDirectories": "/j"}
+        >>> CollectorSettings.from_properties(properties, "bk.conf").wait_ms
         900000
         """
-        kinds = {field.name: type(field.default) for field in fields(cls)}
-        values = {
-            name: _parse_value(key, properties[key], kinds[name])
-            for key, name in _KEYS.items()
+        type_by_field = {field.name: type(field.default) for field in fields(cls)}
+        value_by_field = {
+            name: _parse_value(key, properties[key], type_by_field[name])
+            for key, name in _FIELD_BY_KEY.items()
             if key in properties
         }
-        return cls(**values, source=source)
+        return cls(**value_by_field, source=source)
 
 
-def _parse_value(key: str, text: str, kind: type) -> Any:
+def _parse_value(key: str, text: str, value_type: type) -> Any:
     """Parse a setting's value. The server refuses the same texts, but also accepts hexadecimal numbers.
 
     Raises:
         ValueError: the text is no number or switch.
     """
-    if kind is bool:
-        word = text.strip().lower()
-        if word not in _TRUE_WORDS | _FALSE_WORDS:
+    if value_type is bool:
+        switch_text = text.strip().lower()
+        if switch_text not in _TRUE_WORDS | _FALSE_WORDS:
             raise ValueError(f"{key} is {text!r}: not true or false")
-        return word in _TRUE_WORDS
+        return switch_text in _TRUE_WORDS
     try:
-        return kind(text.strip())
+        return value_type(text.strip())
     except ValueError:
         raise ValueError(f"{key} is {text!r}: not a number") from None

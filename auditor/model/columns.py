@@ -45,12 +45,12 @@ def schema_of(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
     return pa.schema([column(*definition) for definition in columns])
 
 
-def rows_of_columns(schema: pa.Schema, rows: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
-    """Make a batch of ``rows`` rows of ``schema``; a column without values is null.
+def rows_of_columns(schema: pa.Schema, row_count: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
+    """Make a batch of ``row_count`` rows of ``schema``; a column without values is null.
 
     Args:
         schema: the columns of the batch.
-        rows: the number of rows.
+        row_count: the number of rows.
         columns: values by column name: an Arrow array, which is cast, a NumPy array, a list, or one value for
             all rows.
 
@@ -62,12 +62,12 @@ def rows_of_columns(schema: pa.Schema, rows: int, columns: Mapping[str, Any]) ->
     import numpy as np
     import pyarrow as pa
 
-    def array(values: Any, kind: pa.DataType) -> pa.Array:
+    def make_array(values: Any, kind: pa.DataType) -> pa.Array:
         if isinstance(values, pa.Array):
             return values.cast(kind)
         if isinstance(values, list | np.ndarray):
             return pa.array(values, kind)
-        return pa.repeat(pa.scalar(values, kind), rows)
+        return pa.repeat(pa.scalar(values, kind), row_count)
 
-    arrays = [array(columns.get(field.name), field.type) for field in schema]
+    arrays = [make_array(columns.get(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -59,7 +59,7 @@ class StoreDifference:
 
 @dataclass(frozen=True, slots=True)
 class ItemTally:
-    """Numbers of items of one kind: in each store, equal, and (``changes``) in every `CopyState`."""
+    """Numbers of items of one kind: in the source, in the copy, equal in both, and by `CopyState`."""
 
     item: StoreItem
     source: Count
@@ -79,7 +79,7 @@ class StoreSummary:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Result of a comparison; ``gaps`` are parts of the stores that were not read, ``notes`` are remarks."""
+    """Result of a comparison; ``gaps`` are parts of the stores that were not read, ``notes`` are texts."""
 
     source: StoreSummary
     copy: StoreSummary
@@ -88,7 +88,7 @@ class Comparison:
     notes: tuple[str, ...]
 
     def count(self, change: CopyState) -> int:
-        """Return how many items of all kinds are in one state."""
+        """Return the number of items, of any kind, that are in this state."""
         return sum(tally.changes[change] for tally in self.tallies)
 
     @property

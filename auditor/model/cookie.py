@@ -52,7 +52,7 @@ class Cookie:
 DirectoryLists = tuple[str, tuple[str, ...], tuple[str, ...] | None]
 """Journal, ledger and index directories, in the form of a cookie."""
 
-LAYOUT = 5
+COOKIE_LAYOUT = 5
 """Layout version of the cookies that current servers write."""
 
 
@@ -70,33 +70,36 @@ class Source(StrEnum):
 class BookieConfiguration:
     """A bookie's lists of directories, in the form of a `Cookie`, and the source of these lists.
 
-    ``agreed`` is True if every cookie of the bookie, in its directories and in the store, has the bookie's id
-    and these lists.
+    ``has_agreement`` is True if every cookie of the bookie, in its directories and in the store, has the
+    bookie's id and these lists.
     """
 
     journal_dirs: str
     ledger_dirs: tuple[str, ...]
     index_dirs: tuple[str, ...] | None
     source: Source
-    agreed: bool
+    has_agreement: bool
 
     @property
-    def lists(self) -> DirectoryLists:
+    def directory_lists(self) -> DirectoryLists:
         """The three lists: journal, ledger and index directories."""
         return self.journal_dirs, self.ledger_dirs, self.index_dirs
 
-    def expected(self, bookie_id: str, instance_id: str | None) -> Cookie:
+    def expected_cookie(self, bookie_id: str, instance_id: str | None) -> Cookie:
         """Return the cookie that the bookie makes at its start and requires in its directories and the store.
 
-        >>> configuration("bk1:3181", [Cookie(4, "bk1:3181", "/j", ("/l",))], None).expected("bk1:3181", "x")
+        >>> inferred = infer_configuration("bk1:3181", [Cookie(4, "bk1:3181", "/j", ("/l",))], None)
+        >>> inferred.expected_cookie("bk1:3181", "x")
         Cookie(layout=5, bookie_id='bk1:3181', journal_dirs='/j', ledger_dirs=('/l',), \
 index_dirs=None, instance_id='x')
         """
-        return Cookie(LAYOUT, bookie_id, self.journal_dirs, self.ledger_dirs, self.index_dirs, instance_id)
+        return Cookie(
+            COOKIE_LAYOUT, bookie_id, self.journal_dirs, self.ledger_dirs, self.index_dirs, instance_id
+        )
 
 
-def configuration(
-    bookie_id: str, versions: Sequence[Cookie], stored: Cookie | None
+def infer_configuration(
+    bookie_id: str, version_cookies: Sequence[Cookie], stored_cookie: Cookie | None
 ) -> BookieConfiguration | None:
     """Infer a bookie's configuration from its cookies; None if there is no readable cookie.
 
@@ -106,21 +109,21 @@ def configuration(
 
     Args:
         bookie_id: the bookie.
-        versions: the VERSION files in its directories, one per directory, whatever id they carry.
-        stored: the store's cookie under its id, or None.
+        version_cookies: the VERSION files in its directories, one per directory, whatever id they carry.
+        stored_cookie: the store's cookie under its id, or None.
     """
-    own_versions = [cookie for cookie in versions if cookie.bookie_id == bookie_id]
+    own_versions = [cookie for cookie in version_cookies if cookie.bookie_id == bookie_id]
     if own_versions:
         source, source_cookies = Source.VERSIONS, own_versions
-    elif stored is not None:
-        source, source_cookies = Source.STORE, [stored]
-    elif versions:
-        source, source_cookies = Source.OTHERS, list(versions)
+    elif stored_cookie is not None:
+        source, source_cookies = Source.STORE, [stored_cookie]
+    elif version_cookies:
+        source, source_cookies = Source.OTHERS, list(version_cookies)
     else:
         return None
-    stored_lists = _directory_lists(stored) if stored is not None else None
+    stored_lists = _directory_lists(stored_cookie) if stored_cookie is not None else None
     list_counts = Counter(_directory_lists(cookie) for cookie in source_cookies)
-    journal, ledger, index = max(
+    journal_dirs, ledger_dirs, index_dirs = max(
         list_counts,
         key=lambda lists: (
             list_counts[lists],
@@ -131,12 +134,12 @@ def configuration(
             lists[2] or (),
         ),
     )
-    all_cookies = [*versions, *([stored] if stored is not None else [])]
+    all_cookies = [*version_cookies, *([stored_cookie] if stored_cookie is not None else [])]
     has_agreement = all(
-        cookie.bookie_id == bookie_id and _directory_lists(cookie) == (journal, ledger, index)
+        cookie.bookie_id == bookie_id and _directory_lists(cookie) == (journal_dirs, ledger_dirs, index_dirs)
         for cookie in all_cookies
     )
-    return BookieConfiguration(journal, ledger, index, source, has_agreement)
+    return BookieConfiguration(journal_dirs, ledger_dirs, index_dirs, source, has_agreement)
 
 
 def _directory_lists(cookie: Cookie) -> DirectoryLists:

@@ -17,7 +17,7 @@ class Answer(StrEnum):
 
     NOW = "now"
     AFTER = "after"
-    """The bookies may be removed once the causes are gone; nobody has to copy or give up data for that."""
+    """The bookies may be removed once the causes against it are gone. No data has to be given up first."""
     NEVER = "never"
     """The bookies must not be removed: ``decommissionbookie`` would wait for ever, or data would be lost."""
     UNKNOWN = "unknown"
@@ -47,8 +47,8 @@ class Cause(StrEnum):
     NO_MARKS = "no-marks"
 
 
-OF_LEDGERS = (Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_COVERAGE)
-"""Causes that lie in single ledgers; a ledger with several causes counts under the first in this order."""
+LEDGER_CAUSES = (Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_COVERAGE)
+"""Causes that single ledgers have; a ledger with several causes counts under the first in this order."""
 
 GATE_CAUSES = (
     Cause.HELD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS, Cause.DOUBT, Cause.NO_HOLDS, Cause.DATA_TOO_OLD,
@@ -77,15 +77,15 @@ LASTING_CAUSES = (
 """Causes that remain until somebody adds a copy or a bookie, or gives up data."""
 
 
-Id = Annotated[str, Facet("pattern", "^-?[0-9]+$"), about("decimal")]
+DecimalText = Annotated[str, Facet("pattern", "^-?[0-9]+$"), about("decimal")]
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerName:
     """A ledger by its ids, and the topic that owns it; the topic is None if it is not known."""
 
-    scope_id: Id
-    ledger_id: Id
+    scope_id: DecimalText
+    ledger_id: DecimalText
     topic: str | None = None
 
 
@@ -99,7 +99,7 @@ class TopicCount:
 
 @dataclass(frozen=True, slots=True)
 class DoubtCount:
-    """A kind of unknown facts, in words, and their number; 0 if the number is not known."""
+    """A kind of unknown facts (``what``), and the number of these facts; 0 if the number is not known."""
 
     what: str
     number: int
@@ -115,9 +115,10 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A cause that prevents the removal of bookies: number of its ledgers, their topics, first ledgers.
+    """A cause that prevents the removal of bookies, with its ledgers.
 
-    ``detail`` describes a cause that does not lie in ledgers.
+    ``ledgers`` is their number, ``topics`` are their topics, and ``samples`` are the first of them.
+    ``detail`` describes a cause without ledgers; it is empty for the other causes.
     """
 
     cause: Cause
@@ -134,8 +135,8 @@ class Work:
     ``needed`` counts the copies that striping needs, ``copied`` the copies that the server writes. ``read``
     counts the entries that the server reads to write these copies. Bytes are payload of entries in ledgers of
     known length; ``unsized`` counts copies in other ledgers. ``open_ends`` are ledgers that the worker fences
-    and closes; their last entries are not included. ``renamed`` ledgers have no entry on these bookies, so
-    the command does not wait for them.
+    and closes; their last entries are not included. ``renamed`` ledgers name these bookies but have no entry
+    on them, so the command does not wait for them. ``renamed_stuck`` counts those for which no spare exists.
     """
 
     ledgers: int = 0
@@ -181,7 +182,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Rehearsed removal of bookies: of all at once, or of one alone.
+    """Rehearsed removal of one bookie, or of several at once.
 
     ``along`` counts the further ledgers that move because their ensembles have bookies that are already
     absent. ``doubts`` are numbers of ledgers about which something is unknown. ``holds`` are the holds that
@@ -243,7 +244,7 @@ class Rehearsal:
 
     @property
     def answer(self) -> Answer:
-        """Answer for all bookies at once; "after" if they may only be removed one by one."""
+        """Answer for all bookies at once; "after" if they may be removed one by one, but not at once."""
         if self.together.answer is Answer.NEVER and self.order:
             return Answer.AFTER
         return self.together.answer
@@ -253,8 +254,8 @@ class Rehearsal:
         """Commands that remove the bookies, in order; empty while the gate refuses one of them."""
         if not self.order:
             return self.together.commands
-        of_bookie = {trial.bookies[0]: trial.commands for trial in self.alone}
-        ordered_commands = [of_bookie[name] for name in self.order]
+        commands_by_bookie = {trial.bookies[0]: trial.commands for trial in self.alone}
+        ordered_commands = [commands_by_bookie[name] for name in self.order]
         return (
             tuple(command for commands in ordered_commands for command in commands)
             if all(ordered_commands)

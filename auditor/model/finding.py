@@ -65,7 +65,7 @@ URGENCY_LABELS = {
     Urgency.BELOW_ACK_QUORUM: "below ack quorum",
     Urgency.UNSEEN: "not checked",
 }
-"""Headings on a screen for findings of each urgency but the lowest."""
+"""Headings on a screen for findings of each urgency except the lowest."""
 
 SEVERITY_LABELS = {
     Severity.CRITICAL: "critical findings",
@@ -98,8 +98,8 @@ class Finding:
     """One finding, as every report and the findings table show it.
 
     ``ledger_id`` and ``bookie_id`` are None if the finding is not about a single ledger or bookie.
-    ``missing`` is complete and ascending. ``cause`` is the number of the cause, in the run's facts, that
-    explains the finding; None if no cause does.
+    ``missing`` has the missing entries of every bookie, in ascending order. ``cause`` is the number of the
+    cause, in the run's facts, that explains the finding; None if no cause does.
 
     >>> Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk1:3181").ledger_id is None
     True
@@ -138,7 +138,7 @@ def glob_to_regex(pattern: str) -> str:
     'a(?>.*?b).*c'
     """
     first_part, *later_parts = (
-        "".join("." if letter == "?" else re.escape(letter) for letter in part)
+        "".join("." if character == "?" else re.escape(character) for character in part)
         for part in re.split(r"\*+", pattern)
     )
     # Atomic groups keep the first match: backtracking would take time exponential in the asterisks.
@@ -211,8 +211,8 @@ def _to_text(value: Any) -> str:
 
 
 def _to_group(value: list[int]) -> tuple[int, int, int, int]:
-    first, last, size, period = value
-    return first, last, size, period
+    first_start, last_start, size, period = value
+    return first_start, last_start, size, period
 
 
 def decimal(id: int | None) -> str | None:

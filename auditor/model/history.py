@@ -1,4 +1,4 @@
-"""Summaries of the runs of a history, made from their reports, and differences between two runs."""
+"""Summaries of runs, made from their reports, and differences between two runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_COMPARED = "not compared"
 """Beginning of each sentence that says why a run was not compared with an earlier one."""
 
 
-class OfCluster(Protocol):
+class ClusterIdentity(Protocol):
     """Object with a cluster's identity: `auditor.model.report.Cluster`, or the summary of a run."""
 
     @property
@@ -29,14 +29,14 @@ class OfCluster(Protocol):
         """URI from which the cluster's metadata was read."""
 
 
-def cluster_key(cluster: OfCluster) -> tuple[str | None, str | None]:
-    """Return a cluster's key: two runs have equal keys exactly if they are of one cluster.
+def cluster_key(cluster: ClusterIdentity) -> tuple[str | None, str | None]:
+    """Return a cluster's key: its instance id, or the metadata URI if there is no instance id.
 
-    The key is the instance id, or the metadata URI if there is no instance id.
+    Two runs have equal keys if, and only if, they are of one cluster.
 
     >>> from auditor.model.report import Cluster
-    >>> one, other = Cluster("id", "zk://h1/ledgers", "flat"), Cluster("id", "file:///saved", "flat")
-    >>> cluster_key(one) == cluster_key(other)
+    >>> live, saved = Cluster("id", "zk://h1/ledgers", "flat"), Cluster("id", "file:///saved", "flat")
+    >>> cluster_key(live) == cluster_key(saved)
     True
     >>> cluster_key(Cluster(None, "zk://h1/l", "flat")) == cluster_key(Cluster(None, "zk://h2/l", "flat"))
     False
@@ -65,7 +65,7 @@ class RunSummary:
     changes: Changes | None
 
     @classmethod
-    def of(cls, path: str, report: Report) -> RunSummary:
+    def from_report(cls, path: str, report: Report) -> RunSummary:
         """Summarise the run at ``path`` from its report."""
         run = report.run
         return cls(

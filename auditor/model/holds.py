@@ -34,7 +34,7 @@ class ActionKind(StoredWord):
     DELETE_LEDGER = "delete-ledger"  # delete a ledger's metadata: its data is then collected
 
 
-DANGEROUS = frozenset(
+DANGEROUS_ACTIONS = frozenset(
     {
         ActionKind.COLLECT,
         ActionKind.COMPACT,
@@ -47,7 +47,7 @@ DANGEROUS = frozenset(
 )
 """Kinds of action that can destroy data; each needs proof, and doubt is enough to refuse it."""
 
-NEEDS_TWO_RUNS = frozenset({ActionKind.DELETE_LEDGER, ActionKind.DELETE_COOKIE, ActionKind.DECOMMISSION})
+TWO_RUN_ACTIONS = frozenset({ActionKind.DELETE_LEDGER, ActionKind.DELETE_COOKIE, ActionKind.DECOMMISSION})
 """Kinds of action that also need the holds of earlier runs, and are refused if no earlier run has holds."""
 
 ERASES = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
@@ -78,7 +78,7 @@ def bookie_source(bookie_id: str) -> str:
     return f"bookie {bookie_id}"
 
 
-HOLDS_PART = "tables/holds"
+HOLDS_TABLE_PATH = "tables/holds"
 """Path of the table of a run's holds, below the run's directory."""
 
 
@@ -108,10 +108,10 @@ class Lift(StoredWord):
         >>> Lift.FINDING_GONE.condition(["start-refused"])
         'an audit looks for start-refused again and does not find it'
         """
-        return _LIFTS[self].format(reasons=", ".join(reasons))
+        return _LIFT_CONDITIONS[self].format(reasons=", ".join(reasons))
 
 
-_LIFTS = {
+_LIFT_CONDITIONS = {
     Lift.FINDING_GONE: "an audit looks for {reasons} again and does not find it",
     Lift.FACT_GONE: "an audit reads everything that {reasons} depends on, and the reason is gone",
     Lift.DATA_ELSEWHERE: "an audit reads all directories of the bookie, and every ledger on them has all its "
@@ -188,7 +188,7 @@ class HoldNotice:
     lifted_when: str
 
 
-def notice_of(hold: Hold) -> HoldNotice:
+def hold_notice(hold: Hold) -> HoldNotice:
     """Convert a hold to the form of reports."""
     return HoldNotice(
         hold.object,

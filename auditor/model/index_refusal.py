@@ -18,20 +18,20 @@ FIRST_INDEX_LAYOUT = 5
 """First layout of cookies that name index directories, which 4.16.0 introduced (``Cookie``)."""
 
 
-def unnamed_index(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
+def unnamed_index_refusal(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
     """Return the refusal for index directories that cookies of a layout before 5 do not name.
 
     Releases before 4.16 write VERSION to index directories, but only compare the journal and ledger
     directories of the cookie. From 4.16 on the configured index directories must equal those of the cookie. A
     cookie that names none has the ledger directories in their place. The superset check of
-    allowStorageExpansion fails too (bookkeeper #2421). The release that will start is not known, so the
+    allowStorageExpansion fails too (bookkeeper #2421). It is not known which release will start, so the
     refusal is not certain.
 
     Args:
         paths: the index directories.
         in_rocksdb: whether the bookie uses DbLedgerStorage; only the advice depends on it.
 
-    >>> unnamed_index(["/i"], True).certain
+    >>> unnamed_index_refusal(["/i"], True).certain
     False
     """
     way_out = (
@@ -52,13 +52,14 @@ def unnamed_index(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
     )
 
 
-def unequal_index_count(expected: Cookie, in_rocksdb: bool) -> Refusal | None:
-    """Return the refusal of DbLedgerStorage if the numbers of ledger and index directories differ, or None.
+def index_count_refusal(expected: Cookie, in_rocksdb: bool) -> Refusal | None:
+    """Return the refusal of a bookie whose numbers of ledger and index directories differ.
 
-    The server checks this since 4.16.0 (``DbLedgerStorage.initialize``).
+    Returns None if the numbers are equal, or if the bookie does not use DbLedgerStorage. The server checks
+    the numbers since 4.16.0 (``DbLedgerStorage.initialize``).
 
     >>> cookie = Cookie(5, "bk1", "/j", ("/l0", "/l1"), ("/i0",))
-    >>> print(unequal_index_count(cookie, True).reason)
+    >>> print(index_count_refusal(cookie, True).reason)
     2 ledger directories and 1 index directories: DbLedgerStorage needs equal numbers
     """
     if not in_rocksdb or expected.index_dirs is None or len(expected.index_dirs) == len(expected.ledger_dirs):

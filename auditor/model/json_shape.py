@@ -28,7 +28,7 @@ def parse_json(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("the text is nested too deeply") from None
 
 
 class Facet(NamedTuple):
@@ -48,17 +48,17 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Count = Annotated[int, Facet("minimum", 0)]
 Time = Annotated[int, about("milliseconds since 1970, UTC")]
-_DECIMAL = Facet("pattern", "^(0|-?[1-9][0-9]*)$")
+_DECIMAL_FACET = Facet("pattern", "^(0|-?[1-9][0-9]*)$")
 DecimalId = Annotated[
     int | None,
     Facet("type", ("string", "null")),
-    _DECIMAL,
+    _DECIMAL_FACET,
     about("decimal digits; null if there is no ledger"),
 ]
 """A scope or ledger id; JSON has it as text, because JSON numbers cannot hold all ids exactly."""
 
 
-def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
+def read_value(value: Any, kind: Any, value_name: str, allows_missing_keys: bool = False) -> Any:
     """Convert a parsed JSON or TOML value to a type; objects become dataclasses.
 
     >>> read_value({"a": [1, "2"]}, dict[str, list[int]], "file")
@@ -68,9 +68,9 @@ def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
     Args:
         value: the parsed value.
         kind: the type to convert to.
-        where: the name of the value for messages.
-        sparse: follow the rules of TOML files: a missing key stands for None or an empty tuple, and an
-            unknown key is an error.
+        value_name: the name of the value for messages.
+        allows_missing_keys: follow the rules of TOML files: a missing key stands for None or an empty
+            tuple, and an unknown key is an error.
 
     Raises:
         ValueError: the value has another type; the message names the part.
@@ -79,62 +79,64 @@ def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
     if origin in (Union, UnionType):
         # A union here is a type or None.
         [inner_type] = [type_argument for type_argument in type_arguments if type_argument is not type(None)]
-        return None if value is None else read_value(value, inner_type, where, sparse)
+        return None if value is None else read_value(value, inner_type, value_name, allows_missing_keys)
     if origin in (list, tuple):
-        _require(value, list, where)
+        _require_type(value, list, value_name)
         return origin(
-            read_value(child, type_arguments[0], f"{where}.{index}", sparse)
+            read_value(child, type_arguments[0], f"{value_name}.{index}", allows_missing_keys)
             for index, child in enumerate(value)
         )
     if origin is dict or origin is Mapping:
-        _require(value, dict, where)
+        _require_type(value, dict, value_name)
         return {
-            key: read_value(child, type_arguments[1], f"{where}.{key}", sparse)
+            key: read_value(child, type_arguments[1], f"{value_name}.{key}", allows_missing_keys)
             for key, child in value.items()
         }
     if is_dataclass(kind) or is_typeddict(kind):
-        _require(value, dict, where)
-        return kind(**_read_fields(value, kind, f"{where}." if where else "", sparse))
+        _require_type(value, dict, value_name)
+        return kind(**_read_fields(value, kind, f"{value_name}." if value_name else "", allows_missing_keys))
     if kind is int and isinstance(value, datetime):
         if value.tzinfo is None:
-            raise ValueError(f"{where}: the time has no zone, such as Z")
+            raise ValueError(f"{value_name}: the time has no zone, such as Z")
         return (value - EPOCH) // timedelta(milliseconds=1)
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         if value not in [*kind]:
-            raise ValueError(f"{where}: {value!r:.60} is not one of {', '.join(kind)}")
+            raise ValueError(f"{value_name}: {value!r:.60} is not one of {', '.join(kind)}")
         return kind(value)
     if kind is not Any:
-        _require(value, kind, where)
+        _require_type(value, kind, value_name)
     return value
 
 
-def _read_fields(value: dict[str, Any], kind: Any, where: str, sparse: bool) -> dict[str, Any]:
-    hints, arguments = _hints(kind), {}
-    if sparse and (unknown_key := next((name for name in value if name not in hints), None)):
-        raise ValueError(f"{where}{unknown_key}: no such key")
+def _read_fields(
+    value: dict[str, Any], kind: Any, value_name: str, allows_missing_keys: bool
+) -> dict[str, Any]:
+    hints, arguments = _type_hints(kind), {}
+    if allows_missing_keys and (unknown_key := next((name for name in value if name not in hints), None)):
+        raise ValueError(f"{value_name}{unknown_key}: no such key")
     for name, hint in hints.items():
         if name in value:
-            arguments[name] = read_value(value[name], hint, f"{where}{name}", sparse)
-        elif sparse and type(None) in get_args(hint):
+            arguments[name] = read_value(value[name], hint, f"{value_name}{name}", allows_missing_keys)
+        elif allows_missing_keys and type(None) in get_args(hint):
             arguments[name] = None
-        elif sparse and get_origin(hint) is tuple:
+        elif allows_missing_keys and get_origin(hint) is tuple:
             arguments[name] = ()
         else:
-            raise ValueError(f"{where}{name}: is missing")
+            raise ValueError(f"{value_name}{name}: is missing")
     return arguments
 
 
-_NAMES = {int: "a number", str: "a text", bool: "true or false", list: "a list", dict: "an object"}
+_TYPE_NAMES = {int: "a number", str: "a text", bool: "true or false", list: "a list", dict: "an object"}
 
 
-def _require(value: Any, kind: type, where: str) -> None:
+def _require_type(value: Any, kind: type, value_name: str) -> None:
     # Python counts True as an int; JSON does not.
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ValueError(f"{where} is not {_NAMES.get(kind, kind.__name__)}: {value!r:.40}")
+        raise ValueError(f"{value_name} is not {_TYPE_NAMES.get(kind, kind.__name__)}: {value!r:.40}")
 
 
 @cache
-def _hints(kind: Any, include_extras: bool = False) -> dict[str, Any]:
+def _type_hints(kind: Any, include_extras: bool = False) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=include_extras)
     if not is_dataclass(kind):
         return hints
@@ -177,11 +179,11 @@ def json_schema(kind: Any) -> dict[str, Any]:
         )
         return {"type": "object", **values_schema}
     if is_dataclass(kind) or is_typeddict(kind):
-        hints = _hints(kind, include_extras=True)
+        hints = _type_hints(kind, include_extras=True)
         return json_object({name: json_schema(hint) for name, hint in hints.items()})
     if issubclass(kind, StrEnum):
         return {"enum": [*kind]}
-    return {"type": _TYPES[kind]}
+    return {"type": _JSON_TYPE_NAMES[kind]}
 
 
 def json_object(properties: dict[str, Any]) -> dict[str, Any]:
@@ -194,4 +196,4 @@ def json_object(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}
+_JSON_TYPE_NAMES = {int: "integer", float: "number", str: "string", bool: "boolean"}

@@ -9,13 +9,13 @@ from enum import StrEnum
 from auditor.errors import UsageError
 
 MIN_LEDGER_ID, MAX_LEDGER_ID = -(2**63), 2**63 - 1
-_MASK = (1 << 64) - 1
-_NAME = re.compile(
+_LONG_MASK = (1 << 64) - 1
+_QUALIFIED_NAME = re.compile(
     r"(?:0x)?([0-9a-f]{16})([0-9a-f]{16})|([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4})-([0-9a-f]{4}-[0-9a-f]{12})",
     re.IGNORECASE | re.ASCII,
 )
-_DIGITS = 19  # number of digits of the largest ledger id
-_MAX_SHOWN = 60  # largest part of a wrong name in an error, in characters
+_MAX_ID_DIGITS = 19  # number of digits of the largest ledger id
+_MAX_SHOWN_CHARACTERS = 60  # largest part of a wrong name in an error, in characters
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,17 +40,17 @@ class LedgerId:
         >>> LedgerId(-1).qualified_name
         '0000000000000000ffffffffffffffff'
         """
-        return f"{self.scope & _MASK:016x}{self.id & _MASK:016x}"
+        return f"{self.scope & _LONG_MASK:016x}{self.id & _LONG_MASK:016x}"
 
     @property
-    def in_words(self) -> str:
+    def display_name(self) -> str:
         """The ledger's name in sentences: "ledger 7", or "ledger 7 of scope 1"."""
         return f"ledger {self.id}" + (f" of scope {self.scope}" if self.scope else "")
 
     @property
-    def in_full(self) -> str:
+    def full_display_name(self) -> str:
         """The ledger's name in sentences, with the qualified name if the scope is not 0."""
-        return self.in_words + (f" ({self.qualified_name})" if self.scope else "")
+        return self.display_name + (f" ({self.qualified_name})" if self.scope else "")
 
     @classmethod
     def parse(cls, qualified_name: str) -> LedgerId:
@@ -67,11 +67,11 @@ class LedgerId:
         Raises:
             UsageError: any other text.
         """
-        match = _NAME.fullmatch(qualified_name)
+        match = _QUALIFIED_NAME.fullmatch(qualified_name)
         if match is None:
-            shown_name = qualified_name[:_MAX_SHOWN]
+            shown_name = qualified_name[:_MAX_SHOWN_CHARACTERS]
             digits = qualified_name.lstrip("0")
-            if digits.isdecimal() and (len(digits) > _DIGITS or int(digits) >= 2**63):
+            if digits.isdecimal() and (len(digits) > _MAX_ID_DIGITS or int(digits) >= 2**63):
                 raise UsageError(
                     f"{shown_name!r} is larger than any ledger id: the largest is {2**63 - 1}, 2^63 - 1"
                 )

@@ -120,7 +120,7 @@ def _segment_rules(
     rules = []
     if not invalid_ids.isdisjoint(ensemble):
         invalid_id = next(member for member in ensemble if member in invalid_ids)
-        reason = f"{invalid_id[:_MAX_SHOWN]!r} in the segment from entry {first_entry} is not a bookie id"
+        reason = f"{invalid_id[:_MAX_ID_SHOWN]!r} in the segment from entry {first_entry} is not a bookie id"
         rules.append(BrokenRule("bookie-id-invalid", reason, refused=True))
     if len(ensemble) != ensemble_size:
         reason = f"the segment from entry {first_entry} has {len(ensemble)} bookies, not {ensemble_size}"
@@ -130,9 +130,9 @@ def _segment_rules(
         rules.append(BrokenRule("segment-order", reason, refused=True))
     if len(set(ensemble)) != len(ensemble):
         repeated_id = Counter(ensemble).most_common(1)[0][0]
-        reason = f"the segment from entry {first_entry} names {repeated_id[:_MAX_SHOWN]} twice"
+        reason = f"the segment from entry {first_entry} names {repeated_id[:_MAX_ID_SHOWN]} twice"
         rules.append(BrokenRule("ensemble-duplicate", reason, refused=False))
     return rules
 
 
-_MAX_SHOWN = 120  # largest part of a bookie id in a message, in characters
+_MAX_ID_SHOWN = 120  # largest part of a bookie id in a message, in characters

@@ -20,7 +20,7 @@ CLUSTERS = "clusters"
 """Name of the table with clusters in a file of options (`auditor.cli.defaults`)."""
 
 LAST = "last"
-"""Word for the cluster's newest run with complete tables, beside the directory of the new run."""
+"""Value of ``--since`` for the cluster's newest run with complete tables, next to the new run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +189,16 @@ class AuditOptions:
     bookie_rate_limit: Annotated[
         float,
         Option(
-            "Largest number of listings (rpc:) and witness reads per second for one bookie; 0: no limit.", 0
+            "Largest number of listings (rpc:) and entry reads (witness) per second for one bookie; 0: no "
+            "limit.",
+            0,
         ),
     ] = 1_000.0
     bookie_in_flight: Annotated[
-        int, Option("Largest number of unanswered listings (rpc:) or witness reads for one bookie.", 1, 1_000)
+        int,
+        Option(
+            "Largest number of unanswered listings (rpc:) or entry reads (witness) for one bookie.", 1, 1_000
+        ),
     ] = 32
     witness: Annotated[
         YesNo,
@@ -305,12 +310,12 @@ class AuditOptions:
             raise UsageError("deep: it reads entry logs, so entry_logs must be true too")
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any], where: str | Path) -> AuditOptions:
+    def from_values(cls, values: Mapping[str, Any], file_name: str | Path) -> AuditOptions:
         """Return options from the values of a file such as conf/audit.toml; missing keys keep their defaults.
 
         Args:
             values: the file's values (`auditor.sources.regular_file.read_toml`).
-            where: the file's name, for messages.
+            file_name: the file's name, for messages.
 
         Raises:
             UsageError: a key that is not an option, or a bad value; the message names it.
@@ -319,16 +324,16 @@ class AuditOptions:
         file_values = {key: value for key, value in values.items() if key != CLUSTERS}
         for key in file_values:
             if key not in types:
-                raise UsageError(f"{where}: {key}: no such option; there are {', '.join(types)}")
+                raise UsageError(f"{file_name}: {key}: no such option; there are {', '.join(types)}")
         try:
             return cls(**file_values)
         except UsageError as error:
-            raise UsageError(f"{where}: {error}") from error
+            raise UsageError(f"{file_name}: {error}") from error
 
-    def overridden(self, values: Mapping[str, Any]) -> AuditOptions:
+    def with_overrides(self, values: Mapping[str, Any]) -> AuditOptions:
         """Return a copy of these options with the values of ``values`` that are not None.
 
-        >>> AuditOptions().overridden({"samples": 5, "threads": None}).samples
+        >>> AuditOptions().with_overrides({"samples": 5, "threads": None}).samples
         5
         """
         return replace(self, **{name: value for name, value in values.items() if value is not None})

@@ -4,12 +4,12 @@ A ledger that is in the list of no owner is unowned only if every owner was read
 share one BookKeeper cluster (pulsar #17213, #5935, #8133), and a store can be restored from a backup or
 wiped. The set of stores therefore proves that a ledger has no owner only under all these conditions:
 
-    claims      at least 99 % of the claims in ledgers' custom metadata are in namespaces that a store has
+    claims      at least 99 % of the claims (owners' names in custom metadata) are in namespaces of the stores
     lists       of the ledgers that stores listed in an earlier run and that BookKeeper still has, at most 1 %
                 are no longer listed. (Retention and deletion of topics remove the ledger too. A store that
                 lost its lists leaves the ledger in BookKeeper.)
     declared    ``owners_complete`` names exactly the stores that were read
-    listed      every place of the stores could be listed
+    listed      every path of the stores could be listed
     different   no store is another store of the set under a second name
 """
 
@@ -28,7 +28,7 @@ CLAIM_EVERY_OWNER, CLAIM_OWN_REFERENCES, CLAIM_NOTHING = (
 """Possible scopes of a store of owners; deleting a ledger needs a proof of `CLAIM_EVERY_OWNER`."""
 
 NOT_READ = "not read"
-"""Text in place of the proof, for a store that is only declared, or that only an earlier run read."""
+"""Text in place of the proof, for a store that this run did not read."""
 
 MAX_FOREIGN_SHARE = 0.01
 """Largest share of claims in namespaces that no store has; with a larger share, stores are incomplete.
@@ -64,7 +64,7 @@ class ListCounts(NamedTuple):
 
 
 class StoreFacts(NamedTuple):
-    """Number of places of a store that could not be listed, and the time of its newest value in ms."""
+    """Number of paths of a store that could not be listed, and the time of its newest value in ms."""
 
     gaps: int = 0
     newest: int | None = None
@@ -74,7 +74,7 @@ class StoreFacts(NamedTuple):
 class OwnerCounts:
     """Counts by which a run judges its stores of owners; ``lists`` and ``facts`` are by store.
 
-    ``same`` maps a store with two names to the other name. ``identities`` maps every other store to an
+    ``same`` maps the second name of a store to the first. ``identities`` maps every other store to an
     identity that is the same in every run.
     """
 

@@ -27,7 +27,7 @@ class ActionObject:
     key: str
 
 
-class RunUnfit(StrEnum):
+class UnfitRunReason(StrEnum):
     """Reason why a run permits no action of a kind, whatever its holds are."""
 
     NO_HOLDS = "no-holds"
@@ -40,20 +40,20 @@ class RunUnfit(StrEnum):
     @property
     def sentence(self) -> str:
         """The reason as a sentence without a full stop."""
-        return _UNFIT[self]
+        return _UNFIT_RUN_SENTENCES[self]
 
 
-_UNFIT = {
-    RunUnfit.NO_HOLDS: "an earlier version of the program made this run, without holds; audit again",
-    RunUnfit.DATA_TOO_OLD: "the data of this run is more than 24 hours old; audit again",
-    RunUnfit.DATA_OF_FUTURE: "the data of this run is newer than the current time: a clock was wrong, so "
-    "that its age is not known; set the clocks and audit again",
-    RunUnfit.NO_EARLIER_RUN: "no earlier run of this cluster with all checks was found, so that the holds of "
-    "earlier runs are unknown; run a second audit in the parent directory of this run",
-    RunUnfit.LOGS_NOT_READ: "the entry logs were not read, and a new index would lack their lost entries; "
-    "audit again with --entry-logs",
-    RunUnfit.CHECKS_NOT_RUN: "checks that could forbid the action were left out or are less careful than by "
-    "default; audit again with all checks",
+_UNFIT_RUN_SENTENCES = {
+    UnfitRunReason.NO_HOLDS: "an earlier version of the program made this run, without holds; audit again",
+    UnfitRunReason.DATA_TOO_OLD: "the data of this run is more than 24 hours old; audit again",
+    UnfitRunReason.DATA_OF_FUTURE: "the data of this run is newer than the current time: a clock was wrong, "
+    "so that its age is not known; set the clocks and audit again",
+    UnfitRunReason.NO_EARLIER_RUN: "no earlier run of this cluster with all checks was found, so that the "
+    "holds of earlier runs are unknown; run a second audit in the parent directory of this run",
+    UnfitRunReason.LOGS_NOT_READ: "the entry logs were not read, and a new index would lack their lost "
+    "entries; audit again with --entry-logs",
+    UnfitRunReason.CHECKS_NOT_RUN: "checks that could forbid the action were left out or are less careful "
+    "than by default; audit again with all checks",
 }
 
 
@@ -82,7 +82,7 @@ class Refused:
     objects: tuple[ActionObject, ...]
     holds: tuple[Hold, ...] = ()
     why: str = ""
-    unfit: RunUnfit | None = None
+    unfit: UnfitRunReason | None = None
 
     @property
     def certain(self) -> bool:

@@ -50,7 +50,7 @@ DEFAULT_LOCATIONS = frozenset(
 POLICY_LEVEL = {Policy.RACK: Level.RACK, Policy.REGION: Level.REGION, Policy.ZONE: Level.ZONE}
 """Level over which each policy spreads the copies of an entry."""
 
-CLASSES = {
+POLICY_BY_CLASS = {
     "RackawareEnsemblePlacementPolicy": Policy.RACK,
     "IsolatedBookieEnsemblePlacementPolicy": Policy.RACK,
     "ZkIsolatedBookieEnsemblePlacementPolicy": Policy.RACK,
@@ -61,7 +61,7 @@ CLASSES = {
 }
 """Policy of each server class, by the class name without its package."""
 
-ISOLATING_POLICIES = frozenset(name for name in CLASSES if "Isolated" in name)
+ISOLATING_POLICIES = frozenset(name for name in POLICY_BY_CLASS if "Isolated" in name)
 """Classes of Pulsar that restrict ledgers to groups of bookies."""
 
 
@@ -72,10 +72,10 @@ class IsolationGroups(NamedTuple):
     secondary: tuple[str, ...]
 
     @property
-    def words(self) -> str:
-        """Both lists of groups in order, as text.
+    def text(self) -> str:
+        """Text with both lists of groups, in order; "none" if there are no groups.
 
-        >>> IsolationGroups(("fast", "new"), ("slow",)).words, IsolationGroups((), ()).words
+        >>> IsolationGroups(("fast", "new"), ("slow",)).text, IsolationGroups((), ()).text
         ('fast,new, then slow', 'none')
         """
         return ", then ".join(",".join(names) for names in self if names) or "none"
@@ -122,14 +122,15 @@ class PlacementSettings:
     origin: str = ""
 
     @classmethod
-    def of(
+    def from_properties(
         cls, properties: Mapping[str, str], origin: str, policy: Policy | None = None
     ) -> PlacementSettings:
         """Return the settings of a configuration; ``policy``, if given, overrides the configured policy.
 
         Keys are a server's (bk_server.conf) or a broker's (broker.conf); other keys are ignored.
 
-        >>> PlacementSettings.of({"minNumRacksPerWriteQuorum": "3"}, "bk.conf", Policy.RACK).min_racks
+        >>> properties = {"minNumRacksPerWriteQuorum": "3"}
+        >>> PlacementSettings.from_properties(properties, "bk.conf", Policy.RACK).min_racks
         3
 
         Args:
@@ -151,7 +152,7 @@ class PlacementSettings:
             raise ValueError("isolation groups are a setting of the policy rack")
         if policy is None and not _has_isolation(properties):
             settings = {name: value for name, value in settings.items() if name not in _GROUP_SETTINGS}
-        elif ISOLATION in properties:
+        elif ISOLATION_KEY in properties:
             settings = {"isolation_groups": ()} | settings
         return cls(policy or policy_of(properties), **settings, origin=origin)
 
@@ -206,10 +207,10 @@ _VALUE_TYPES = {
 }
 _GROUP_SETTINGS = ("isolation_groups", "secondary_groups")
 
-ISOLATION = "isolationBookieGroups"
+ISOLATION_KEY = "isolationBookieGroups"
 """Key of Pulsar's isolation groups, which may be empty. Without it ledgers are not restricted to groups."""
 
-KEYS = frozenset(key for keys in _KEYS_BY_SETTING.values() for key in keys)
+SETTING_KEYS = frozenset(key for keys in _KEYS_BY_SETTING.values() for key in keys)
 """All keys of placement settings."""
 
 POLICY_KEYS = (
@@ -221,7 +222,7 @@ POLICY_KEYS = (
 
 
 def policy_of(properties: Mapping[str, str]) -> Policy:
-    """Return the policy that a configuration chooses; rack-aware is the default of bookies and of brokers.
+    """Return the policy that a configuration chooses; RACK, the default of all servers, if it chooses none.
 
     >>> policy_of({}), policy_of({"ensemblePlacementPolicy": "org.x.ZoneawareEnsemblePlacementPolicy"})
     (<Policy.RACK: 'rack'>, <Policy.ZONE: 'zone'>)
@@ -234,9 +235,11 @@ def policy_of(properties: Mapping[str, str]) -> Policy:
         return Policy.RACK  # a broker takes Pulsar's policy then, whatever the switches say
     if class_name:
         name = class_name.rpartition(".")[2]
-        if name not in CLASSES:
-            raise ValueError(f"{POLICY_KEYS[0]} is {class_name!r}: known are {', '.join(sorted(CLASSES))}")
-        return CLASSES[name]
+        if name not in POLICY_BY_CLASS:
+            raise ValueError(
+                f"{POLICY_KEYS[0]} is {class_name!r}: known are {', '.join(sorted(POLICY_BY_CLASS))}"
+            )
+        return POLICY_BY_CLASS[name]
     if region and _parse_value(POLICY_KEYS[2], region, bool):
         return Policy.REGION
     return Policy.RACK if not rack or _parse_value(POLICY_KEYS[1], rack, bool) else Policy.NONE
@@ -280,7 +283,7 @@ class Location:
 
 @dataclass(frozen=True)
 class Locations:
-    """Locations of all bookies; a bookie that is not in ``of`` has no known location.
+    """Locations of all bookies; a bookie that is not in ``by_bookie`` has no known location.
 
     ``origin`` is the source of the mapping, or None if there is no mapping.
 
@@ -291,17 +294,17 @@ class Locations:
     True
     """
 
-    of: Mapping[str, Location] = field(default_factory=dict)
+    by_bookie: Mapping[str, Location] = field(default_factory=dict)
     origin: str | None = None
 
     def path(self, bookie: str) -> str | None:
         """Return the bookie's location; None if it is not known, or only a server's default."""
-        location = self.of.get(bookie)
+        location = self.by_bookie.get(bookie)
         return None if location is None or location.path in DEFAULT_LOCATIONS else location.path
 
     def groups(self, bookie: str) -> tuple[str, ...]:
         """Return the isolation groups of the bookie, in order."""
-        location = self.of.get(bookie)
+        location = self.by_bookie.get(bookie)
         return location.groups if location else ()
 
     def domain(self, bookie: str, level: Level) -> str | None:
@@ -314,9 +317,9 @@ class Locations:
         return path.split("/")[1]
 
     @property
-    def known(self) -> bool:
+    def has_known_location(self) -> bool:
         """Whether any bookie has a known location."""
-        return any(self.path(bookie) is not None for bookie in self.of)
+        return any(self.path(bookie) is not None for bookie in self.by_bookie)
 
 
 class PlacementFacts(TypedDict):

@@ -55,7 +55,7 @@ class Fact(StrEnum):
     UNOWNED = "unowned"  # yes: its owner is gone; only a newer run says it
 
 
-OF_EACH_LEDGER = (Fact.VERSION, Fact.LISTED, Fact.NAMES, Fact.QUEUED, Fact.MARKED, Fact.LOCKED, Fact.UNOWNED)
+LEDGER_FACTS = (Fact.VERSION, Fact.LISTED, Fact.NAMES, Fact.QUEUED, Fact.MARKED, Fact.LOCKED, Fact.UNOWNED)
 """Facts that a condition asks for about each ledger of a step."""
 
 
@@ -122,9 +122,9 @@ class PlanFinding:
 class PlanStep:
     """One step of a plan. For each ledger in turn, type its commands in order, with the ledger's id for ID.
 
-    ``ledgers`` are the first of ``ledger_count`` ledgers, and all of them up to a bound. ``bytes`` is an
-    upper bound of the bytes that the step copies or frees; None if it is not known. ``requires`` must hold
-    before the step, ``done_when`` holds after it. ``needs`` are conditions that only people can check.
+    ``ledgers`` are the first of ``ledger_count`` ledgers, or all of them if they are few. ``bytes`` is an
+    upper bound of the bytes that the step copies or frees; None if it is not known. ``requires`` are the
+    conditions before the step, ``done_when`` those after it. ``needs`` are conditions that only people check.
     ``expires`` is the time when the plan must be made anew; for a step that waits, ``expires`` is the time to
     look again. ``urgency`` is the `Urgency` of the most urgent finding. ``fewest_copies`` is the smallest
     number of known copies of an entry. Steps are ordered by ``urgency`` and ``fewest_copies``, which are None
@@ -187,7 +187,7 @@ class RepairPlan:
     """Plan of repair for a run's findings, in order; ``without_step`` counts the findings without a step.
 
     ``accepted`` counts findings that suppressions or baselines accept, so that the plan has no step for them.
-    ``complete`` is False if the run did not see everything; the unseen part may need more steps.
+    ``complete`` is False if the run did not read everything; the unread part may need more steps.
     """
 
     schema: str

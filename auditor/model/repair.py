@@ -130,24 +130,24 @@ class RepairFacts(TypedDict):
     remaining_ms: Annotated[int | None, about("estimated time to the end of the queue")]
 
 
-def waiting_words(state: RepairState) -> str:
+def waiting_text(state: RepairState) -> str:
     """Return a sentence on the number of waiting ledgers, without a full stop.
 
-    >>> waiting_words(RepairState(waiting=15, queued=4)), waiting_words(RepairState())
+    >>> waiting_text(RepairState(waiting=15, queued=4)), waiting_text(RepairState())
     ('15 ledgers wait for re-replication, 11 of them unmarked', 'no ledger waits for re-replication')
     """
     if not state.waiting:
         return "no ledger waits for re-replication"
-    unmarked = f", {state.unmarked:,} of them unmarked" if state.unmarked else ""
-    return f"{plural(state.waiting, 'ledger waits', 'ledgers wait')} for re-replication{unmarked}"
+    unmarked_text = f", {state.unmarked:,} of them unmarked" if state.unmarked else ""
+    return f"{plural(state.waiting, 'ledger waits', 'ledgers wait')} for re-replication{unmarked_text}"
 
 
-def single_copy_words(state: RepairState) -> str:
+def single_copy_text(state: RepairState) -> str:
     """Return a sentence on the ledgers with one reachable copy; the state must have such ledgers.
 
-    >>> single_copy_words(RepairState(single_copy=15, down=("bk-5:3181",)))
+    >>> single_copy_text(RepairState(single_copy=15, down=("bk-5:3181",)))
     '15 ledgers have one reachable copy: bk-5:3181 is down'
-    >>> single_copy_words(RepairState(single_copy=15, down=("bk-5:3181", "bk-6:3181")))
+    >>> single_copy_text(RepairState(single_copy=15, down=("bk-5:3181", "bk-6:3181")))
     '15 ledgers have one reachable copy: 2 bookies are down'
     """
     ledgers_text = plural(state.single_copy, "ledger has", "ledgers have")
@@ -162,23 +162,24 @@ def repair_facts(
 ) -> RepairFacts:
     """Return the repair state in the form of a report, with the rate of repair since the previous run.
 
-    The rate counts marks that went away: marks of the previous run, plus marks made since, minus marks of
-    now. A mark that was made and removed between the two runs is not seen, so the rate is a lower bound.
+    The rate counts removed marks: marks of the previous run, plus marks made since, minus present marks. A
+    mark that was made and removed between the two runs is not seen, so the rate is a lower bound.
 
     Args:
         state: the state of the current run.
         scan_time: the scan time of the current run, ms.
         previous_facts: the facts and the scan time (ms) of the previous run; None if there is none.
     """
-    values: dict[str, Any] = {field.name: getattr(state, field.name) for field in fields(state)}
-    values["down"] = list(state.down)
-    repairs_per_hour, remaining = None, None
+    fields_of_state: dict[str, Any] = {field.name: getattr(state, field.name) for field in fields(state)}
+    fields_of_state["down"] = list(state.down)
+    repairs_per_hour, remaining_ms = None, None
     if previous_facts is not None and state.sees_autorecovery and previous_facts[0]["sees_autorecovery"]:
         elapsed_ms = scan_time - previous_facts[1]
         repaired = previous_facts[0]["queued"] + state.queued_since - state.queued
         if elapsed_ms > 0 and repaired > 0:
             repairs_per_hour = round(repaired * 3_600_000 / elapsed_ms, 1)
-            remaining = round(state.queued * elapsed_ms / repaired) if state.queued else None
+            remaining_ms = round(state.queued * elapsed_ms / repaired) if state.queued else None
     # mypy does not see that the fields of RepairState are keys of RepairFacts.
-    facts: RepairFacts = {**values, "repaired_per_hour": repairs_per_hour, "remaining_ms": remaining}  # type: ignore[typeddict-item]
+    rates = {"repaired_per_hour": repairs_per_hour, "remaining_ms": remaining_ms}
+    facts: RepairFacts = {**fields_of_state, **rates}  # type: ignore[typeddict-item]
     return facts

@@ -58,21 +58,21 @@ class Vacancy:
     excluded: Names = frozenset()
 
     @property
-    def others(self) -> list[str]:
+    def other_members(self) -> list[str]:
         """Bookies of the ensemble, in order, without the old bookie, which may have several positions."""
         leaving_member = self.ensemble[self.position]
         return [member for member in self.ensemble if member != leaving_member]
 
 
 def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Names:
-    """Return the bookies from which a server chooses; none if it fails with NotEnoughBookies.
+    """Return the bookies from which a server chooses; an empty set if it fails with NotEnoughBookies.
 
     >>> paths = {"b1": "/r1", "b2": "/r2", "b3": "/r3", "spare": "/r2"}
     >>> view = ServerView(paths, frozenset({"b2", "b3", "spare"}))
-    >>> lost = Vacancy(["b1", "b2", "b3"], 0, 3, 2)
-    >>> replacements(lost, view, PlacementSettings(Policy.RACK))
+    >>> vacancy = Vacancy(["b1", "b2", "b3"], 0, 3, 2)
+    >>> replacements(vacancy, view, PlacementSettings(Policy.RACK))
     frozenset({'spare'})
-    >>> replacements(lost, view, PlacementSettings(Policy.RACK, enforce_min_racks=True))
+    >>> replacements(vacancy, view, PlacementSettings(Policy.RACK, enforce_min_racks=True))
     frozenset()
 
     Args:
@@ -101,8 +101,8 @@ def outside_groups(
     that is not enough, bookies in no group are allowed. If no bookie is in a group, none is excluded.
 
     >>> from auditor.model.placement import Location
-    >>> where = Locations({"a": Location(None, ("fast",)), "b": Location(None, ("slow",))})
-    >>> sorted(outside_groups(1, where, {"a", "b", "c"}, IsolationGroups(("fast",), ())))
+    >>> locations = Locations({"a": Location(None, ("fast",)), "b": Location(None, ("slow",))})
+    >>> sorted(outside_groups(1, locations, {"a", "b", "c"}, IsolationGroups(("fast",), ())))
     ['b', 'c']
 
     Args:
@@ -114,8 +114,8 @@ def outside_groups(
     if groups is None or SYSTEM_GROUP in groups.primary:
         return frozenset()
     primary, secondary = groups
-    group_members = {name for name, where in locations.of.items() if {*where.groups} & {*primary}}
-    grouped_names = {name for name, where in locations.of.items() if where.groups}
+    group_members = {name for name, entry in locations.by_bookie.items() if {*entry.groups} & {*primary}}
+    grouped_names = {name for name, entry in locations.by_bookie.items() if entry.groups}
     if not grouped_names:
         return frozenset()
     excluded = (grouped_names | {*writable}) - group_members
@@ -130,7 +130,7 @@ def outside_groups(
 
 
 def _first_stage(stages: Iterable[Iterable[str]]) -> Names:
-    """Return the bookies of the first stage that has any."""
+    """Return the bookies of the first stage that has any; an empty set if no stage has."""
     return next((names for stage in stages if (names := frozenset(stage))), frozenset())
 
 
@@ -142,7 +142,7 @@ def _exclude_default(view: ServerView, settings: PlacementSettings, spares: Name
 
 def _fill_by_rack(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, spares: Names) -> Names:
     spares, path = _exclude_default(view, settings, spares), view.paths[vacancy.ensemble[vacancy.position]]
-    used_paths = {view.paths[member] for member in vacancy.others}
+    used_paths = {view.paths[member] for member in vacancy.other_members}
     own_rack = [name for name in spares if view.paths[name] == path]
     other_racks = [name for name in spares if view.paths[name] not in used_paths]
     return _first_stage([own_rack, other_racks, [] if settings.enforce_min_racks else spares])
@@ -151,10 +151,11 @@ def _fill_by_rack(vacancy: Vacancy, view: ServerView, settings: PlacementSetting
 def _fill_by_region(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, spares: Names) -> Names:
     spares, member = _exclude_default(view, settings, spares), vacancy.ensemble[vacancy.position]
     region = _region(view.paths[member])
-    names = [name for name in spares if _region(view.paths[name]) == region]
-    own_rack = [name for name in names if view.paths[name] == view.paths[member]]
+    region_spares = [name for name in spares if _region(view.paths[name]) == region]
+    own_rack = [name for name in region_spares if view.paths[name] == view.paths[member]]
     is_durable = _durability(vacancy, view, settings)
-    return _first_stage([own_rack, names, [name for name in spares if is_durable(_region(view.paths[name]))]])
+    durable_spares = [name for name in spares if is_durable(_region(view.paths[name]))]
+    return _first_stage([own_rack, region_spares, durable_spares])
 
 
 def _region(path: str) -> str:
@@ -165,7 +166,7 @@ _NO_REGION = _region(DEFAULT_PATHS[Policy.REGION])
 
 
 def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Callable[[str], bool]:
-    """Return a function that tells whether a region may get one more copy.
+    """Return a function that tells whether a new bookie may be in a region.
 
     The returned function repeats the test of `RRTopologyAwareCoverageEnsemble`. The server first adds the
     bookies that stay. It then adds the new bookie at the last position, even if the new bookie replaces one
@@ -177,30 +178,28 @@ def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings)
         return lambda region: True
     # The server has another name here for the region of bookies without a location, and never counts it.
     regions = {*settings.regions_to_write, *(_region(view.paths[name]) for name in view.known)} - {_NO_REGION}
-    size, quorum = len(vacancy.ensemble), vacancy.write_quorum
-    window_regions: list[Counter[str]] = [Counter() for _ in range(1 if size == quorum else size)]
+    size, write_quorum = len(vacancy.ensemble), vacancy.write_quorum
+    window_regions: list[Counter[str]] = [Counter() for _ in range(1 if size == write_quorum else size)]
 
-    def windows_of(place: int) -> list[Counter[str]]:
-        return (
-            window_regions
-            if len(window_regions) == 1
-            else [window_regions[position % size] for position in range(place - quorum + 1, place + 1)]
-        )
+    def windows_of(position: int) -> list[Counter[str]]:
+        if len(window_regions) == 1:
+            return window_regions
+        return [window_regions[first % size] for first in range(position - write_quorum + 1, position + 1)]
 
-    def keeps_durable(region: str, place: int) -> bool:
-        for window in windows_of(place):
-            others = sorted((window[peer] for peer in regions - {region}), reverse=True)[: min_regions - 2]
-            if window[region] + 1 + sum(others) > vacancy.ack_quorum - 1:
+    def keeps_durable(region: str, position: int) -> bool:
+        for window in windows_of(position):
+            counts = sorted((window[other] for other in regions - {region}), reverse=True)[: min_regions - 2]
+            if window[region] + 1 + sum(counts) > vacancy.ack_quorum - 1:
                 return False
         return True
 
-    for place, member in enumerate(vacancy.others):
+    for place, member in enumerate(vacancy.other_members):
         region = _region(view.paths[member]) if member in view.known else view.paths[member]
         if not keeps_durable(region, place):
             return lambda region: True
         for window in windows_of(place):
             window[region] += 1
-    last_position = len(vacancy.others)
+    last_position = len(vacancy.other_members)
     return lambda region: keeps_durable(region, last_position)
 
 
@@ -208,33 +207,33 @@ def _fill_by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSetting
     if min(vacancy.write_quorum, settings.desired_zones) < settings.min_zones:
         return frozenset()  # the server ends with a NullPointerException
     spares = frozenset(name for name in spares if view.paths[name] != DEFAULT_PATHS[Policy.ZONE])
-    places = {name: zone_of(path) or zone_of_default() for name, path in view.paths.items()}
-    size, quorum, position = len(vacancy.ensemble), vacancy.write_quorum, vacancy.position
+    zone_by_bookie = {name: zone_of(path) or zone_of_default() for name, path in view.paths.items()}
+    size, write_quorum, position = len(vacancy.ensemble), vacancy.write_quorum, vacancy.position
 
     def members(offsets: Iterable[int]) -> list[tuple[str, str]]:
         positions = ((position + offset) % size for offset in offsets)
-        return [places[vacancy.ensemble[place]] for place in positions if place != position]
+        return [zone_by_bookie[vacancy.ensemble[place]] for place in positions if place != position]
 
-    nearby_zones = members(offset for offset in range(1 - quorum, quorum) if offset)
-    windows = [members(range(first, first + quorum)) for first in range(1 - quorum, 1)]
+    nearby_zones = members(offset for offset in range(1 - write_quorum, write_quorum) if offset)
+    zone_windows = [members(range(first, first + write_quorum)) for first in range(1 - write_quorum, 1)]
 
     def spread(excluded: set[str]) -> Iterable[Names]:
-        candidates = [name for name in spares if places[name][0] not in excluded]
-        yield frozenset(name for name in candidates if places[name] not in nearby_zones)
+        candidates = [name for name in spares if zone_by_bookie[name][0] not in excluded]
+        yield frozenset(name for name in candidates if zone_by_bookie[name] not in nearby_zones)
         # Two upgrade domains in each zone of a window: not the one that all the others of the zone share.
         sole_domains = {
             (zone, domains.pop())
-            for window in windows
+            for window in zone_windows
             for zone in {zone for zone, _ in window}
             if len(domains := {domain for member_zone, domain in window if member_zone == zone}) == 1
         }
-        yield frozenset(name for name in candidates if places[name] not in sole_domains)
+        yield frozenset(name for name in candidates if zone_by_bookie[name] not in sole_domains)
 
     def stages() -> Iterable[Names]:
-        for zone_distance in range(min(quorum, settings.desired_zones) - 1, settings.min_zones - 2, -1):
+        for zone_distance in range(min(write_quorum, settings.desired_zones) - 1, settings.min_zones - 2, -1):
             neighbours = members(offset for offset in range(-zone_distance, zone_distance + 1) if offset)
             yield from spread({zone for zone, _ in neighbours})
-        zone_sets = [{zone for zone, _ in window} for window in windows]
+        zone_sets = [{zone for zone, _ in window} for window in zone_windows]
         yield from spread({zone for zones in zone_sets if len(zones) < settings.min_zones for zone in zones})
 
     return _first_stage(stages())
@@ -250,10 +249,10 @@ MAX_RACK_CHOICES = 20_000
 """Largest number of choices of racks that `rack_choices` tries; its result is uncertain if there are more."""
 
 
-def refuses_by_place(settings: PlacementSettings) -> bool:
-    """Return whether the policy may refuse a bookie because of its location, not only prefer others.
+def refuses_by_location(settings: PlacementSettings) -> bool:
+    """Return whether the policy may refuse a bookie because of its location, and not just prefer others.
 
-    >>> refuses_by_place(PlacementSettings(Policy.REGION, enforce_min_racks=True))
+    >>> refuses_by_location(PlacementSettings(Policy.REGION, enforce_min_racks=True))
     True
     """
     match settings.policy:
@@ -266,7 +265,7 @@ def refuses_by_place(settings: PlacementSettings) -> bool:
     return False
 
 
-def makes_ensemble(
+def can_form_ensemble(
     shape: tuple[int, int, int],
     paths: Sequence[str | None],
     settings: PlacementSettings,
@@ -278,7 +277,7 @@ def makes_ensemble(
     also uncertain if `rack_choices` gave up.
 
     >>> enforced = PlacementSettings(Policy.RACK, enforce_min_racks=True)
-    >>> [makes_ensemble((2, 2, 2), ["/r1", *more], enforced) for more in (["/r1"], ["/r2"], [None])]
+    >>> [can_form_ensemble((2, 2, 2), ["/r1", *more], enforced) for more in (["/r1"], ["/r2"], [None])]
     [False, True, None]
 
     Args:
@@ -290,35 +289,36 @@ def makes_ensemble(
     ensemble, write_quorum, ack_quorum = shape
     if len(paths) < ensemble:
         return False
-    if not refuses_by_place(settings):
+    if not refuses_by_location(settings):
         return True
     known_paths = [path for path in paths if path is not None]
-    answer: bool | None = None
+    is_possible: bool | None = None
     if settings.policy is Policy.RACK:
         racks = {path or DEFAULT_PATHS[Policy.RACK] for path in (*paths, *other_paths)}
-        answer = _place_by_rack(shape, Counter(known_paths), len(racks), settings)
+        is_possible = _place_by_rack(shape, Counter(known_paths), len(racks), settings)
     elif settings.policy is Policy.REGION:
         if settings.regions_to_write and not _is_durable(write_quorum, ack_quorum, settings.min_regions):
             return False
         if len(known_paths) == len(paths):
-            answer = _place_by_region(ensemble, Counter(path.split("/")[1] for path in known_paths), settings)
+            region_counts = Counter(path.split("/")[1] for path in known_paths)
+            is_possible = _place_by_region(ensemble, region_counts, settings)
     else:
         if ensemble % write_quorum or write_quorum <= settings.min_zones:
             return False
-        zones = len({path.split("/")[1] for path in known_paths})
-        if len(known_paths) < ensemble or zones < settings.min_zones:
-            answer = False
-        elif ensemble == write_quorum <= zones:
-            answer = True
-    return None if answer is False and len(known_paths) < len(paths) else answer
+        zone_count = len({path.split("/")[1] for path in known_paths})
+        if len(known_paths) < ensemble or zone_count < settings.min_zones:
+            is_possible = False
+        elif ensemble == write_quorum <= zone_count:
+            is_possible = True
+    return None if is_possible is False and len(known_paths) < len(paths) else is_possible
 
 
 def _place_by_rack(
-    shape: tuple[int, int, int], bookies: Counter[str], racks: int, settings: PlacementSettings
+    shape: tuple[int, int, int], bookies: Counter[str], rack_count: int, settings: PlacementSettings
 ) -> bool | None:
     ensemble, write_quorum, _ = shape
     min_racks = min(write_quorum, settings.min_racks)
-    if racks < 2:
+    if rack_count < 2:
         return min_racks <= 1 and bookies.total() >= ensemble
     outcomes = rack_choices(bookies, ensemble, write_quorum, min_racks)
     return None if len(outcomes) > 1 else outcomes.pop()
@@ -340,9 +340,9 @@ def _place_by_region(ensemble: int, bookies: Counter[str], settings: PlacementSe
 def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, min_racks: int) -> set[bool]:
     """Return the possible outcomes of a random choice of bookies with enforced racks.
 
-    The outcome is True if the policy finds an ensemble.
-    ``bookies`` are the numbers of bookies per rack, without the default rack. The result has both values if
-    both can happen, or if there are more than `MAX_RACK_CHOICES` choices.
+    The outcome is True if the policy finds an ensemble, else False. The result has both values if both can
+    happen, or if there are more than `MAX_RACK_CHOICES` choices. ``bookies`` are the numbers of bookies per
+    rack, without the default rack.
 
     >>> sorted(rack_choices(Counter({"/r1": 3, "/r2": 1}), 3, 2, 2))
     [False]
@@ -391,10 +391,10 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
     return outcomes
 
 
-def _rack_windows(chosen: Sequence[str], ensemble: int, write_quorum: int) -> Iterator[list[str]]:
+def _rack_windows(chosen_racks: Sequence[str], ensemble: int, write_quorum: int) -> Iterator[list[str]]:
     """Yield the racks already chosen, for each write quorum that contains the next position."""
-    place = len(chosen)
-    starts = [0] if ensemble == write_quorum else range(place - write_quorum + 1, place + 1)
-    for first in starts:
-        zones = ((first + step) % ensemble for step in range(write_quorum))
-        yield [chosen[position] for position in zones if position < place]
+    count = len(chosen_racks)
+    first_positions = [0] if ensemble == write_quorum else range(count - write_quorum + 1, count + 1)
+    for first_position in first_positions:
+        positions = ((first_position + member_offset) % ensemble for member_offset in range(write_quorum))
+        yield [chosen_racks[position] for position in positions if position < count]

@@ -38,10 +38,10 @@ class FailedReplay(NamedTuple):
     error: ReplayError
 
 
-def missing_journals(files: Sequence[tuple[str, str]], certain: bool) -> Refusal:
+def missing_journals_refusal(files: Sequence[tuple[str, str]], certain: bool) -> Refusal:
     """Return the refusal for missing journal files, given as (directory, name).
 
-    >>> print(missing_journals([("/j", "1a.txn")], True).reason)
+    >>> print(missing_journals_refusal([("/j", "1a.txn")], True).reason)
     /j lacks 1a.txn, from which the bookie would replay its journal
     """
     reason = "; ".join(f"{path} lacks {name}" for path, name in files)
@@ -51,18 +51,18 @@ def missing_journals(files: Sequence[tuple[str, str]], certain: bool) -> Refusal
     )
 
 
-def failed_replay(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
-    """Return the refusal for journals whose replay ends with an exception; the first failure ends the start.
+def failed_replay_refusal(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
+    """Return the refusal for journals whose replay fails; the exception is that of the first failure.
 
     >>> damaged = FailedReplay("/j/1a.txn", 512, "a record of -9 bytes", ReplayError.INVALID_RECORD)
-    >>> print(failed_replay([damaged], certain=True).reason)
+    >>> print(failed_replay_refusal([damaged], certain=True).reason)
     /j/1a.txn: a record of -9 bytes at byte 512, at which the replay of the journal ends
     """
-    places_text = "; ".join(
+    failures_text = "; ".join(
         f"{failure.path}: {failure.reason}" + ("" if failure.offset is None else f" at byte {failure.offset}")
         for failure in failures
     )
-    skippable = all(failure.error is ReplayError.INVALID_RECORD for failure in failures)
+    is_skippable = all(failure.error is ReplayError.INVALID_RECORD for failure in failures)
     way_out = (
         f"with {SKIP_SETTING}=true ({SKIP_RELEASES}) the bookie starts without the records "
         "from there to the end of the file; first check other bookies' copies of these "
@@ -70,9 +70,9 @@ def failed_replay(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
     )
     return Refusal(
         _EXCEPTIONS[failures[0].error],
-        Fault.JOURNAL_INVALID_RECORD if skippable else Fault.JOURNAL_UNREADABLE,
-        f"{places_text}, at which the replay of the journal ends",
+        Fault.JOURNAL_INVALID_RECORD if is_skippable else Fault.JOURNAL_UNREADABLE,
+        f"{failures_text}, at which the replay of the journal ends",
         tuple(failure.path for failure in failures),
         certain=certain,
-        way_out=way_out if skippable else None,
+        way_out=way_out if is_skippable else None,
     )

@@ -79,7 +79,7 @@ class DecidedCount:
 
 @dataclass(frozen=True, slots=True)
 class BookiesRead:
-    """Number of bookies in ensembles, and of those that were read; ``unread`` has all the others."""
+    """Number of bookies in ensembles, and of those that were read; ``unread`` has the ids of all others."""
 
     expected: Count
     read: Count
@@ -156,7 +156,7 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether everything was looked at and decided."""
+        """Whether the audit read all data, ran all checks and decided all ledgers and replicas."""
         return _is_complete(self.run, self.coverage)
 
     @property
@@ -223,19 +223,19 @@ class Report:
                 for tally in value["run"].get("tally", ()):
                     tally.setdefault("urgency", Urgency.REST)
             _require_shape(value["run"])
-            shaped_values = {
+            parsed_values = {
                 name: read_value(value[name], kind, name) for name, kind in _REPORT_TYPES.items()
             }
             _require_words(value)
-            shaped_values["findings"] = tuple(map(finding_from_json, shaped_values["findings"]))
-            return cls(**shaped_values)
+            parsed_values["findings"] = tuple(map(finding_from_json, parsed_values["findings"]))
+            return cls(**parsed_values)
         except KeyError as error:
             raise RunError(f"it has no {error}") from error
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise RunError(str(error) or type(error).__name__) from error
 
 
-_DIGITS = re.compile("-?[0-9]{1,20}")
+_DECIMAL_ID = re.compile("-?[0-9]{1,20}")
 
 _REPORT_TYPES: dict[str, Any] = {
     "run": RunFacts,
@@ -248,14 +248,14 @@ _REPORT_TYPES: dict[str, Any] = {
 
 
 def _require_words(value: Mapping[str, Any]) -> None:
-    """Raise ValueError for words and times that no report has; the message names them."""
+    """Raise ValueError for a word or a time that no report can have; the message names it."""
     for remark in value["run"]["remarks"]:
         RemarkKind(remark["kind"])
     run = value["run"]
     for rows_key in ("steps", "actions"):
         for row in run[rows_key] or ():
             for name in ("scope_id", "ledger_id"):
-                if row[name] is not None and not _DIGITS.fullmatch(row[name]):
+                if row[name] is not None and not _DECIMAL_ID.fullmatch(row[name]):
                     raise ValueError(f"run.{rows_key}.{name} is not a number: {row[name]!r:.60}")
     for rows_key in ("actions", "forbidden"):
         for row in run[rows_key] or ():
@@ -301,7 +301,7 @@ def _is_complete(run: RunFacts, coverage: Coverage) -> bool:
 
 
 def is_unaccepted_loss(tally: Tally) -> bool:
-    """Return whether a finding among these is of `DATA_LOSS` and not accepted."""
+    """Return whether the findings of a tally have an urgency of `DATA_LOSS`, and one is not accepted."""
     return tally["urgency"] in DATA_LOSS and tally["count"] > tally["suppressed"]
 
 
@@ -312,11 +312,14 @@ NOT_COVERED = 3
 UNREACHABLE = 4
 DAMAGED = 5
 
-DAMAGE_SHARE = 0.10
-"""Largest share of undecodable ledger records without exit code 5; fewer than `DAMAGE_FLOOR` never give 5."""
+MAX_DAMAGED_SHARE = 0.10
+"""Largest share of undecodable ledger records without exit code 5.
+
+Fewer than `MIN_DAMAGED_LEDGERS` such records never give 5.
+"""
 
 
-DAMAGE_FLOOR = 100
+MIN_DAMAGED_LEDGERS = 100
 UNDECODABLE = "metadata-unreadable"
 
 
@@ -325,12 +328,15 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
 
     Args:
         report: the report.
-        fail_on: lowest severity that fails. With "new" and no run before, all findings are new. Unaccepted
-            findings of `DATA_LOSS` fail with any value.
+        fail_on: lowest severity of the findings that give code 1, or "new". Without a run before, all
+            findings are new. Unaccepted findings of `DATA_LOSS` give code 1 with any value.
         fail_on_suspect: count findings of any confidence as confirmed.
     """
-    undecodable = report.counts.get(UNDECODABLE, 0)
-    if undecodable >= DAMAGE_FLOOR and undecodable > DAMAGE_SHARE * report.coverage.ledgers.total:
+    undecodable_count = report.counts.get(UNDECODABLE, 0)
+    if (
+        undecodable_count >= MIN_DAMAGED_LEDGERS
+        and undecodable_count > MAX_DAMAGED_SHARE * report.coverage.ledgers.total
+    ):
         return DAMAGED
     min_severity = Severity.ERROR if fail_on == NEW else Severity(fail_on)
     counts_only_new = fail_on == NEW and report.run.changes is not None

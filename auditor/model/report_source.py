@@ -21,7 +21,7 @@ Level = Literal["tenant", "namespace", "topic"]
 LEVELS: tuple[str, ...] = get_args(Level)
 NOBODY = ""
 """Name of the owner of ledgers without a known owner, in totals."""
-NO_OWNER = "(no known owner)"
+NO_OWNER_LABEL = "(no known owner)"
 """Label, in reports, of ledgers without a known owner; real names of owners have no brackets."""
 
 

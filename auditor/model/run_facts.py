@@ -283,7 +283,7 @@ class InDoubt(TypedDict):
 
 
 class BookiesListed(TypedDict):
-    """Unread cookies and registrations: those in a ``hidden`` place, and those of ``unclear`` bookies."""
+    """Unread cookies and registrations: those below the path ``hidden``, and those of ``unclear`` bookies."""
 
     hidden: Annotated[
         str | None,

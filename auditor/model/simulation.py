@@ -53,7 +53,7 @@ class Bounds:
     possible: Outcome
 
     @property
-    def known(self) -> bool:
+    def is_exact(self) -> bool:
         """Whether both bounds are equal, so that nothing is unknown."""
         return self.sure == self.possible
 
@@ -107,7 +107,7 @@ class NearLoss:
     """Ledgers with an entry that the failure of one domain would lose, and the number of these entries.
 
     ``domains`` is the number of domains that would lose an entry. ``names`` are the first of them, ordered by
-    lost bytes. ``perhaps`` is the number of further ledgers if all unknown copies were missing.
+    lost bytes. ``perhaps`` counts further ledgers that could lose an entry, because copies are unknown.
     """
 
     level: str
@@ -124,8 +124,8 @@ class LevelLoss:
     ``distance`` counts ledgers by the smallest number of domains whose failure loses an entry, with the
     copies that indexes show. Ledgers at 0 have already lost an entry. ``unplaced`` are bookies with an
     unknown domain. ``sets`` are the worst known sets of ``together`` domains; if ``proved`` is True, no worse
-    set exists. There are ``of`` such sets in all, and ``losing`` of them lose an entry; None if this was not
-    counted.
+    set exists. ``of`` is the number of all sets of this size. ``losing`` is the number of sets that lose an
+    entry; None if they were not counted.
     """
 
     level: str
@@ -146,8 +146,8 @@ class Copysets:
     """Copysets, which are sets of bookies that hold all copies of an entry by the metadata, counted by size.
 
     The scatter width is the number of bookies with which a bookie shares a copyset. ``chance`` has, by number
-    of bookies, the probability that so many random failures lose an entry. The mean time to data loss is for
-    ranking clusters only.
+    of bookies, the probability that so many random failures lose an entry. Use the mean time to data loss
+    (``mttdl_years``) only to compare clusters.
     """
 
     sizes: dict[int, int]
@@ -225,7 +225,7 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True)
-class Concerned:
+class ConcernedLedger:
     """A ledger that loses an entry in a failure, or that recovery cannot close after it."""
 
     scope_id: Annotated[str, about("decimal")]
@@ -256,9 +256,10 @@ class Doubts:
     """Facts that a simulation does not know.
 
     ``ledgers`` is the number of all ledgers, ``undecided`` the number of those with metadata that cannot be
-    judged. ``gaps`` counts places of the metadata that were not read. ``in_doubt`` are ids of ledgers that
-    may exist unseen. ``unread`` are bookies of which nothing was read, ``unplaced`` bookies without a
-    location.
+    judged. ``gaps`` counts parts of the metadata that were not read. ``in_doubt`` are ids of ledgers that may
+    exist, because of these gaps. ``unread`` are bookies of which nothing was read, ``unplaced`` bookies
+    without a location. ``not_closed`` counts ledgers that are not closed. ``registered`` is False if the
+    registrations of bookies are not known.
     """
 
     ledgers: int
@@ -290,7 +291,7 @@ class Simulation:
     copysets: Copysets | None = None
     balance: Balance | None = None
     writes: tuple[WriteAnswer, ...] = ()
-    ledgers: tuple[Concerned, ...] = ()
+    ledgers: tuple[ConcernedLedger, ...] = ()
     ledgers_concerned: int = 0
     namespaces: tuple[OwnerLoss, ...] | None = None
     topics: tuple[OwnerLoss, ...] | None = None

@@ -17,12 +17,12 @@ FULL = 0.95
 class BytesKind(NamedTuple):
     """Kind of files other than entry logs, with its names.
 
-    ``name`` is a field of `DiskTotal`, ``column`` one of the table disks, ``words`` are for people.
+    ``name`` is a field of `DiskTotal`, ``column`` a column of the table disks, ``label`` a text for people.
     """
 
     name: str
     column: str
-    words: str
+    label: str
 
 
 DISK_BYTES = (
@@ -51,7 +51,7 @@ class FileSystem:
 
     @property
     def used(self) -> float:
-        """Used share, as the bookie's disk checker counts it: space that it must not write is used."""
+        """Used share, as the bookie's disk checker counts it: space that it cannot write counts as used."""
         return 1 - self.free / self.capacity if self.capacity else 1.0
 
 
@@ -131,7 +131,7 @@ class SpaceTotal:
         return sum(self.classes.values())
 
 
-FREES = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DELETE_LEDGER)
+FREEING_ACTIONS = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DELETE_LEDGER)
 """Kinds of action that free space."""
 
 
@@ -143,7 +143,7 @@ class SpaceStep:
     space by itself, at the time that ``what`` gives. ``permission`` is the gate's answer.
 
     Raises:
-        TypeError: the gate did not permit to free anything on this bookie.
+        TypeError: ``permission`` does not permit an action that frees space on this bookie.
     """
 
     bookie_id: str
@@ -154,10 +154,10 @@ class SpaceStep:
     permission: InitVar[Allowed]
 
     def __post_init__(self, permission: Allowed) -> None:
-        if not isinstance(permission, Allowed) or permission.kind not in FREES:
+        if not isinstance(permission, Allowed) or permission.kind not in FREEING_ACTIONS:
             raise TypeError(f"{self.bookie_id}: the gate did not permit to free space")
-        names = {object.key for object in permission.objects}
-        if permission.kind is not ActionKind.DELETE_LEDGER and self.bookie_id not in names:
+        object_keys = {object.key for object in permission.objects}
+        if permission.kind is not ActionKind.DELETE_LEDGER and self.bookie_id not in object_keys:
             raise TypeError(f"{self.bookie_id}: the gate did not permit to {permission.kind} there")
 
 

@@ -128,7 +128,7 @@ def file_path(path: str) -> str:
     return re.sub("/+", "/", path).rstrip("/") or "/"
 
 
-def certain(
+def refusal_without_unread(
     expected: Cookie,
     directories: Sequence[BookieDirectory],
     decide: Callable[[Sequence[BookieDirectory]], Refusal | None],
@@ -136,8 +136,7 @@ def certain(
     """Return a refusal that does not depend on the directories that could not be read; None if there is none.
 
     The function decides twice: as if all unread directories had the expected cookie, and as if all were new.
-    No other content is better for the bookie. A refusal in both cases therefore depends only on the
-    directories that were read.
+    With any other content, a start is refused too if it is refused in both cases.
 
     Args:
         expected: the cookie that the bookie expects.
@@ -158,7 +157,7 @@ def certain(
     return refusals[0] if all(refusals) else None
 
 
-def old_data(directories: Sequence[BookieDirectory]) -> Refusal | None:
+def old_data_refusal(directories: Sequence[BookieDirectory]) -> Refusal | None:
     """Return the refusal for data older than layout 3, or None; all servers check for it first."""
     for directory in directories:
         if isinstance(directory.version, NoVersion) and directory.version.old_data:
@@ -167,17 +166,17 @@ def old_data(directories: Sequence[BookieDirectory]) -> Refusal | None:
     return None
 
 
-def unreadable(cookie: Unreadable, path: str | None, stored_id: str | None) -> Refusal:
+def unreadable_cookie_refusal(cookie: Unreadable, path: str | None, stored_id: str | None) -> Refusal:
     """Return the refusal for an unreadable cookie.
 
     The cookie is that of the directory ``path``, or the store's under ``stored_id`` if ``path`` is None.
     """
     fault = Fault.STORE_UNREADABLE if path is None else Fault.VERSION_UNREADABLE
-    reason = f"{_cookie_place(path, stored_id)} cannot be read: {cookie.reason}"
+    reason = f"{_cookie_location_text(path, stored_id)} cannot be read: {cookie.reason}"
     return Refusal(INVALID_COOKIE, fault, reason, _paths(path), stored_id)
 
 
-def different_fields_refusal(
+def unequal_cookie_refusal(
     expected: Cookie,
     cookie: Cookie,
     fields: Sequence[str],
@@ -190,20 +189,22 @@ def different_fields_refusal(
     The cookie is that of the directory ``path``, or the store's under ``stored_id`` if ``path`` is None.
     """
     actual_values, expected_values = _cookie_fields(cookie), _cookie_fields(expected)
-    unequal_fields = "; ".join(
+    fields_text = "; ".join(
         f"{field} {actual_values[field]}, expected {expected_values[field]}" for field in fields
     )
-    reason = f"{_cookie_place(path, stored_id)} says {unequal_fields}"
+    reason = f"{_cookie_location_text(path, stored_id)} says {fields_text}"
     return Refusal(INVALID_COOKIE, fault, reason, _paths(path), stored_id)
 
 
-def lacking(fault: Fault, paths: Sequence[str], problem: str, stored_id: str | None = None) -> Refusal:
+def directories_refusal(
+    fault: Fault, paths: Sequence[str], problem: str, stored_id: str | None = None
+) -> Refusal:
     """Return the refusal for directories that all have the same fault; ``problem`` describes it."""
     path_text = paths[0] if len(paths) == 1 else f"each of {', '.join(paths)}"
     return Refusal(INVALID_COOKIE, fault, f"{path_text} has {problem}", tuple(paths), stored_id)
 
 
-def _cookie_place(path: str | None, stored_id: str | None) -> str:
+def _cookie_location_text(path: str | None, stored_id: str | None) -> str:
     return f"the store's cookie of {stored_id}" if path is None else f"the VERSION of {path}"
 
 
@@ -231,7 +232,7 @@ def legacy_refusal(
 ) -> Refusal | None:
     """Return the refusal of ``LegacyCookieValidation``, or None if the bookie would start.
 
-    If some directories could not be read, only a refusal that does not depend on them is returned.
+    If some directories could not be read, the result is None unless the refusal does not depend on them.
 
     >>> cookie = Cookie(5, "bk1", "/j", ("/l",), None, "x")
     >>> there = [BookieDirectory("/j", "journal", cookie), BookieDirectory("/l", "ledger", NoVersion(True))]
@@ -251,19 +252,21 @@ def legacy_refusal(
     def decide(read_directories: Sequence[BookieDirectory]) -> Refusal | None:
         return _legacy_decision(expected, stored_cookies, read_directories, allow_expansion)
 
-    return certain(expected, directories, decide)
+    return refusal_without_unread(expected, directories, decide)
 
 
-def differences(expected: Cookie, cookie: Cookie, *, allow_expansion: bool = False) -> tuple[str, ...]:
+def unequal_cookie_fields(
+    expected: Cookie, cookie: Cookie, *, allow_expansion: bool = False
+) -> tuple[str, ...]:
     """Return the fields whose difference from the expected cookie makes the server refuse a start.
 
     The instance id is not compared. Lists are compared in order. If storage may be added, ledger and index
-    directories are compared as sets, and the expected set may have more. A cookie without index directories
-    counts as if they were its ledger directories, unless neither cookie has index directories. All layouts
-    from 3 on are compatible.
+    directories are compared as sets, and the expected set may have more. If only one of the two cookies has
+    index directories, the ledger directories of the other count as its index directories. All layouts from 3
+    on are compatible.
 
-    >>> one, other = (Cookie(5, "bk1", "/j", dirs) for dirs in [("/a", "/b"), ("/b",)])
-    >>> differences(one, other), differences(one, other, allow_expansion=True)
+    >>> new, old = (Cookie(5, "bk1", "/j", paths) for paths in [("/a", "/b"), ("/b",)])
+    >>> unequal_cookie_fields(new, old), unequal_cookie_fields(new, old, allow_expansion=True)
     (('ledgerDirs',), ())
     """
 
@@ -286,8 +289,8 @@ def _legacy_decision(
     directories: Sequence[BookieDirectory],
     allow_expansion: bool,
 ) -> Refusal | None:
-    if old_data_refusal := old_data(directories):
-        return old_data_refusal
+    if data_refusal := old_data_refusal(directories):
+        return data_refusal
     existing_cookies: list[Cookie] = []
     for stored_id, cookie in stored_cookies:
         if refusal := _cookie_refusal(expected, cookie, allow_expansion, None, stored_id):
@@ -307,7 +310,7 @@ def _legacy_decision(
     if not stored_cookies:
         return _new_bookie_refusal(expected.bookie_id, missing_directories)
     if missing_directories and not allow_expansion:
-        return lacking(
+        return directories_refusal(
             Fault.VERSION_MISSING, [directory.path for directory in missing_directories], "no VERSION"
         )
     return _expansion_refusal(missing_directories, existing_cookies)
@@ -321,13 +324,13 @@ def _cookie_refusal(
     stored_id: str | None,
 ) -> Refusal | None:
     if isinstance(cookie, Unreadable):
-        return unreadable(cookie, path, stored_id)
-    if fields := differences(expected, cookie, allow_expansion=allow_expansion):
+        return unreadable_cookie_refusal(cookie, path, stored_id)
+    if fields := unequal_cookie_fields(expected, cookie, allow_expansion=allow_expansion):
         fault = Fault.STORE_DIFFERS if path is None else Fault.VERSION_DIFFERS
-        return different_fields_refusal(expected, cookie, fields, fault, path, stored_id)
+        return unequal_cookie_refusal(expected, cookie, fields, fault, path, stored_id)
     if expected.instance_id != cookie.instance_id:
         fault = Fault.STORE_INSTANCE if path is None else Fault.VERSION_INSTANCE
-        return different_fields_refusal(expected, cookie, ["instanceId"], fault, path, stored_id)
+        return unequal_cookie_refusal(expected, cookie, ["instanceId"], fault, path, stored_id)
     return None
 
 
@@ -338,7 +341,7 @@ def _new_bookie_refusal(bookie_id: str, missing_directories: Sequence[BookieDire
     # Like the server, do not look into directories that already have a VERSION.
     if non_empty_paths := _find_non_empty(missing_directories):
         problem = "no VERSION and is not empty, and the store has no cookie of the bookie"
-        return lacking(Fault.NOT_EMPTY, non_empty_paths, problem, bookie_id)
+        return directories_refusal(Fault.NOT_EMPTY, non_empty_paths, problem, bookie_id)
     return None
 
 
@@ -354,13 +357,13 @@ def _expansion_refusal(
     if wiped_paths := [
         directory.path for directory in missing_directories if file_path(directory.path) in cookie_paths
     ]:
-        return lacking(
+        return directories_refusal(
             Fault.WIPED,
             wiped_paths,
             "no VERSION, but the bookie's cookies contain this directory: the directory was wiped",
         )
     if non_empty_paths := _find_non_empty(missing_directories):
-        return lacking(Fault.NOT_EMPTY, non_empty_paths, "no VERSION and is not empty")
+        return directories_refusal(Fault.NOT_EMPTY, non_empty_paths, "no VERSION and is not empty")
     return None
 
 

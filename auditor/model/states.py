@@ -107,13 +107,13 @@ ELSEWHERE = (IndexState.MISPLACED, IndexState.WRONG_DIRECTORY)
 """States of a replica whose index is in a place where the bookie does not look for it."""
 
 ON_DISK = (IndexState.OK, IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, *ELSEWHERE)
-"""States of a replica that the bookie's disks have and that counts as the bookie's own."""
+"""States of a replica that is on the bookie's disks and counts as the bookie's own."""
 
 OF_REPLICAS = (*ON_DISK, IndexState.NOT_INDEXED)
 """States of rows that describe one replica."""
 
 OF_PLACES = (IndexState.STRAY, IndexState.GAP, IndexState.DAMAGED)
-"""States of rows that describe a place in the index instead of a replica."""
+"""States of rows that describe a part of the index, and not one replica."""
 
 NOT_WHOLE = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState.NOT_INDEXED, *ELSEWHERE)
 """States of a replica whose index may lack entries that the bookie has."""

@@ -336,7 +336,7 @@ class TopicView:
 
 
 def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
-    """Return whether a ledger is needed, by the positions of all cursors.
+    """Return whether a topic's subscriptions still need a ledger, by the positions of their cursors.
 
     The position in the znode is a lower bound, because a cursor never goes back by itself. All ledgers before
     this position are passed. The newer position in the cursor's own ledger may have passed further ledgers.

@@ -20,7 +20,7 @@ from auditor.model.arrow import ds
 from auditor.model.holds import ActionKind
 from auditor.model.ledger_id import LedgerId
 from auditor.model.plan import (
-    OF_EACH_LEDGER,
+    LEDGER_FACTS,
     Condition,
     Fact,
     PlanCheck,
@@ -275,8 +275,8 @@ def _check_step(step: PlanStep, cluster: Answers, time: int, is_of_future: bool)
         permission = replace(permission, unknown=(*permission.unknown, FUTURE_REASON))
     states = {ledger.ledger_id: _ledger_state(step, ledger, cluster, permission) for ledger in step.ledgers}
     counts = Counter(states.values())
-    premises = [condition for condition in step.requires if condition.fact not in OF_EACH_LEDGER]
-    goals = [condition for condition in step.done_when if condition.fact not in OF_EACH_LEDGER]
+    premises = [condition for condition in step.requires if condition.fact not in LEDGER_FACTS]
+    goals = [condition for condition in step.done_when if condition.fact not in LEDGER_FACTS]
     has_ledger_goals = len(goals) < len(step.done_when)
     is_done = _all_true(holds(condition, cluster, step.bookie_id) for condition in goals)
     if has_ledger_goals:
@@ -331,12 +331,12 @@ def _open_state(
 def _ledger_state(
     step: PlanStep, ledger: PlannedLedger, cluster: Answers, permission: StepPermission
 ) -> StepState:
-    goals = [condition for condition in step.done_when if condition.fact in OF_EACH_LEDGER]
+    goals = [condition for condition in step.done_when if condition.fact in LEDGER_FACTS]
     if goals and _all_true(holds_of(condition, ledger, cluster) for condition in goals):
         return StepState.DONE
     if ledger.ledger_id in permission.held_ledgers:
         return StepState.CHANGED
-    premises = [condition for condition in step.requires if condition.fact in OF_EACH_LEDGER]
+    premises = [condition for condition in step.requires if condition.fact in LEDGER_FACTS]
     answer = _all_true(holds_of(condition, ledger, cluster) for condition in premises)
     return {True: StepState.TRUE, False: StepState.CHANGED, None: StepState.UNKNOWN}[answer]
 

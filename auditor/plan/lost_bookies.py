@@ -10,7 +10,7 @@ from auditor.actions.gate import permit, permit_everywhere
 from auditor.actions.objects import bookie as bookie_object
 from auditor.decommission.rehearse import rehearse_by_ledger
 from auditor.model.amounts import first_names, plural
-from auditor.model.decommission import OF_LEDGERS, Blocker, Cause
+from auditor.model.decommission import LEDGER_CAUSES, Blocker, Cause
 from auditor.model.finding import Urgency
 from auditor.model.holds import ActionKind
 from auditor.model.permission import Refused
@@ -226,7 +226,7 @@ def _recover_all(
     trial = rehearsal.together
     names = first_names(lost_ids, _NAMES_SHOWN)
     for blocker in trial.blockers:
-        if blocker.cause in OF_LEDGERS:
+        if blocker.cause in LEDGER_CAUSES:
             yield _refuse_blocked(situation, lost_ids, blocker, findings)
     if trial.work.open_ends:
         yield refuse(

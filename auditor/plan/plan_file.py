@@ -164,7 +164,7 @@ def read_plan(path: str) -> RepairPlan:
         if isinstance(step, dict) and _LEDGER_FILE_KEY in step
     }
     try:
-        plan: RepairPlan = read_value(_unfold_value(value), RepairPlan, "", sparse=True)
+        plan: RepairPlan = read_value(_unfold_value(value), RepairPlan, "", allows_missing_keys=True)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
     steps = list(plan.steps)

@@ -98,7 +98,7 @@ def _idle_reason(
     if not is_idle_by_choice:
         return None
     depths = Counter(
-        path.count("/") for bookie in locations.of if (path := locations.path(bookie)) is not None
+        path.count("/") for bookie in locations.by_bookie if (path := locations.path(bookie)) is not None
     )
     path = locations.path(name) or DEFAULT_RACK
     if depths and path.count("/") != max(depths, key=lambda depth: depths[depth]):

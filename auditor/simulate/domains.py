@@ -15,7 +15,7 @@ from math import comb, factorial
 import numpy as np
 
 from auditor.errors import UsageError
-from auditor.model.adherence import first_of_each
+from auditor.model.adherence import flag_first_of_equal_codes
 from auditor.model.amounts import first_names
 from auditor.model.arrow import pa
 from auditor.model.placement import Level, Locations
@@ -189,7 +189,7 @@ class CopysetSums:
         for axis in (0, 1):
             self._partners = pad_sums(self._partners, len(numbers), axis)
         sorted_bookies = np.sort(windows.bookies, axis=1)
-        is_first_of_value = first_of_each(sorted_bookies)
+        is_first_of_value = flag_first_of_equal_codes(sorted_bookies)
         sizes = count_true(is_first_of_value)
         keys = np.zeros(len(sorted_bookies), np.uint64)
         for key_positions in range(sorted_bookies.shape[1]):

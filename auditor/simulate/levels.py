@@ -15,7 +15,7 @@ from math import comb
 
 import numpy as np
 
-from auditor.model.adherence import first_of_each
+from auditor.model.adherence import flag_first_of_equal_codes
 from auditor.model.placement import Level, Locations
 from auditor.model.simulation import Amount, Bounds, DomainSet, Failure, LevelLoss, NearLoss, Outcome
 from auditor.runs.directory import RunDirectory
@@ -196,7 +196,7 @@ def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = (
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    levels = (Level.BOOKIE, Level.RACK) if locations.known else (Level.BOOKIE,)
+    levels = (Level.BOOKIE, Level.RACK) if locations.has_known_location else (Level.BOOKIE,)
     domains: list[Domains] = []
 
     def find_near_candidates(segments: SegmentColumns) -> Bools:
@@ -292,7 +292,7 @@ class NearLossSums:
 
 def _count_domains(domains: Longs) -> Longs:
     """Return the number of different known domains in each row."""
-    return count_true(first_of_each(np.sort(domains, axis=1)))
+    return count_true(flag_first_of_equal_codes(np.sort(domains, axis=1)))
 
 
 def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
@@ -301,7 +301,7 @@ def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
     Regions are a level only if there are several regions, and fewer regions than racks.
     """
     levels = [Level.BOOKIE]
-    if locations.known:
+    if locations.has_known_location:
         levels.append(Level.RACK)
         regions = {locations.domain(bookie, Level.REGION) for bookie in bookies} - {None}
         racks = {locations.domain(bookie, Level.RACK) for bookie in bookies} - {None}

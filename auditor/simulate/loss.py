@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from auditor.model.adherence import first_of_each
+from auditor.model.adherence import flag_first_of_equal_codes
 from auditor.model.report_source import NOBODY
 from auditor.model.simulation import OwnerLoss
 from auditor.runs.owners import NAME_COLUMNS, has_owners, owned
@@ -316,7 +316,7 @@ def domain_sets(
         places[windows.copies == MISSING] = -2
     has_known_domains = ~any_true(places == -1) & ~windows.open_end
     sorted_places = np.sort(places, axis=1)
-    is_first_of_domain = first_of_each(sorted_places)
+    is_first_of_domain = flag_first_of_equal_codes(sorted_places)
     domain_counts = count_true(is_first_of_domain)
     rows = np.flatnonzero(has_known_domains & (domain_counts > 0) & (domain_counts <= max_set_size))
     sets = np.full((len(rows), max_set_size), -1, np.int64)

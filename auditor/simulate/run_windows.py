@@ -270,7 +270,7 @@ def _entry_groups(first: int, last: int, residue: int, ensemble: int) -> Groups:
         first_in_class = first + (residue - first) % ensemble
         last_in_class = last - (last - residue) % ensemble
         entry_runs = [(first_in_class, last_in_class, 1, ensemble if last_in_class > first_in_class else 0)]
-    return groups_of(fold(GroupBatch.of([entry_runs])).tobytes())
+    return groups_of(fold(GroupBatch.from_tuples([entry_runs])).tobytes())
 
 
 MERGED_WINDOWS = 1 << 18

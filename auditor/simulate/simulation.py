@@ -15,7 +15,7 @@ import numpy as np
 from auditor.errors import UsageError
 from auditor.model.placement import Level, Locations, PlacementSettings
 from auditor.model.simulation import (
-    Concerned,
+    ConcernedLedger,
     Doubts,
     Failure,
     FailureMatrix,
@@ -220,7 +220,7 @@ def failure_matrix(run: RunReader) -> FailureMatrix:
     """
     _, locations = load_placement(run)
     windows = RunWindows(run.directory, merge=False)
-    level = Level.RACK if locations.known else Level.BOOKIE
+    level = Level.RACK if locations.has_known_location else Level.BOOKIE
     domains = Domains(level, locations, windows.numbers.names)
     sums = SetSums(2, max(len(domains.names), 1))
     for window_batch in windows:
@@ -292,7 +292,9 @@ def answer_failure(
         ),
         writes=_write_answers(placed, windows, lost_bookie_names),
         ledgers=tuple(
-            Concerned(str(scope), str(ledger), FATE_BY_LOSS[is_lost, unrecoverable], entries, loss_matrix)
+            ConcernedLedger(
+                str(scope), str(ledger), FATE_BY_LOSS[is_lost, unrecoverable], entries, loss_matrix
+            )
             for scope, ledger, is_lost, entries, loss_matrix, unrecoverable in rows[:LEDGERS_SHOWN].tolist()
         ),
         ledgers_concerned=len(rows),

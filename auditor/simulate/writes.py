@@ -21,15 +21,15 @@ from auditor.codecs.pulsar import placement_config
 from auditor.errors import DecodeError
 from auditor.model.amounts import plural
 from auditor.model.placement import (
-    CLASSES,
     ISOLATING_POLICIES,
+    POLICY_BY_CLASS,
     POLICY_LEVEL,
     IsolationGroups,
     Locations,
     PlacementSettings,
     Policy,
 )
-from auditor.model.replacements import SYSTEM_GROUP, makes_ensemble, outside_groups, refuses_by_place
+from auditor.model.replacements import SYSTEM_GROUP, can_form_ensemble, outside_groups, refuses_by_location
 from auditor.model.simulation import NO, UNSURE, YES, WriteAnswer
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Longs
@@ -58,7 +58,7 @@ class Isolation:
         """
         if not self.own:
             return None
-        return "groups that cannot be read" if self.groups is None else f"groups {self.groups.words}"
+        return "groups that cannot be read" if self.groups is None else f"groups {self.groups.text}"
 
     def bookies_outside_groups(
         self, ensemble_size: int, locations: Locations, bookies: Sequence[str]
@@ -88,7 +88,7 @@ class IsolationNumbers:
         self.columns = (
             () if placement_facts is not None and not placement_facts["own_groups"] else (METADATA_COLUMN,)
         )
-        self._has_groups = any(location_groups.groups for location_groups in locations.of.values())
+        self._has_groups = any(location_groups.groups for location_groups in locations.by_bookie.values())
         self.isolations = [self._make_isolation(settings.groups, own=False)]
 
     def of(self, ledgers: pa.RecordBatch) -> Longs:
@@ -117,7 +117,7 @@ class IsolationNumbers:
         name = placement.policy_class.rpartition(".")[2]
         if name in ISOLATING_POLICIES:
             return self._make_isolation(placement.groups, own=True)
-        return None if name in CLASSES else _UNREADABLE_ISOLATION
+        return None if name in POLICY_BY_CLASS else _UNREADABLE_ISOLATION
 
     def _make_isolation(self, groups: IsolationGroups | None, *, own: bool) -> Isolation:
         return Isolation(groups, own, groups is None or SYSTEM_GROUP in groups.primary or self._has_groups)
@@ -164,7 +164,7 @@ def _write_answer(
     group_bookies = [name for name in writable if name not in excluded_bookies]
     settings = isolation.settings(settings)
     paths = [locations.path(name) for name in group_bookies]
-    can_write = makes_ensemble(shape, paths, settings, [locations.path(name) for name in excluded_bookies])
+    can_write = can_form_ensemble(shape, paths, settings, [locations.path(name) for name in excluded_bookies])
     bookies_text = plural(len(group_bookies), "writable bookie") + (
         " in its groups" if excluded_bookies else ""
     )
@@ -172,7 +172,7 @@ def _write_answer(
         return NO, f"{bookies_text} for an ensemble of {shape[0]}"
     if not isolation.is_known:
         return UNSURE, f"{bookies_text}; it is unknown which of them are in its isolation groups"
-    if not refuses_by_place(settings):
+    if not refuses_by_location(settings):
         return YES, bookies_text
     level = POLICY_LEVEL[settings.policy]
     domains = {locations.domain(name, level) for name in group_bookies}

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import fs
 from pyarrow import parquet as pq
 
-from auditor.model.batch_bounds import batch_rows, column_bytes, group_lots
+from auditor.model.batch_bounds import batch_row_groups, batch_rows, column_bytes
 
 _CONCURRENT_FOOTER_READS = 16
 
@@ -114,7 +114,7 @@ def read_bounded(
     """
     with open_file(dictionary_columns) as file:
         metadata = file.metadata
-        for row_groups in group_lots(metadata, range(file.num_row_groups)[groups], columns, max_rows):
+        for row_groups in batch_row_groups(metadata, range(file.num_row_groups)[groups], columns, max_rows):
             first_row_group = metadata.row_group(row_groups[0])
             max_batch_rows = batch_rows(
                 first_row_group.num_rows, column_bytes(metadata, row_groups[0], columns), max_rows

@@ -25,7 +25,7 @@ from auditor.errors import DecodeError
 from auditor.keys import etcd
 from auditor.model.columns import schema_of
 from auditor.model.ledger_id import MAX_LEDGER_ID, LayoutKind
-from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ClusterNodes, Znode
+from auditor.sources.metadata.store import NO_TIME, UNKNOWN_COUNT, ClusterNodes, Znode
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
 from auditor.spark.types import DataFrame
@@ -237,8 +237,8 @@ def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
     if "idgen-long" in cluster.nodes:
         next_id = _read_long(cluster)
     else:
-        next_id = cluster.nodes["idgen"].made if "idgen" in cluster.nodes else UNCOUNTED
-    return () if next_id == UNCOUNTED else (IdRange(0, MAX_LEDGER_ID, next_id),)
+        next_id = cluster.nodes["idgen"].made if "idgen" in cluster.nodes else UNKNOWN_COUNT
+    return () if next_id == UNKNOWN_COUNT else (IdRange(0, MAX_LEDGER_ID, next_id),)
 
 
 def is_unused_store(cluster: ClusterNodes) -> bool:
@@ -254,24 +254,28 @@ def is_unused_store(cluster: ClusterNodes) -> bool:
 
 
 def _read_long(cluster: ClusterNodes) -> int:
-    """Return the next id of the generator for ids beyond 31 bits; `UNCOUNTED` if it is not known."""
+    """Return the next id of the generator for ids beyond 31 bits; `UNKNOWN_COUNT` if it is not known."""
     path_matches = ((path, _HIERARCHICAL_OBJECTS.fullmatch(path)) for path in cluster.nodes)
     highest_generator = max(
         ((int(path_match[1]), path) for path, path_match in path_matches if path_match), default=None
     )
     if highest_generator is None:
-        return UNCOUNTED
+        return UNKNOWN_COUNT
     generator_number, path = highest_generator
     created_children = cluster.nodes[path].made
-    return UNCOUNTED if created_children == UNCOUNTED else generator_number << _COUNT_BITS | created_children
+    return (
+        UNKNOWN_COUNT
+        if created_children == UNKNOWN_COUNT
+        else generator_number << _COUNT_BITS | created_children
+    )
 
 
 def _bucket_id_ranges(cluster: ClusterNodes) -> tuple[IdRange, ...]:
     """Return the id range of each etcd bucket; an unused bucket has given out no id."""
     ids = []
     for bucket in range(etcd.BUCKET_COUNT):
-        node = cluster.nodes.get(f"{etcd.BUCKETS}/{bucket:03d}")
-        if node is not None and node.made == UNCOUNTED:
+        node = cluster.nodes.get(f"{etcd.BUCKETS_KEY}/{bucket:03d}")
+        if node is not None and node.made == UNKNOWN_COUNT:
             return ()
         low = bucket << _BUCKET_BITS
         ids.append(IdRange(low, low + (1 << _BUCKET_BITS) - 1, low + (node.made if node else 0) + 1))

@@ -389,7 +389,7 @@ def groups_of(packed_groups: bytes | memoryview | None) -> Groups:
     """Return the groups in a table's binary column; None and b"" are the empty set.
 
     >>> from auditor.codecs.availability.groups import GroupBatch
-    >>> groups_of(GroupBatch.of([[(1, 4, 2, 3)]]).tobytes()).tolist(), groups_of(None).tolist()
+    >>> groups_of(GroupBatch.from_tuples([[(1, 4, 2, 3)]]).tobytes()).tolist(), groups_of(None).tolist()
     ([(1, 4, 2, 3)], [])
     """
     return np.frombuffer(packed_groups, GROUP) if packed_groups else NO_GROUPS

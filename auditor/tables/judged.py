@@ -65,7 +65,7 @@ def judge_many(
 def count_entries(entry_sets: Sequence[bytes]) -> list[int]:
     """Count the entries of each set from its packed groups, in one pass over all sets.
 
-    >>> count_entries([GroupBatch.of([[(0, 9, 2, 3)]]).tobytes(), b""])
+    >>> count_entries([GroupBatch.from_tuples([[(0, 9, 2, 3)]]).tobytes(), b""])
     [8, 0]
     """
     lengths = np.array([len(packed_set) for packed_set in entry_sets], np.int64)

@@ -30,7 +30,7 @@ from auditor.codecs.availability.groups import GROUP, Groups, Longs
 from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LedgerClass, LogFileKind, UnknownCopy
-from auditor.sources.bookies.collections.places import COLLECTION_MARK
+from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
 from auditor.sources.bookies.entry_logs.reader import read_ledger_entries
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
@@ -161,7 +161,7 @@ def _read_logs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for log in batch.to_pylist():
             ledger_parts = log.pop("parts")
             reason = None
-            if COLLECTION_MARK in log["path"]:
+            if COLLECTION_SEPARATOR in log["path"]:
                 reason = NOT_IN_COLLECTION
             elif bytes_left <= 0:
                 reason = OVER_LIMIT_REASON

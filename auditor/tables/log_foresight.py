@@ -43,7 +43,7 @@ from auditor.model.states import (
     LogFileKind,
     SpaceClass,
 )
-from auditor.sources.bookies.collections.places import COLLECTION_MARK
+from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
 from auditor.sources.bookies.entry_logs.reader import MAP, read_contents
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
@@ -150,8 +150,8 @@ def log_foresight(
         .join(entry_logs.where(is_unreliable_log).select("path").distinct(), "path", "left_anti")
         .withColumn("usage", needed_share)
     )
-    allows_minor = F.lit(settings.minor) & (F.col("usage") < settings.minor_threshold)
-    allows_major = F.lit(settings.major) & (F.col("usage") < settings.major_threshold)
+    allows_minor = F.lit(settings.runs_minor_compaction) & (F.col("usage") < settings.minor_threshold)
+    allows_major = F.lit(settings.runs_major_compaction) & (F.col("usage") < settings.major_threshold)
     has_remaining = F.col("remain") > 0
     action_once_closed = (
         F.when(F.col("scan_fails") & (has_remaining | (F.col("entries") == 0)), GcAction.KEEP)
@@ -321,7 +321,7 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> Data
     logs_counted_by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select(
         "path"
     )
-    is_outside_collection = ~F.col("path").contains(COLLECTION_MARK)
+    is_outside_collection = ~F.col("path").contains(COLLECTION_SEPARATOR)
     logs_to_rewrite = log_foresight.where(
         (F.col("action") != GcAction.KEEP) & ~is_suspended() & is_outside_collection
     )
@@ -368,7 +368,7 @@ def compare_map(path: str) -> dict[str, str | None]:
     except OSError as error:
         # A running bookie may have deleted the log since, as forecast.
         return {"state": EntryLogState.UNREADABLE.value, "reason": error.strerror or str(error)}
-    if log_contents.map_damage is not None and not log_contents.map_unreadable:
+    if log_contents.map_damage is not None and not log_contents.is_map_unreadable:
         return {"state": EntryLogState.MAP_WRONG.value, "reason": log_contents.map_damage.reason}
     if log_contents.collector_scan is not None:
         reason = (

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from auditor.model.columns import schema_of
 from auditor.model.owner_scope import DROPPED_MEMORY_MS
-from auditor.sources.metadata.uri import SAVED
+from auditor.sources.metadata.uri import SAVED_SCHEMES
 from auditor.sources.owners.applications import parse_owners_uri
 from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
@@ -221,5 +221,5 @@ def store_identity(store: str) -> str:
 def _saved_path(store: str) -> tuple[str, str] | None:
     """Return the application and chroot of a saved store; None for a running one."""
     owners = parse_owners_uri(store)
-    is_saved = owners.store.partition("://")[0] in SAVED
+    is_saved = owners.store.partition("://")[0] in SAVED_SCHEMES
     return (owners.application, owners.chroot) if is_saved else None

@@ -6,7 +6,7 @@ this query, each check that finds nothing would scan its table.
 
 from collections.abc import Mapping
 
-from auditor.model.bookie_id import PORTABLE, RESERVED
+from auditor.model.bookie_id import PORTABLE_PATTERN, RESERVED_PATTERN
 from auditor.spark.types import DataFrame
 
 BROKEN_LEDGERS = ("ledgers", "ledger_id is not null and size(rules) > 0")
@@ -35,7 +35,10 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "open_ledgers": (("ledgers", "state = 'OPEN'"),),
     "odd_ids": (
         BROKEN_LEDGERS,
-        ("bookies", rf"not bookie_id rlike r'\A{PORTABLE}\z' or bookie_id rlike r'\A{RESERVED}\z'"),
+        (
+            "bookies",
+            rf"not bookie_id rlike r'\A{PORTABLE_PATTERN}\z' or bookie_id rlike r'\A{RESERVED_PATTERN}\z'",
+        ),
     ),
     "damaged_marks": (("marks", "damage is not null or misplaced"), ("locks", "damage is not null")),
     "id_generators_behind": (("id_generators", "listed > 0 or held > 0"),),

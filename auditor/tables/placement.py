@@ -100,22 +100,24 @@ class PlacementJudge:
     ) -> PlacementJudge:
         """Return the judge of a cluster. ``names`` are all bookies that ensembles may name."""
         location_level = POLICY_LEVEL[settings.policy]
-        view = ServerView.of(locations, settings.policy, names, writable_bookies, registered_bookies)
+        view = ServerView.from_locations(
+            locations, settings.policy, names, writable_bookies, registered_bookies
+        )
         depths = sorted({depth_of(view.paths[name]) for name in view.known})
         has_mixed_depths = settings.policy is Policy.RACK and len(depths) > 1
         views = [
-            ServerView.of(
+            ServerView.from_locations(
                 locations, settings.policy, names, writable_bookies, registered_bookies, registered_depth
             )
             for registered_depth in (depths if has_mixed_depths else [None])
         ]
         located_bookies = [name for name in names if locations.path(name)]
-        all_writable_view = ServerView.of(locations, settings.policy, names, located_bookies)
+        all_writable_view = ServerView.from_locations(locations, settings.policy, names, located_bookies)
         return cls(
             settings,
             names,
-            [CodedView.of(server_view, names) for server_view in views],
-            CodedView.of(all_writable_view, names),
+            [CodedView.from_server_view(server_view, names) for server_view in views],
+            CodedView.from_server_view(all_writable_view, names),
             [locations.path(name) for name in names],
             [locations.domain(name, location_level) for name in names],
             domain_codes(locations, location_level, names),
@@ -234,7 +236,8 @@ class _Verdicts:
         shape_numbers, example_rows = distinct_rows(all_ensembles)
         ensembles = all_ensembles[example_rows]
         judgements = [
-            judge_ensembles(ensembles, quorum, view, judge.settings, by_places=True) for view in judge.views
+            judge_ensembles(ensembles, quorum, view, judge.settings, judges_locations_only=True)
+            for view in judge.views
         ]
         is_broken = np.logical_and.reduce([judgement.adherence == Adherence.FAIL for judgement in judgements])
         domain_codes = judge.domain_codes[ensembles]
@@ -247,7 +250,7 @@ class _Verdicts:
         is_reported = np.where(is_broken[:, None], judgements[0].broken, is_risky)
         first_write_sets = is_reported.argmax(axis=1)
         all_writable_judgement = judge_ensembles(
-            ensembles, quorum, judge.all_writable_view, judge.settings, by_places=True
+            ensembles, quorum, judge.all_writable_view, judge.settings, judges_locations_only=True
         )
         self.is_broken[rows] = is_broken[shape_numbers]
         self.is_excused[rows] = (is_broken & (all_writable_judgement.adherence != Adherence.FAIL))[

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from auditor.model.bookie_conf import ConfiguredBookie, readdressed_place
+from auditor.model.bookie_conf import ConfiguredBookie, readdressed_bookie
 from auditor.model.columns import schema_of
-from auditor.model.cookie import BookieConfiguration, Cookie, Source, configuration
-from auditor.model.index_refusal import FIRST_INDEX_LAYOUT, unequal_index_count, unnamed_index
+from auditor.model.cookie import BookieConfiguration, Cookie, Source, infer_configuration
+from auditor.model.index_refusal import FIRST_INDEX_LAYOUT, index_count_refusal, unnamed_index_refusal
 from auditor.model.start_refusal import (
     BookieDirectory,
     Fault,
@@ -22,9 +22,9 @@ from auditor.model.start_refusal import (
     Refusal,
     Unreadable,
     configured_paths,
-    differences,
-    lacking,
+    directories_refusal,
     legacy_refusal,
+    unequal_cookie_fields,
 )
 from auditor.sources.bookies.paths import OwnedDirectory, match_directories
 from auditor.tables.registry import StoreCookie
@@ -104,7 +104,7 @@ def starts(
         lists_by_bookie = {
             name: directory_lists for name, directory_lists in inferred.items() if directory_lists is not None
         }
-        readdressed_directories = readdressed_place(
+        readdressed_directories = readdressed_bookie(
             configuration_file, {*cookie_by_bookie, *directories_by_bookie}, lists_by_bookie
         )
     rows = []
@@ -112,7 +112,7 @@ def starts(
         own_configuration = (
             configuration_file
             if configuration_file is not None
-            and (configuration_file.is_of(name, lists) or name == readdressed_directories)
+            and (configuration_file.belongs_to(name, lists) or name == readdressed_directories)
             else None
         )
         bookie = _Bookie(
@@ -126,7 +126,8 @@ def _infer_configuration(
     name: str, directories: Sequence[OwnedDirectory], cookie_by_bookie: Mapping[str, StoreCookie]
 ) -> BookieConfiguration | None:
     versions = [directory.cookie for directory in directories if directory.cookie is not None]
-    return configuration(name, versions, cookie_by_bookie[name].cookie if name in cookie_by_bookie else None)
+    stored_cookie = cookie_by_bookie[name].cookie if name in cookie_by_bookie else None
+    return infer_configuration(name, versions, stored_cookie)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +162,10 @@ class _Bookie:
             return self.inferred
         is_agreed = False
         if self.inferred is not None and self.starts_as == self.name:
-            is_agreed = self.inferred.agreed and self.inferred.lists == self.conf.lists
-        return BookieConfiguration(*self.conf.lists, Source.CONFIGURATION, is_agreed)
+            is_agreed = (
+                self.inferred.has_agreement and self.inferred.directory_lists == self.conf.directory_lists
+            )
+        return BookieConfiguration(*self.conf.directory_lists, Source.CONFIGURATION, is_agreed)
 
 
 def _start_row(
@@ -171,7 +174,7 @@ def _start_row(
     cookie_in_store, directory_lists = cookie_by_bookie.get(bookie.starts_as), bookie.configuration
     if directory_lists is None:
         return None if cookie_in_store else _row_without_cookies(bookie)
-    expected_cookie = directory_lists.expected(bookie.starts_as, instance_id)
+    expected_cookie = directory_lists.expected_cookie(bookie.starts_as, instance_id)
     matched_directories = match_directories(
         [path for _, path in configured_paths(expected_cookie)], bookie.directories
     ).found
@@ -179,7 +182,7 @@ def _start_row(
     if unnamed_refusal is not None and bookie.conf is not None:
         expected_cookie = replace(expected_cookie, index_dirs=None)  # not in cookies of that layout
     later_refusal = (
-        unnamed_refusal or unequal_index_count(expected_cookie, bookie.in_rocksdb) or bookie.replay
+        unnamed_refusal or index_count_refusal(expected_cookie, bookie.in_rocksdb) or bookie.replay
     )
     current_refusal, refusal_after_expansion = _find_refusals(
         bookie, expected_cookie, cookie_in_store, matched_directories, later_refusal
@@ -191,7 +194,7 @@ def _start_row(
     return {
         "bookie_id": bookie.name,
         "source": directory_lists.source.value,
-        "agreed": directory_lists.agreed,
+        "agreed": directory_lists.has_agreement,
         "journal_dirs": directory_lists.journal_dirs,
         "ledger_dirs": list(directory_lists.ledger_dirs),
         "index_dirs": list(directory_lists.index_dirs) if directory_lists.index_dirs else None,
@@ -244,15 +247,15 @@ def _compare_with_store(
         return (), None
     versions_with_own_id = [version for version in bookie.versions if version.bookie_id == bookie.name]
     # Only if no VERSION agrees with the store. If one does, the other disks differ from it.
-    if not all(differences(version, stored_cookie) for version in versions_with_own_id):
+    if not all(unequal_cookie_fields(version, stored_cookie) for version in versions_with_own_id):
         return (), None
     assert bookie.inferred is not None
-    disk_cookie = bookie.inferred.expected(bookie.name, expected_cookie.instance_id)
+    disk_cookie = bookie.inferred.expected_cookie(bookie.name, expected_cookie.instance_id)
     cookie_pairs = ((disk_cookie, stored_cookie), (stored_cookie, disk_cookie))
     adds_directories = any(
-        not differences(*cookie_pair, allow_expansion=True) for cookie_pair in cookie_pairs
+        not unequal_cookie_fields(*cookie_pair, allow_expansion=True) for cookie_pair in cookie_pairs
     )
-    return differences(disk_cookie, stored_cookie), adds_directories
+    return unequal_cookie_fields(disk_cookie, stored_cookie), adds_directories
 
 
 def _row_without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
@@ -266,7 +269,7 @@ def _row_without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
     ):
         return None
     fault_text = "no VERSION and is not empty, and the store has no cookie of the bookie"
-    refusal = lacking(Fault.NOT_EMPTY, filled_directories, fault_text, bookie.name)
+    refusal = directories_refusal(Fault.NOT_EMPTY, filled_directories, fault_text, bookie.name)
     return dict.fromkeys(STARTS.names) | {
         "bookie_id": bookie.name,
         "source": Source.NOTHING.value,
@@ -311,7 +314,7 @@ def _refuse_unnamed_index(
             cookie.layout < FIRST_INDEX_LAYOUT and cookie.index_dirs is None for cookie in cookies
         ):
             paths = {*bookie.conf.index_dirs}
-    return unnamed_index(sorted(paths), bookie.in_rocksdb) if paths else None
+    return unnamed_index_refusal(sorted(paths), bookie.in_rocksdb) if paths else None
 
 
 def _read_version(directory: OwnedDirectory) -> Cookie | Unreadable | NoVersion | None:

@@ -24,7 +24,7 @@ from auditor.codecs.bookie.entry_log import DIRECT_HEADER_BYTES, is_direct
 from auditor.codecs.bookie.length_prefixed import LENGTH
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.states import CollectorScan, EntryLogState, LogFileKind
-from auditor.sources.bookies.collections.places import COLLECTION_MARK
+from auditor.sources.bookies.collections.places import COLLECTION_SEPARATOR
 from auditor.sources.bookies.entry_logs.reader import open_log
 from auditor.spark import functions as F
 from auditor.spark.part_tables import spark_types
@@ -97,7 +97,7 @@ def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) 
     cannot be read now, there are rows for the ledgers that the index locates after byte ``read_end``: the
     audit read the log up to that byte before.
     """
-    if COLLECTION_MARK in path:
+    if COLLECTION_SEPARATOR in path:
         return [_unknown_row(part, NOT_IN_COLLECTION) for part in ledgers if part["last"] > (read_end or 0)]
     try:
         with open_log(path) as (read_bytes, file_status):

@@ -16,15 +16,15 @@ from auditor.actions.objects import ActionObject, bookie, ledger, objects_with_n
 from auditor.checks import ALL, Check
 from auditor.model.finding import Finding
 from auditor.model.holds import (
-    DANGEROUS,
+    DANGEROUS_ACTIONS,
     METADATA_SOURCE,
-    NEEDS_TWO_RUNS,
+    TWO_RUN_ACTIONS,
     ActionKind,
     HoldObject,
     HoldTarget,
     bookie_source,
 )
-from auditor.model.permission import RunUnfit
+from auditor.model.permission import UnfitRunReason
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.runs.reader import RunReader
 from tests.made_runs import made_run
@@ -131,7 +131,7 @@ def test_a_source_that_is_held_refuses_what_rests_on_it(key: str, tmp_path: Path
 def test_dangerous_kinds_need_data_of_the_last_day(kind: ActionKind, tmp_path: Path) -> None:
     old = Held(tmp_path, age_ms=MAX_DATA_AGE_MS + 1)
     answer = permit(old, kind, [bookie("bk1:3181")])
-    assert isinstance(answer, Refused if kind in DANGEROUS else Allowed)
+    assert isinstance(answer, Refused if kind in DANGEROUS_ACTIONS else Allowed)
 
 
 @pytest.mark.parametrize("kind", ActionKind)
@@ -141,16 +141,16 @@ def test_dangerous_kinds_need_data_that_is_not_of_the_future(kind: ActionKind, t
     assert not run.holds.is_of_future
     run.holds.now -= 1
     answer = permit(run, kind, [bookie("bk1:3181")])
-    assert isinstance(answer, Refused if kind in DANGEROUS else Allowed)
+    assert isinstance(answer, Refused if kind in DANGEROUS_ACTIONS else Allowed)
     if isinstance(answer, Refused):
-        assert answer.unfit is RunUnfit.DATA_OF_FUTURE
+        assert answer.unfit is UnfitRunReason.DATA_OF_FUTURE
         assert "a clock was wrong" in answer.sentence
 
 
 @pytest.mark.parametrize("kind", ActionKind)
 def test_what_deletes_for_good_needs_an_earlier_run(kind: ActionKind, tmp_path: Path) -> None:
     answer = permit(Held(tmp_path, has_earlier=False), kind, [bookie("bk1:3181")])
-    assert isinstance(answer, Refused if kind in NEEDS_TWO_RUNS else Allowed)
+    assert isinstance(answer, Refused if kind in TWO_RUN_ACTIONS else Allowed)
 
 
 @pytest.mark.parametrize("kind", ActionKind)
@@ -177,7 +177,7 @@ def test_a_run_that_nothing_can_rest_on_still_names_its_holds(tmp_path: Path) ->
     old = Held(tmp_path, HOLD, age_ms=MAX_DATA_AGE_MS + 1)
     refused = permit(old, ActionKind.DECOMMISSION, [bookie("bk1:3181")])
     assert isinstance(refused, Refused)
-    assert refused.unfit is RunUnfit.DATA_TOO_OLD
+    assert refused.unfit is UnfitRunReason.DATA_TOO_OLD
     assert refused.certain
     assert refused.sentence.endswith("(last-known-copy)")
     assert "24 hours" in refused.why
@@ -252,7 +252,7 @@ def test_an_index_is_rebuilt_only_from_entry_logs_that_were_read(tmp_path: Path)
     assert isinstance(permit(Held(tmp_path / "read"), ActionKind.REBUILD_INDEX, bookies), Allowed)
     unread = permit(Held(tmp_path / "unread", entry_logs=False), ActionKind.REBUILD_INDEX, bookies)
     assert isinstance(unread, Refused)
-    assert unread.unfit is RunUnfit.LOGS_NOT_READ
+    assert unread.unfit is UnfitRunReason.LOGS_NOT_READ
     assert "--entry-logs" in unread.sentence
 
 
@@ -305,7 +305,7 @@ def test_a_check_that_did_not_run_refuses_what_it_could_forbid(check: Check, tmp
         answer = permit(run, kind, objects)
         assert isinstance(answer, Refused if kind in forbidden else Allowed), kind
         if isinstance(answer, Refused):
-            assert answer.unfit is RunUnfit.CHECKS_NOT_RUN
+            assert answer.unfit is UnfitRunReason.CHECKS_NOT_RUN
             assert check.id in answer.sentence
             assert "audit again with all checks" in answer.sentence
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from auditor.checks import ALL, BY_ID
-from auditor.model.holds import DANGEROUS, ActionKind, FactReason, Lift
+from auditor.model.holds import DANGEROUS_ACTIONS, ActionKind, FactReason, Lift
 
 PAGE = (Path(__file__).parents[2] / "docs" / "safety.md").read_text("utf-8")
 ROWS = {
@@ -22,7 +22,7 @@ def test_no_row_stands_twice() -> None:
 def test_every_kind_says_whether_it_is_dangerous_and_what_must_be_true() -> None:
     for kind in ActionKind:
         _, dangerous, condition, evidence = ROWS[kind]
-        assert dangerous == ("yes" if kind in DANGEROUS else "no"), kind
+        assert dangerous == ("yes" if kind in DANGEROUS_ACTIONS else "no"), kind
         assert condition, kind
         assert evidence, kind
 

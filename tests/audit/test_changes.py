@@ -36,7 +36,7 @@ ENTRIES = (
 
 
 def compared(previous: bool) -> RunChanges:
-    before = RunSummary.of("/runs/yesterday", report()) if previous else None
+    before = RunSummary.from_report("/runs/yesterday", report()) if previous else None
     rows: Any = None  # which this asks nothing of
     return RunChanges(COUNTS, before, (), ENTRIES, NOON, rows)
 

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from tests.checks.tables_builder import find, ledger, tables
 
-ACCEPTED = ["127.0.0.1:3181", "a_b-c.d", "readonly1", "this.is.an.hostname:1234"]
+ACCEPTED_PATTERN = ["127.0.0.1:3181", "a_b-c.d", "readonly1", "this.is.an.hostname:1234"]
 NOT_PORTABLE = [f"bk{each}1" for each in ";<=>?@[\\]^"]
 REFUSED = ["", "non valid", "non$valid", "a/b", "readOnly", "READONLY", "b\u00e9", "a\n", "a|b", "a~b", "`a"]
 
@@ -15,7 +15,7 @@ def test_ids_are_judged_as_the_server_does(spark: SparkSession) -> None:
     unseen = {"has_cookie": False, "registered": None}
     asked = tables(
         spark,
-        bookies=[{"bookie_id": name} for name in [*ACCEPTED, *NOT_PORTABLE, *REFUSED]]
+        bookies=[{"bookie_id": name} for name in [*ACCEPTED_PATTERN, *NOT_PORTABLE, *REFUSED]]
         + [
             {"bookie_id": "only in ensembles", **unseen},
             {"bookie_id": "user@ensembles", **unseen, "named": True},

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from auditor.cli import main
 from auditor.errors import UsageError
 from auditor.findings.suppress import read_suppressions
-from auditor.model.acceptance import latest_day, missing_digest
+from auditor.model.acceptance import last_acceptance_day, missing_digest
 from auditor.model.finding import Finding
 from auditor.model.report import Report
 from auditor.model.run_facts import CauseCount, FindingCause
@@ -170,7 +170,7 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch, run: Path, *options: str) -> 
             return len(part)
 
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(output, "columns", lambda: 80)
+    monkeypatch.setattr(output, "terminal_columns", lambda: 80)
     monkeypatch.setattr(sys, "stdout", Terminal())
     command.main([str(run), *options], standalone_mode=False)
     monkeypatch.undo()
@@ -264,7 +264,7 @@ def test_all_is_refused_for_forms_that_list_samples_or_counts(
 
 def test_hostile_names_break_no_line(run: Path) -> None:
     hostile = replace(LOST, message="a\nb\x1b[31m\u2028c", bookie_id="bk\r\n:3181", missing=())
-    [line] = text.for_pipe(report(), text.samples(report(findings=(hostile,))))
+    [line] = text.pipe_lines(report(), text.sampled_findings(report(findings=(hostile,))))
     assert line.isprintable()
 
 
@@ -282,7 +282,7 @@ def test_the_entry_that_accepts_a_loss_is_printed_and_is_valid_with_a_reason(
     [entry] = read_suppressions(file)
     assert entry.names == {"fingerprint": LOST.fingerprint}
     assert entry.missing == missing_digest(LOST.missing)
-    assert entry.until == latest_day(datetime.now(UTC).date())
+    assert entry.until == last_acceptance_day(datetime.now(UTC).date())
     unknown = bkaudit("report", run, "--accept", "f" * 16)
     assert unknown.exit_code == 2
     assert "--accept ffffffffffffffff: the run has no finding with this fingerprint" in unknown.stderr

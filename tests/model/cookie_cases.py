@@ -19,7 +19,7 @@ from typing import Any
 
 from auditor.codecs.bookie import cookie as cookie_codec
 from auditor.errors import DecodeError
-from auditor.model.cookie import Cookie, configuration
+from auditor.model.cookie import Cookie, infer_configuration
 from auditor.model.start_refusal import BookieDirectory, NoVersion, Unreadable, configured_paths
 from tests.corpora.plain_readers import read_dump
 
@@ -120,11 +120,11 @@ def corpus_cases(name: str) -> dict[str, Case]:
     cases = {}
     for bookie, said in oracle.items():
         versions, stored = versions_of(name)[bookie], cookies.get(bookie)
-        inferred = configuration(
+        inferred = infer_configuration(
             bookie, list(versions.values()), stored if isinstance(stored, Cookie) else None
         )
         assert inferred is not None
-        expected = inferred.expected(bookie, instance_id)
+        expected = inferred.expected_cookie(bookie, instance_id)
         directories = [
             BookieDirectory(path, role, versions[path.rpartition("/")[2]])
             for role, path in configured_paths(expected)

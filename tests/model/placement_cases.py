@@ -18,7 +18,7 @@ from auditor.model.placement import (
     Policy,
     normalise,
 )
-from auditor.model.replacements import Vacancy, makes_ensemble, outside_groups, replacements
+from auditor.model.replacements import Vacancy, can_form_ensemble, outside_groups, replacements
 from tests.model.placement_oracle import Cluster
 
 WORDS = {Adherence.FAIL: "FAIL", Adherence.SOFT: "MEETS_SOFT", Adherence.STRICT: "MEETS_STRICT"}
@@ -39,7 +39,7 @@ def policy_of(cluster: Cluster) -> Policy:
 def settings_of(cluster: Cluster) -> PlacementSettings:
     """The settings as this program reads them."""
     properties = {key: str(value).lower() for key, value in cluster.settings.items()}
-    return PlacementSettings.of(properties, "test", policy_of(cluster))
+    return PlacementSettings.from_properties(properties, "test", policy_of(cluster))
 
 
 def outside_of(cluster: Cluster, ensemble_size: int, config: bytes | None) -> frozenset[str]:
@@ -55,7 +55,7 @@ def makes(cluster: Cluster, shape: tuple[int, int, int]) -> bool | None:
     """Whether this program says that an ensemble of (E, Qw, Qa) can be made."""
     locations = locations_of(cluster)
     paths = [locations.path(str(bookie)) for bookie in cluster.writable]
-    return makes_ensemble(shape, paths, settings_of(cluster))
+    return can_form_ensemble(shape, paths, settings_of(cluster))
 
 
 def locations_of(cluster: Cluster) -> Locations:
@@ -76,13 +76,13 @@ def view_of(cluster: Cluster, bookies: Sequence[int]) -> ServerView:
     """What the server takes each bookie to be at."""
     names = [str(bookie) for bookie in bookies]
     writable, readonly = ([str(each) for each in part] for part in (cluster.writable, cluster.readonly))
-    return ServerView.of(locations_of(cluster), policy_of(cluster), names, writable, readonly)
+    return ServerView.from_locations(locations_of(cluster), policy_of(cluster), names, writable, readonly)
 
 
 def verdicts_of(cluster: Cluster, ensembles: Sequence[tuple[tuple[int, ...], int]]) -> list[str]:
     """This program's verdicts on ensembles with their write quorums, all of a shape at once."""
     settings, names = settings_of(cluster), [str(bookie) for bookie in range(100)]
-    coded = CodedView.of(view_of(cluster, range(100)), names)
+    coded = CodedView.from_server_view(view_of(cluster, range(100)), names)
     answers: dict[int, str] = {}
     shapes: dict[tuple[int, int], list[int]] = {}
     for number, (ensemble, quorum) in enumerate(ensembles):

@@ -205,7 +205,7 @@ def test_of_mixed_depths_those_that_joined_first_evict_the_others() -> None:
     assert ask([(deep_first, asked), (flat_first, asked)]) == [[STRICT, FAIL, FAIL], [FAIL, FAIL, STRICT]]
     where = Locations({str(bookie): Location(path) for bookie, path in locations.items()})
     names = ["1", "2", "3", "4"]
-    views = [ServerView.of(where, Policy.RACK, names, names, names, depth) for depth in (2, 1)]
+    views = [ServerView.from_locations(where, Policy.RACK, names, names, names, depth) for depth in (2, 1)]
     assert [sorted(view.known) for view in views] == [["1", "2", "3"], ["4"]]
 
 

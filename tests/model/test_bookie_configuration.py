@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.model.cookie import Cookie, Source, configuration
+from auditor.model.cookie import Cookie, Source, infer_configuration
 from auditor.model.start_refusal import BookieDirectory, configured_paths, legacy_refusal
 from tests.model.cookie_cases import CORPORA, corpus_cases
 
@@ -18,8 +18,8 @@ OTHER = Cookie(5, "bk2:3181", "/k", ("/m0",), None, "x")
 
 
 def inferred(versions: list[Cookie], stored: Cookie | None) -> tuple[tuple[str, ...], Source, bool] | None:
-    found = configuration("bk1:3181", versions, stored)
-    return None if found is None else (found.ledger_dirs, found.source, found.agreed)
+    found = infer_configuration("bk1:3181", versions, stored)
+    return None if found is None else (found.ledger_dirs, found.source, found.has_agreement)
 
 
 def test_where_all_agree_there_is_no_doubt() -> None:
@@ -57,9 +57,9 @@ def test_without_a_cookie_nothing_is_known() -> None:
 
 def test_an_interrupted_expansion_is_refused_only_without_expansion() -> None:
     # The directories had been written, the store not yet.
-    found = configuration("bk1:3181", [GROWN, GROWN, GROWN], COOKIE)
+    found = infer_configuration("bk1:3181", [GROWN, GROWN, GROWN], COOKIE)
     assert found is not None
-    expected = found.expected("bk1:3181", "x")
+    expected = found.expected_cookie("bk1:3181", "x")
     there = [BookieDirectory(path, role, GROWN) for role, path in configured_paths(expected)]
     assert legacy_refusal(expected, [("bk1:3181", COOKIE)], there) is not None
     assert legacy_refusal(expected, [("bk1:3181", COOKIE)], there, allow_expansion=True) is None
@@ -80,4 +80,5 @@ def _directory(item: tuple[str, object]) -> int:
 
 @given(st.lists(st.sampled_from([COOKIE, GROWN, OTHER]), max_size=6), st.sampled_from([None, COOKIE, OTHER]))
 def test_the_order_of_the_directories_does_not_matter(versions: list[Cookie], stored: Cookie | None) -> None:
-    assert configuration("bk1:3181", versions, stored) == configuration("bk1:3181", versions[::-1], stored)
+    inferred = infer_configuration("bk1:3181", versions, stored)
+    assert inferred == infer_configuration("bk1:3181", versions[::-1], stored)

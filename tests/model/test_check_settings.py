@@ -11,7 +11,7 @@ import pytest
 
 from auditor.checks import ALL
 from auditor.errors import UsageError
-from auditor.model.check_settings import CarefulSide, CheckSettings, constants, default_value
+from auditor.model.check_settings import CheckSettings, StricterSide, constants, default_value
 
 CONF = Path(__file__).parents[2] / "conf" / "checks.toml"
 DEFAULTS = asdict(CheckSettings())
@@ -30,7 +30,9 @@ def test_every_constant_is_used_by_a_check() -> None:
 
 def test_a_constant_that_holds_depend_on_says_which_side_is_careful() -> None:
     guarded = {name for check in ALL if check.holds for name in check.settings}
-    assert guarded == {name for name in constants() if constants()[name].careful is not CarefulSide.ANY}
+    assert guarded == {
+        name for name in constants() if constants()[name].stricter_side is not StricterSide.ANY
+    }
 
 
 def test_settings_cannot_be_changed() -> None:
@@ -61,7 +63,7 @@ def test_a_wrong_constant_is_refused_in_one_line(values: dict[str, Any], message
 
 
 @pytest.mark.parametrize(
-    ("values", "loosened"),
+    ("values", "loosened_constants"),
     [
         ({}, ()),
         ({"stuck_hours": 1_000}, ()),
@@ -73,5 +75,7 @@ def test_a_wrong_constant_is_refused_in_one_line(values: dict[str, Any], message
         ({"vanished_block_ids": 10_001}, ("vanished_block_ids",)),
     ],
 )
-def test_a_value_that_finds_fewer_dangers_is_known(values: dict[str, int], loosened: tuple[str, ...]) -> None:
-    assert replace(CheckSettings(), **values).loosened() == loosened
+def test_a_value_that_finds_fewer_dangers_is_known(
+    values: dict[str, int], loosened_constants: tuple[str, ...]
+) -> None:
+    assert replace(CheckSettings(), **values).loosened_constants() == loosened_constants

@@ -8,7 +8,9 @@ from auditor.model.collector_settings import CollectorSettings
 
 
 def test_what_a_file_leaves_out_has_the_servers_default() -> None:
-    settings = CollectorSettings.of({"minorCompactionThreshold": " 0.3 ", "verifyMetadataOnGC": "yes"}, "f")
+    settings = CollectorSettings.from_properties(
+        {"minorCompactionThreshold": " 0.3 ", "verifyMetadataOnGC": "yes"}, "f"
+    )
     assert settings == CollectorSettings(minor_threshold=0.3, verify_metadata=True, source="f")
     assert settings.wait_ms == 600_000
     assert settings.origin_text == "garbage collection forecast uses f"
@@ -16,9 +18,9 @@ def test_what_a_file_leaves_out_has_the_servers_default() -> None:
 
 def test_a_compaction_without_threshold_or_interval_is_off() -> None:
     off = CollectorSettings(minor_threshold=0, major_interval=0)
-    assert (off.minor, off.major) == (False, False)
+    assert (off.runs_minor_compaction, off.runs_major_compaction) == (False, False)
     alone = CollectorSettings(minor_threshold=-1)
-    assert (alone.minor, alone.major) == (False, True)
+    assert (alone.runs_minor_compaction, alone.runs_major_compaction) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -37,4 +39,4 @@ def test_a_compaction_without_threshold_or_interval_is_off() -> None:
 )
 def test_settings_with_which_no_bookie_starts_are_refused(properties: dict[str, str], reason: str) -> None:
     with pytest.raises(ValueError, match="^" + reason.replace(".", r"\.") + "$"):
-        CollectorSettings.of(properties, "f")
+        CollectorSettings.from_properties(properties, "f")

@@ -18,8 +18,8 @@ from auditor.model.start_refusal import (
     Refusal,
     Unreadable,
     configured_paths,
-    differences,
     legacy_refusal,
+    unequal_cookie_fields,
 )
 from tests.model.cookie_cases import CORPORA, Case, corpus_cases, read, vectors
 
@@ -147,8 +147,8 @@ def test_the_faults_of_a_corpus_are_where_they_were_made() -> None:
 def test_a_cookie_differs_where_the_server_says_so(
     cookie: Cookie, fields: set[str], fields_expanding: set[str]
 ) -> None:
-    assert set(differences(COOKIE, cookie)) == fields
-    assert set(differences(COOKIE, cookie, allow_expansion=True)) == fields_expanding
+    assert set(unequal_cookie_fields(COOKIE, cookie)) == fields
+    assert set(unequal_cookie_fields(COOKIE, cookie, allow_expansion=True)) == fields_expanding
     for expansion, wrong in ((False, fields), (True, fields_expanding)):
         in_store = start(cookie, *[COOKIE] * 4, expansion=expansion)
         on_disk = start(COOKIE, COOKIE, COOKIE, cookie, COOKIE, expansion=expansion)

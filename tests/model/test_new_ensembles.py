@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from auditor.model.placement import PlacementSettings, Policy
-from auditor.model.replacements import MAX_RACK_CHOICES, rack_choices, refuses_by_place
+from auditor.model.replacements import MAX_RACK_CHOICES, rack_choices, refuses_by_location
 from tests.model.placement_cases import PATHS, makes, random_cluster
 from tests.model.placement_oracle import Cluster, ask, make, replace
 
@@ -64,8 +64,8 @@ def test_regions_with_enforced_racks_refuse_bookies_that_stand_nowhere() -> None
     refused, taken = ask([(cluster, questions), (lax, questions)])
     assert refused == ["0 []", "BKNotEnoughBookiesException"]
     assert taken == [f"{TRIES} []", "[2]"]
-    assert refuses_by_place(PlacementSettings(Policy.REGION, enforce_min_racks=True))
-    assert not refuses_by_place(PlacementSettings(Policy.REGION))
+    assert refuses_by_location(PlacementSettings(Policy.REGION, enforce_min_racks=True))
+    assert not refuses_by_location(PlacementSettings(Policy.REGION))
 
 
 def test_more_choices_than_can_be_looked_at_count_as_either() -> None:

@@ -82,7 +82,7 @@ def test_settings_of_a_server_and_of_a_broker() -> None:
         "reppRegionsToWrite": "east;west",
         "gcWaitTime": "1",
     }
-    assert PlacementSettings.of(server, "bk") == PlacementSettings(
+    assert PlacementSettings.from_properties(server, "bk") == PlacementSettings(
         Policy.RACK, min_racks=3, enforce_min_racks=True, regions_to_write=("east", "west"), origin="bk"
     )
     broker = {
@@ -90,7 +90,7 @@ def test_settings_of_a_server_and_of_a_broker() -> None:
         "bookkeeperClientIsolationGroups": "a, b",
         "bookkeeperClientSecondaryIsolationGroups": "",
     }
-    assert PlacementSettings.of(broker, "broker") == PlacementSettings(
+    assert PlacementSettings.from_properties(broker, "broker") == PlacementSettings(
         Policy.RACK, min_racks=1, isolation_groups=("a", "b"), origin="broker"
     )
 
@@ -118,12 +118,12 @@ ISOLATED = {"ensemblePlacementPolicy": "org.y.IsolatedBookieEnsemblePlacementPol
 def test_groups_need_pulsars_policy_and_the_key(
     properties: dict[str, str], groups: IsolationGroups | None
 ) -> None:
-    assert PlacementSettings.of(properties, "bk").groups == groups
+    assert PlacementSettings.from_properties(properties, "bk").groups == groups
 
 
 def test_groups_are_of_racks_alone() -> None:
     with pytest.raises(ValueError, match="isolation groups are a setting of the policy rack"):
-        PlacementSettings.of({"isolationBookieGroups": "a"}, "--placement", Policy.ZONE)
+        PlacementSettings.from_properties({"isolationBookieGroups": "a"}, "--placement", Policy.ZONE)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_groups_are_of_racks_alone() -> None:
 )
 def test_what_no_server_would_take(properties: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        PlacementSettings.of(properties, "bk")
+        PlacementSettings.from_properties(properties, "bk")
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from auditor.model.start_refusal import (
     INVALID_COOKIE,
     Fault,
     configured_paths,
-    different_fields_refusal,
+    directories_refusal,
     file_path,
-    lacking,
+    unequal_cookie_refusal,
 )
 from tests.model.cookie_cases import vectors
 
@@ -36,19 +36,19 @@ def test_a_path_is_what_java_makes_of_it() -> None:
 
 def test_a_refusal_says_what_differs_and_what_was_expected() -> None:
     mine, its = Cookie(5, "bk1", "/j", ("/l",), None, "x"), Cookie(5, "bk2", "/j", ("/l",), ("/i",), None)
-    refusal = different_fields_refusal(
+    refusal = unequal_cookie_refusal(
         mine, its, ["bookieHost", "indexDirs"], Fault.VERSION_DIFFERS, "/l", None
     )
     assert refusal.error == INVALID_COOKIE
     assert refusal.reason == (
         "the VERSION of /l says bookieHost bk2, expected bk1; indexDirs /i, expected (the ledger directories)"
     )
-    assert different_fields_refusal(mine, its, ["instanceId"], Fault.STORE_INSTANCE, None, "bk1").reason == (
+    assert unequal_cookie_refusal(mine, its, ["instanceId"], Fault.STORE_INSTANCE, None, "bk1").reason == (
         "the store's cookie of bk1 says instanceId (none), expected x"
     )
 
 
 def test_several_directories_are_all_named() -> None:
-    refusal = lacking(Fault.VERSION_MISSING, ["/l0", "/l1"], "no VERSION")
+    refusal = directories_refusal(Fault.VERSION_MISSING, ["/l0", "/l1"], "no VERSION")
     assert refusal.reason == "each of /l0, /l1 has no VERSION"
     assert refusal.paths == ("/l0", "/l1")

@@ -56,7 +56,7 @@ def read_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def summaries_without_index(runs: Path) -> list[RunSummary]:
     paths = sorted(path.parent for path in runs.glob("*/report.json"))
-    return [RunSummary.of(str(path), RunReader(path).report) for path in paths]
+    return [RunSummary.from_report(str(path), RunReader(path).report) for path in paths]
 
 
 def summaries(runs: Path, renew_index: bool = False) -> list[RunSummary | RunError]:

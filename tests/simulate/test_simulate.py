@@ -75,7 +75,7 @@ def test_a_rack_with_all_copies_is_one_failure_from_loss_and_so_is_a_last_copy(r
     [burnt] = [each for each in racks.singles if each.names == ("/r1",)]
     # Of E3 Qw2 every third entry is on a and b alone.
     assert burnt.today.sure.lost == burnt.promise.sure.lost == Amount(1, 10, 100)
-    assert burnt.today.known
+    assert burnt.today.is_exact
 
 
 def test_the_worst_pairs_are_what_both_hold_and_each_alone(run: RunReader) -> None:
@@ -144,7 +144,7 @@ def test_a_bookie_without_a_location_may_be_in_any_rack(run: RunReader) -> None:
     assert racks.near.perhaps == 1
     failure = simulate_failure(run, [(Level.RACK, ["/r1"])], placed(c=None)).failure
     assert failure is not None
-    assert not failure.promise.known
+    assert not failure.promise.is_exact
 
 
 def test_disks_have_their_logs_each_ledger_once(tmp_path: Path) -> None:

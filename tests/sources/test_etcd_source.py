@@ -82,5 +82,5 @@ def test_a_revision_that_goes_while_tasks_read_ends_the_job_with_its_reason(
     server.compact(server.load([("/other", b"")]))
     with pytest.raises(CompactedError, match=f"revision {revision} was compacted"), restore_own_errors():
         table.collect()
-    assert store.moment_lost()
+    assert store.has_lost_moment()
     store.close()

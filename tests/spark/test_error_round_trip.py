@@ -111,7 +111,7 @@ def test_line_that_only_looks_like_a_note_is_passed_over(line: str) -> None:
     ],
 )
 def test_error_of_a_real_task_arrives_as_itself(spark: SparkSession, error: AuditorError) -> None:
-    kind, (arguments, options) = type(error), error._facts
+    kind, (arguments, options) = type(error), error._creation_arguments
 
     def fail(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise kind(*arguments, **options)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from auditor.checks.replication_undecided import _REASON_WORDS
+from auditor.checks.replication_undecided import _REASON_TEXTS
 from auditor.codecs.availability import coverage
 from auditor.model.states import IndexState, UnknownCopy
 from auditor.tables.gone_entries import entries_in_no_log, gone_entries
@@ -95,7 +95,7 @@ def test_a_bookie_that_does_not_answer_leaves_it_to_the_two_readings() -> None:
 
 
 def test_every_reason_for_an_unknown_copy_has_words() -> None:
-    assert set(_REASON_WORDS) == set(UnknownCopy)
+    assert set(_REASON_TEXTS) == set(UnknownCopy)
 
 
 def location(bookie: str, log: int, ledger: int, gone: set[int] | None, **more: Any) -> dict[str, Any]:

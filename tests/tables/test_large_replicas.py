@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from auditor.model.batch_bounds import MAX_BATCH_BYTES, group_lots, whole_batch_rows
+from auditor.model.batch_bounds import MAX_BATCH_BYTES, batch_row_groups, whole_batch_rows
 from auditor.sources.bookies.availability import SCHEMA
 
 REPLICAS = 2_200
@@ -122,7 +122,7 @@ def test_row_groups_are_read_together_within_both_bounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("auditor.model.batch_bounds.MAX_BATCH_BYTES", max_bytes)
-    assert list(group_lots(metadata, range(4), columns, max_rows)) == lots
+    assert list(batch_row_groups(metadata, range(4), columns, max_rows)) == lots
 
 
 def test_large_row_group_is_cut_by_bytes(metadata: pq.FileMetaData, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ LOGS = {
 
 
 def packed(*entries: int) -> bytes:
-    return GroupBatch.of([[(entry, entry, 1, 0) for entry in entries]]).tobytes()
+    return GroupBatch.from_tuples([[(entry, entry, 1, 0) for entry in entries]]).tobytes()
 
 
 def entries_of(groups: bytes) -> list[int]:

@@ -96,7 +96,9 @@ def test_is_force_gc_allow_when_no_space_compacts_on_a_full_disk(spark: SparkSes
 
 
 def test_thresholds_of_the_bookies_file_count_and_copies_of_disks_do_not(spark: SparkSession) -> None:
-    settings = CollectorSettings.of({"diskUsageThreshold": "0.98", "diskUsageWarnThreshold": "0.95"}, "f")
+    settings = CollectorSettings.from_properties(
+        {"diskUsageThreshold": "0.98", "diskUsageWarnThreshold": "0.95"}, "f"
+    )
     assert {state for state, *_ in foretold(spark, settings).values()} == {"almost-full", None}
     assert {state for state, *_ in foretold(spark, settings, disks=False).values()} == {None}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from auditor.audit.space_scan import drawn_since
+from auditor.audit.space_scan import ids_issued_since
 from auditor.spark import functions as F
 from auditor.tables.cluster_state import IdRange
 from auditor.tables.judge_replicas import BookieState
@@ -300,9 +300,9 @@ def test_ids_that_were_given_out_lately_lie_above_all_that_are_older(
 ) -> None:
     rows = [ledger(10 * (n + 1), {"bk1": {0}}, ctime=at) for n, at in enumerate(made)]
     ids = IdRange(0, 2**63 - 1, following)
-    assert drawn_since(ledgers(spark, *rows), ids, begun, 100) == drawn
+    assert ids_issued_since(ledgers(spark, *rows), ids, begun, 100) == drawn
     gap: Row = {"status": "gap", "path": "00"}
-    assert drawn_since(ledgers(spark, *rows, gap), ids, begun, 100) is None
+    assert ids_issued_since(ledgers(spark, *rows, gap), ids, begun, 100) is None
 
 
 def _frame_of(spark: SparkSession, indexes: list[Row]) -> DataFrame:

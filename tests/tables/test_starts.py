@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.model.bookie_conf import configured_bookie
-from auditor.model.replay_refusal import missing_journals
+from auditor.model.replay_refusal import missing_journals_refusal
 from auditor.sources.bookies.owners import attribute
 from auditor.sources.bookies.places import find_places
 from auditor.sources.metadata.store import ClusterNodes, Znode
@@ -55,7 +55,7 @@ def test_a_journal_that_cannot_be_replayed_refuses_what_cookies_let_start(tmp_pa
     cookie = _cookie("bk1", "l0", "l1")
     _lay(tmp_path / "good", journal=cookie, l0=cookie, l1=cookie)
     _lay(tmp_path / "wiped", journal=cookie, l0=cookie, l1=None)
-    replays = {"bk1": missing_journals([("/j", "1a.txn")], certain=False)}
+    replays = {"bk1": missing_journals_refusal([("/j", "1a.txn")], certain=False)}
     for place, fault, certain in (("good", "journal-gone", False), ("wiped", "version-missing", True)):
         found = attribute(find_places([str(tmp_path / place)]), {"bk1"}, {}, CLUSTER).found
         [row] = starts(found, _stored(bk1=cookie), CLUSTER, replays)

@@ -1,16 +1,15 @@
 """Arithmetic on the entry sets of one ledger: entries missing on each bookie, and number of copies left.
 
 Arguments and results are sets as canonical groups (`auditor.codecs.availability.fold`), sorted and disjoint.
-Every result is exact. The cost depends on the number of groups, never on the number of entries. A trillion
-striped entries take no longer than ten. A comparison beyond the bound of `MAX_RUNS` raises
-`CoverageLimitError`. This happens for sets of different periods, if their common pattern or the result has
-millions of runs that no group can express.
+Every result is exact. The cost depends on the number of groups, never on the number of entries. A comparison
+beyond the bound of `MAX_RUNS` raises `CoverageLimitError`. This happens for sets of different periods, if
+their common pattern or the result has millions of runs that no group can express.
 
-For each entry, `sweep` counts the sets that contain the entry, without a loop over entries. The edges of all
-groups cut the ids into intervals. Within one interval every set is empty, full or periodic. So the weighted
-sum of the sets repeats with the least common multiple of their periods, and one window of that length
-describes the sum. If the common period is longer than the interval, the whole interval is the window. The
-cost is therefore that of the groups and of the runs in one window.
+For each entry, `sweep` adds up the weights of the sets that contain the entry, without a loop over entries.
+The edges of all groups cut the ids into intervals. Within one interval every set is empty, full or periodic.
+So the sum repeats with the least common multiple of the periods, and one window of that length describes it.
+If the common period is longer than the interval, the whole interval is the window. The cost is therefore that
+of the groups and of the runs in one window.
 
     ids       low                                high
               |--- window ---|                     |       one interval
@@ -35,16 +34,16 @@ from auditor.codecs.availability.maximal import MAX_RUN_ENTRIES
 from auditor.errors import CoverageLimitError
 
 MAX_RUNS = 2**21
-"""Largest number of runs in one comparison, which takes 200 MB and a second. Two runs per edge are free."""
+"""Largest number of runs in one comparison (200 MB, one second), besides two for each set and interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A sum over sets, as steps of constant value.
+    """A weighted sum over sets, as steps in which the sum (``total``) is constant.
 
-    Interval i is ``low[i]:high[i]`` and repeats its first ``window[i]`` entries. Step j is
-    ``start[j]:end[j]`` and lies in the window of interval ``interval[j]``. The steps of a window ascend and
-    cover it without a gap.
+    Interval i is ``low[i]:high[i]`` and repeats its window, the first ``window[i]`` entries. Step j is
+    ``start[j]:end[j]``, in the window of interval ``interval[j]``. The steps of a window ascend and cover it
+    without a gap.
     """
 
     low: Longs
@@ -53,17 +52,17 @@ class Steps:
     start: Longs
     end: Longs
     interval: Longs
-    value: Longs
+    total: Longs
 
 
 def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
     """For each entry, add up the weights of the sets that contain it. Ids are below 2^63 - 1.
 
-    Each batch in ``sets`` is one set. Raises `CoverageLimitError` beyond `MAX_RUNS`.
+    Each batch in ``sets`` is one set. Raises `CoverageLimitError` for more than `MAX_RUNS` runs.
 
-    >>> every_third = GroupBatch.of([[(0, 3 * 10**12, 1, 3)]])
+    >>> every_third = GroupBatch.from_tuples([[(0, 3 * 10**12, 1, 3)]])
     >>> steps = sweep([every_third], [1])
-    >>> steps.start.tolist(), steps.end.tolist(), steps.value.tolist()
+    >>> steps.start.tolist(), steps.end.tolist(), steps.total.tolist()
     ([0, 1], [1, 3], [1, 0])
     """
     weights = [weight for batch, weight in zip(sets, weights, strict=True) if len(batch.first)]
@@ -77,65 +76,65 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
     for set_batch, rows in zip(sets, active_rows, strict=True):
         window = _window(window, np.where(rows < 0, 1, np.maximum(set_batch.period[rows], 1)), high - low)
     # Every window opens and closes with a change of nothing: a step begins there even where no run does.
-    positions, deltas = [low, low + window], [np.zeros_like(low), np.zeros_like(low)]
+    change_id_parts, weight_changes = [low, low + window], [np.zeros_like(low), np.zeros_like(low)]
     run_count = 0
     for set_batch, rows, weight in zip(sets, active_rows, weights, strict=True):
         start, end, new_runs = _runs(set_batch, rows, low, window, MAX_RUNS - run_count)
         run_count += new_runs
-        positions += [start, end]
-        deltas += [np.full_like(start, weight), np.full_like(end, -weight)]
-    change_ids = np.concatenate(positions)
-    order = np.argsort(change_ids, kind="stable")
-    change_ids, value = change_ids[order], np.cumsum(np.concatenate(deltas)[order])
+        change_id_parts += [start, end]
+        weight_changes += [np.full_like(start, weight), np.full_like(end, -weight)]
+    change_ids = np.concatenate(change_id_parts)
+    id_order = np.argsort(change_ids, kind="stable")
+    change_ids, sums = change_ids[id_order], np.cumsum(np.concatenate(weight_changes)[id_order])
     # Of several changes at one id the running sum is right only after the last.
     is_last = np.append(change_ids[1:] != change_ids[:-1], np.ones(min(len(change_ids), 1), np.bool_))
-    change_ids, value = change_ids[is_last], value[is_last]
+    change_ids, sums = change_ids[is_last], sums[is_last]
     interval = np.searchsorted(low, change_ids, side="right") - 1
     is_in_window = change_ids < (low + window)[interval] if len(low) else np.zeros(0, np.bool_)
-    begins = np.flatnonzero(is_in_window)
+    starts = np.flatnonzero(is_in_window)
     return Steps(
-        low, high, window, change_ids[begins], change_ids[begins + 1], interval[begins], value[begins]
+        low, high, window, change_ids[starts], change_ids[starts + 1], interval[starts], sums[starts]
     )
 
 
-def _active_rows(batch: GroupBatch, end: Longs, low: Longs) -> Longs:
+def _active_rows(batch: GroupBatch, run_end: Longs, low: Longs) -> Longs:
     """Return, for each interval, the number of the group that spans the interval, or -1."""
     rows = np.searchsorted(batch.first, low, side="right") - 1
-    return np.where(low < end[rows], rows, -1)
+    return np.where(low < run_end[rows], rows, -1)
 
 
-def _window(window: Longs, period: Longs, span: Longs) -> Longs:
+def _window(window: Longs, period: Longs, interval_size: Longs) -> Longs:
     """Return the least common multiple of window and period, but at most the interval's span."""
     # Compared before it is multiplied: the product could pass int64.
     cofactor = window // np.gcd(window, period)
-    return np.where(cofactor > span // period, span, cofactor * period)
+    return np.where(cofactor > interval_size // period, interval_size, cofactor * period)
 
 
 def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, limit: int) -> tuple[Longs, Longs, int]:
     """Return the runs of a set inside each window, and the number of runs beyond two per interval."""
     interval_rows = np.flatnonzero(rows >= 0)
-    rows, low, high = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
+    rows, low, window_end = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
     first, size, period = batch.first[rows], batch.size[rows], np.maximum(batch.period[rows], 1)
-    repeats = batch.last[rows] > first
-    lowest = np.where(repeats, (low - first) // period, 0)
-    count = np.where(repeats, (high - 1 - first) // period - lowest, 0) + 1
+    is_repeated = batch.last[rows] > first
+    lowest_repeat = np.where(is_repeated, (low - first) // period, 0)
+    count = np.where(is_repeated, (window_end - 1 - first) // period - lowest_repeat, 0) + 1
     new_runs = np.maximum(count - 2, 0)
     if float(new_runs.sum(dtype=np.float64)) > limit:
         raise CoverageLimitError(f"more than {MAX_RUNS} runs to compare one by one")
     row = np.repeat(np.arange(len(count)), count)
-    rank = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    start = first[row] + (lowest[row] + rank) * period[row]
-    end = np.minimum(start + size[row], high[row])
+    repeat_number = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    start = first[row] + (lowest_repeat[row] + repeat_number) * period[row]
+    end = np.minimum(start + size[row], window_end[row])
     start = np.maximum(start, low[row])
     is_nonempty = start < end
     return start[is_nonempty], end[is_nonempty], int(new_runs.sum())
 
 
 def runs_of_steps(steps: Steps, is_kept: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
-    """Return start, end and interval of the maximal runs of the steps with ``is_kept``, per interval.
+    """Return start, end and interval of each maximal run of steps with ``is_kept``, within one interval each.
 
-    >>> steps = sweep([GroupBatch.of([[(0, 9, 1, 3)]])], [1])
-    >>> [part.tolist() for part in runs_of_steps(steps, steps.value == 0)]
+    >>> steps = sweep([GroupBatch.from_tuples([[(0, 9, 1, 3)]])], [1])
+    >>> [part.tolist() for part in runs_of_steps(steps, steps.total == 0)]
     [[1], [3], [0]]
     """
     step_numbers = np.flatnonzero(is_kept)
@@ -150,23 +149,23 @@ def runs_of_steps(steps: Steps, is_kept: NDArray[np.bool_]) -> tuple[Longs, Long
 _PartColumns = tuple[Longs, Longs, Longs, Longs]
 
 
-def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
-    """Return the entries of the steps that ``keep`` selects, in all repetitions of windows, as a folded set.
+def unroll(steps: Steps, is_selected: NDArray[np.bool_]) -> GroupBatch:
+    """Return the entries of the selected steps, in all repetitions of their windows, as a folded set.
 
     Raises `CoverageLimitError` if more than `MAX_RUNS` runs would have to be written out.
 
-    >>> steps = sweep([GroupBatch.of([[(0, 3 * 10**12, 1, 3)]])], [1])
-    >>> unroll(steps, steps.value == 0).groups().tolist()
+    >>> steps = sweep([GroupBatch.from_tuples([[(0, 3 * 10**12, 1, 3)]])], [1])
+    >>> unroll(steps, steps.total == 0).groups().tolist()
     [(1, 2999999999998, 2, 3)]
     """
-    start, end, interval = runs_of_steps(steps, keep)
+    start, end, interval = runs_of_steps(steps, is_selected)
     low, high, window = steps.low[interval], steps.high[interval], steps.window[interval]
-    is_whole = (start == low) & (end == low + window)
+    fills_window = (start == low) & (end == low + window)
     # A run as long as its window touches its own repetition: all of the interval is one run.
-    end = np.where(is_whole, high, end)
-    is_once = is_whole | (low + window == high)
-    parts = [_single_runs(start[is_once], end[is_once])]
-    start, end, interval = start[~is_once], end[~is_once], interval[~is_once]
+    end = np.where(fills_window, high, end)
+    occurs_once = fills_window | (low + window == high)
+    parts = [_part_of_single_runs(start[occurs_once], end[occurs_once])]
+    start, end, interval = start[~occurs_once], end[~occurs_once], interval[~occurs_once]
 
     # A run that ends with the window goes on where the next repetition begins with one.
     head_rows = np.flatnonzero(np.append(True, interval[1:] != interval[:-1])[: len(interval)])
@@ -177,85 +176,86 @@ def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
         & (start[head_rows] == steps.low[head_interval])
         & (end[tail_index] == (steps.low + steps.window)[head_interval])
     )
-    merged_into, merged_from = head_rows[is_wrapping], tail_index[is_wrapping]
-    parts.append(_single_runs(start[merged_into], end[merged_into]))
-    end[merged_from] += end[merged_into] - start[merged_into]
+    merged_heads, merged_tails = head_rows[is_wrapping], tail_index[is_wrapping]
+    parts.append(_part_of_single_runs(start[merged_heads], end[merged_heads]))
+    end[merged_tails] += end[merged_heads] - start[merged_heads]
     is_kept = np.ones(len(start), np.bool_)
-    is_kept[merged_into] = False
+    is_kept[merged_heads] = False
     start, end, interval = start[is_kept], end[is_kept], interval[is_kept]
 
     # Runs of one size that divide the window evenly are one group of BP-34; all others are written out.
-    runs = np.bincount(interval, minlength=len(steps.low))
-    period = steps.window // np.maximum(runs, 1)
-    one_group = (period * runs == steps.window) & (period <= MAX_RUN_ENTRIES)
+    run_counts = np.bincount(interval, minlength=len(steps.low))
+    period = steps.window // np.maximum(run_counts, 1)
+    fits_one_group = (period * run_counts == steps.window) & (period <= MAX_RUN_ENTRIES)
     is_same_interval = interval[1:] == interval[:-1]
     is_different = (end - start)[1:] != (end - start)[:-1]
     is_different |= start[1:] - start[:-1] != period[interval[1:]]
-    one_group[interval[1:][is_same_interval & is_different]] = False
-    is_one_group = one_group[interval]
-    opens = is_one_group & np.append(True, ~is_same_interval)[: len(start)]
-    parts.append(_repeat_runs(start[opens], end[opens], period[interval[opens]], steps.high[interval[opens]]))
+    fits_one_group[interval[1:][is_same_interval & is_different]] = False
+    is_one_group = fits_one_group[interval]
+    is_first = is_one_group & np.append(True, ~is_same_interval)[: len(start)]
+    owner = interval[is_first]
+    parts.append(_repeat_runs(start[is_first], end[is_first], period[owner], steps.high[owner]))
     is_irregular = ~is_one_group
     owner = interval[is_irregular]
     parts.append(_repetitions(start[is_irregular], end[is_irregular], steps.window[owner], steps.high[owner]))
 
     first, last, size, periods = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(first, kind="stable")
-    offsets = np.array([0, len(first)])
-    return fold(GroupBatch(first[order], last[order], size[order], periods[order], offsets))
+    return fold(GroupBatch(first[order], last[order], size[order], periods[order], np.array([0, len(first)])))
 
 
-def _single_runs(start: Longs, end: Longs) -> _PartColumns:
+def _part_of_single_runs(start: Longs, end: Longs) -> _PartColumns:
     return start, start, end - start, np.zeros_like(start)
 
 
 def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _PartColumns:
     """Repeat one run per interval up to the interval's end. The last run is cut if it does not fit."""
     size = end - start
-    full = np.maximum((high - size - start) // period + 1, 0)
-    last = start + (full - 1) * period
-    has_full = full > 0
+    run_counts = np.maximum((high - size - start) // period + 1, 0)
+    last = start + (run_counts - 1) * period
+    has_full = run_counts > 0
     # A group of one run has no period: that is how the proposal writes it.
-    full_runs = (start[has_full], last[has_full], size[has_full], np.where(full > 1, period, 0)[has_full])
+    periods = np.where(run_counts > 1, period, 0)
+    full_runs = start[has_full], last[has_full], size[has_full], periods[has_full]
     is_cut = high - last > period
-    cut_runs = _single_runs((last + period)[is_cut], high[is_cut])
+    cut_runs = _part_of_single_runs((last + period)[is_cut], high[is_cut])
     first, last, size, period = (np.concatenate(column) for column in zip(full_runs, cut_runs, strict=True))
     return first, last, size, period
 
 
 def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _PartColumns:
     """Return every repetition of every run within its interval, which ends at ``high``."""
-    repeats = (high - 1 - start) // window + 1
-    if float(repeats.sum(dtype=np.float64)) > MAX_RUNS:
+    repeat_counts = (high - 1 - start) // window + 1
+    if float(repeat_counts.sum(dtype=np.float64)) > MAX_RUNS:
         raise CoverageLimitError(f"a result of more than {MAX_RUNS} runs that fold into no fewer groups")
-    row = np.repeat(np.arange(len(repeats)), repeats)
-    rank = np.arange(len(row)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-    shift = rank * window[row]
-    return _single_runs(start[row] + shift, np.minimum(end[row] + shift, high[row]))
+    row = np.repeat(np.arange(len(repeat_counts)), repeat_counts)
+    repeat_number = np.arange(len(row)) - np.repeat(np.cumsum(repeat_counts) - repeat_counts, repeat_counts)
+    id_shift = repeat_number * window[row]
+    return _part_of_single_runs(start[row] + id_shift, np.minimum(end[row] + id_shift, high[row]))
 
 
-_HIGH_HALF = 32
+_HIGH_HALF_SHIFT = 32
 
 
-def difference(groups: Groups, b: Groups) -> Groups:
-    """Return the entries of ``groups`` that are not in ``b``.
+def difference(groups: Groups, excluded_groups: Groups) -> Groups:
+    """Return the entries of ``groups`` that are not in ``excluded_groups``.
 
     >>> difference(np.array([(0, 9, 2, 3)], GROUP), np.array([(3, 3, 4, 0)], GROUP)).tolist()
     [(0, 0, 2, 0), (7, 7, 1, 0), (9, 9, 2, 0)]
     """
-    if not len(groups) or not len(b):
+    if not len(groups) or not len(excluded_groups):
         return groups  # 1 us, not 400: of a bookie that is down, each replica lacks all that it should hold
-    steps = sweep([GroupBatch.one(groups), GroupBatch.one(b)], [1, 2])
-    return unroll(steps, steps.value == 1).groups()
+    steps = sweep([GroupBatch.from_groups(groups), GroupBatch.from_groups(excluded_groups)], [1, 2])
+    return unroll(steps, steps.total == 1).groups()
 
 
-def intersection(groups: Groups, b: Groups) -> Groups:
+def intersection(groups: Groups, other_groups: Groups) -> Groups:
     """Return the entries that are in both sets.
 
     >>> intersection(np.array([(0, 9, 2, 3)], GROUP), np.array([(3, 3, 4, 0)], GROUP)).tolist()
     [(3, 3, 2, 0), (6, 6, 1, 0)]
     """
-    return at_least([groups, b], 2)
+    return at_least([groups, other_groups], 2)
 
 
 def union(sets: Sequence[Groups]) -> Groups:
@@ -267,14 +267,14 @@ def union(sets: Sequence[Groups]) -> Groups:
     return at_least(sets, 1)
 
 
-def at_least(sets: Sequence[Groups], least: int) -> Groups:
-    """Return the entries that are in ``least`` or more of the sets; ``least`` is at least 1.
+def at_least(sets: Sequence[Groups], min_sets: int) -> Groups:
+    """Return the entries that are in ``min_sets`` or more of the sets; ``min_sets`` is at least 1.
 
     >>> at_least([np.array([(first, first, 3, 0)], GROUP) for first in range(3)], 3).tolist()
     [(2, 2, 1, 0)]
     """
-    steps = sweep([GroupBatch.one(groups) for groups in sets], [1] * len(sets))
-    return unroll(steps, steps.value >= least).groups()
+    steps = sweep([GroupBatch.from_groups(groups) for groups in sets], [1] * len(sets))
+    return unroll(steps, steps.total >= min_sets).groups()
 
 
 def clip(groups: Groups, first: int, last: int) -> Groups:
@@ -283,9 +283,9 @@ def clip(groups: Groups, first: int, last: int) -> Groups:
     >>> clip(np.array([(0, 9, 2, 3)], GROUP), 4, 9).tolist()
     [(4, 4, 1, 0), (6, 6, 2, 0), (9, 9, 1, 0)]
     """
-    span = [(first, first, last - first + 1, 0)] if first <= last else []
-    steps = sweep([GroupBatch.one(groups), GroupBatch.of([span])], [1, 1])
-    return unroll(steps, steps.value == 2).groups()
+    range_group = [(first, first, last - first + 1, 0)] if first <= last else []
+    steps = sweep([GroupBatch.from_groups(groups), GroupBatch.from_tuples([range_group])], [1, 1])
+    return unroll(steps, steps.total == 2).groups()
 
 
 def worst_copy_counts(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, int]:
@@ -298,15 +298,15 @@ def worst_copy_counts(missing: Sequence[Groups], unknown: Sequence[Groups]) -> t
     >>> worst_copy_counts([a, b], [c])
     (2, 2)
     """
-    sets = [GroupBatch.one(groups) for groups in (*missing, *unknown)]
+    sets = [GroupBatch.from_groups(groups) for groups in (*missing, *unknown)]
     if len(sets) == 1:
         copies = min(len(sets[0].first), 1)
         return copies * len(missing), copies
-    # Both sums in one sweep: what is missing counts in both halves, what is unknown in the high one alone.
-    weights = [1 + (1 << _HIGH_HALF)] * len(missing) + [1 << _HIGH_HALF] * len(unknown)
-    value = sweep(sets, weights).value
-    low_half = value & ((1 << _HIGH_HALF) - 1)
-    return int(low_half.max(initial=0)), int((value >> _HIGH_HALF).max(initial=0))
+    # One sweep for both sums: missing copies count in both halves, unknown ones in the high half.
+    weights = [1 + (1 << _HIGH_HALF_SHIFT)] * len(missing) + [1 << _HIGH_HALF_SHIFT] * len(unknown)
+    sums = sweep(sets, weights).total
+    low_half = sums & ((1 << _HIGH_HALF_SHIFT) - 1)
+    return int(low_half.max(initial=0)), int((sums >> _HIGH_HALF_SHIFT).max(initial=0))
 
 
 def count(groups: Groups) -> int:
@@ -315,7 +315,7 @@ def count(groups: Groups) -> int:
     >>> count(np.array([(0, 9, 2, 3)], GROUP))
     8
     """
-    return int(GroupBatch.one(groups).entries().sum())
+    return int(GroupBatch.from_groups(groups).entries().sum())
 
 
 def count_between(groups: Groups, edges: Sequence[int]) -> list[int]:
@@ -325,16 +325,16 @@ def count_between(groups: Groups, edges: Sequence[int]) -> list[int]:
     [3, 4, 1]
     """
     first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
-    step = np.maximum(period, 1)
-    runs = (last - first) // step + 1
-    before = []
+    run_distance = np.maximum(period, 1)
+    run_counts = (last - first) // run_distance + 1
+    counts_before = []
     for edge in edges:
-        # Of the runs that begin before the edge all but the last are whole, as no run reaches the next.
-        # Not by clip, which costs more than all else here where groups are few.
-        begun = np.minimum(np.maximum((edge - 1 - first) // step + 1, 0), runs)
-        newest = first + (begun - 1) * step
-        before.append(int(np.where(begun > 0, (begun - 1) * size + np.minimum(size, edge - newest), 0).sum()))
-    return [end - start for start, end in pairwise(before)]
+        # No run reaches the next, so only the last run before the edge can be cut. np.clip would be slower.
+        started_runs = np.minimum(np.maximum((edge - 1 - first) // run_distance + 1, 0), run_counts)
+        newest_start = first + (started_runs - 1) * run_distance
+        entry_counts = (started_runs - 1) * size + np.minimum(size, edge - newest_start)
+        counts_before.append(int(np.where(started_runs > 0, entry_counts, 0).sum()))
+    return [end - start for start, end in pairwise(counts_before)]
 
 
 def last_entry(groups: Groups) -> int:
@@ -355,14 +355,14 @@ def most_shared_entry(sets: Sequence[Groups]) -> int | None:
     >>> most_shared_entry([every_third, np.array([(3, 3, 4, 0)], GROUP)]), most_shared_entry([])
     (3, None)
     """
-    steps = sweep([GroupBatch.one(groups) for groups in sets], [1] * len(sets))
-    if not len(steps.value) or not steps.value.max():
+    steps = sweep([GroupBatch.from_groups(groups) for groups in sets], [1] * len(sets))
+    if not len(steps.total) or not steps.total.max():
         return None
-    return int(steps.start[int(steps.value.argmax())])
+    return int(steps.start[int(steps.total.argmax())])
 
 
-def even_sample(groups: Groups, most: int) -> list[int]:
-    """Return up to ``most`` entries of a set, ascending: the first, the last, and evenly spaced ones between.
+def even_sample(groups: Groups, max_entries: int) -> list[int]:
+    """Return up to ``max_entries`` entries of a set, evenly spaced, with the first and the last.
 
     >>> even_sample(np.array([(0, 9, 2, 3)], GROUP), 3), even_sample(np.array([(7, 7, 2, 0)], GROUP), 9)
     ([0, 4, 10], [7, 8])
@@ -371,13 +371,13 @@ def even_sample(groups: Groups, most: int) -> list[int]:
     period = np.maximum(period, 1)
     entries = ((last - first) // period + 1) * size
     total = int(entries.sum())
-    ends = np.cumsum(entries)
-    count = min(total, most)
+    sums = np.cumsum(entries)
+    count = min(total, max_entries)
     # Python's numbers: a rank times a count may be beyond 64 bits.
-    ranks = np.array([rank * (total - 1) // max(count - 1, 1) for rank in range(count)], np.int64)
-    group = np.searchsorted(ends, ranks, side="right")
-    group_rank = ranks - (ends - entries)[group]
-    sample_entries = first[group] + group_rank // size[group] * period[group] + group_rank % size[group]
+    ranks = np.array([number * (total - 1) // max(count - 1, 1) for number in range(count)], np.int64)
+    rows = np.searchsorted(sums, ranks, side="right")
+    group_rank = ranks - (sums - entries)[rows]
+    sample_entries = first[rows] + group_rank // size[rows] * period[rows] + group_rank % size[rows]
     return [int(entry) for entry in sample_entries]
 
 
@@ -389,12 +389,12 @@ def contains(groups: Groups, entries: Longs) -> NDArray[np.bool_]:
     """
     if not len(groups):
         return np.zeros(len(entries), np.bool_)
-    batch = GroupBatch.one(groups)
+    batch = GroupBatch.from_groups(groups)
     rows = np.searchsorted(batch.first, entries, side="right") - 1
     # Groups of a folded set do not reach over each other: the last that begins before an entry decides.
     has_group = rows >= 0
     rows = np.maximum(rows, 0)
     offset = entries - batch.first[rows]
     period = np.maximum(batch.period[rows], 1)
-    in_run = np.where(batch.last[rows] > batch.first[rows], offset % period, offset) < batch.size[rows]
-    return has_group & in_run & (entries < batch.last[rows] + batch.size[rows])
+    is_in_run = np.where(batch.last[rows] > batch.first[rows], offset % period, offset) < batch.size[rows]
+    return has_group & is_in_run & (entries < batch.last[rows] + batch.size[rows])

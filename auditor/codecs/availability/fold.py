@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import GROUP, GroupBatch, Longs
 from auditor.codecs.availability.maximal import (
     MAX_RUN_ENTRIES,
-    every_other,
+    every_other_of_chain,
     maximal,
     openers,
     opening_runs,
@@ -44,7 +44,7 @@ def fold(batch: GroupBatch) -> GroupBatch:
     exceed int32. A ledger has one set per bookie, however many segments it has. Raises `CoverageLimitError`
     for runs so long that their pieces would fill the memory.
 
-    >>> fold(GroupBatch.of([[(0, 0, 1, 0), (2, 2, 1, 0), (4, 4, 1, 0)]])).last.tolist()
+    >>> fold(GroupBatch.from_tuples([[(0, 0, 1, 0), (2, 2, 1, 0), (4, 4, 1, 0)]])).last.tolist()
     [4]
     """
     batch = maximal(batch)
@@ -67,35 +67,35 @@ def fold(batch: GroupBatch) -> GroupBatch:
     can_join[set_heads(batch.offsets), 0] = False
     # A first run opens a group where it breaks the period so far, a second one where the period is another
     # than the distance that led to the first.
-    opens = np.empty_like(can_join)
-    opens[0, 0] = True
+    is_opener = np.empty_like(can_join)
+    is_opener[0, 0] = True
     previous_distance = np.where(has_several_runs, period, run_distance)
-    opens[1:, 0] = ~can_join[1:, 0] | (run_distance[1:] != previous_distance[:-1])
-    opens[:, 1] = has_several_runs & (run_distance != period)
+    is_opener[1:, 0] = ~can_join[1:, 0] | (run_distance[1:] != previous_distance[:-1])
+    is_opener[:, 1] = has_several_runs & (run_distance != period)
     # Flat places of the two columns: the row is `places >> 1`, and `places & 1` says that it is the group's
     # second run.
-    opener_cells = np.flatnonzero(opens)
-    runs = np.where(has_several_runs, (last - first) // np.maximum(period, 1), 0) + 1
-    ends = np.cumsum(runs)
+    opener_cells = np.flatnonzero(is_opener)
+    run_counts = np.where(has_several_runs, (last - first) // np.maximum(period, 1), 0) + 1
+    ends = np.cumsum(run_counts)
     # Runs numbered over the whole batch, as if groups were unrolled, which they never are.
-    number = (ends - runs)[opener_cells >> 1] + (opener_cells & 1)
+    run_numbers = (ends - run_counts)[opener_cells >> 1] + (opener_cells & 1)
     # An opener right behind another becomes the second run of its group, if it can follow; every other one of
     # a row of such, for a group has one second run.
     is_second_run = can_join.ravel()[opener_cells]
-    is_second_run[1:] &= number[1:] - number[:-1] == 1
-    begins = np.ones(len(opener_cells), np.bool_)
-    begins[every_other(np.flatnonzero(is_second_run))] = False
-    starts = np.flatnonzero(begins)
-    opener_cells, number = opener_cells[starts], number[starts]
-    row, is_second_run = opener_cells >> 1, (opener_cells & 1).astype(np.bool_)
+    is_second_run[1:] &= run_numbers[1:] - run_numbers[:-1] == 1
+    opens_group = np.ones(len(opener_cells), np.bool_)
+    opens_group[every_other_of_chain(np.flatnonzero(is_second_run))] = False
+    opener_rows = np.flatnonzero(opens_group)
+    opener_cells, run_numbers = opener_cells[opener_rows], run_numbers[opener_rows]
+    group_rows, is_second_run = opener_cells >> 1, (opener_cells & 1).astype(np.bool_)
     # A group ends with the run before the next group's first.
-    previous_last = np.where(is_second_run, first[row], last[row - 1])
-    first = first[row] + np.where(is_second_run, period[row], 0)
+    previous_last = np.where(is_second_run, first[group_rows], last[group_rows - 1])
+    first = first[group_rows] + np.where(is_second_run, period[group_rows], 0)
     last = np.append(previous_last[1:], last[-1])
     # Of one run the period comes out as 0.
-    period = (last - first) // np.maximum(np.diff(number, append=ends[-1]) - 1, 1)
+    period = (last - first) // np.maximum(np.diff(run_numbers, append=ends[-1]) - 1, 1)
     offsets = np.searchsorted(opener_cells, 2 * batch.offsets).astype(np.int64, copy=False)
-    return GroupBatch(first, last, size[row], period, offsets)
+    return GroupBatch(first, last, size[group_rows], period, offsets)
 
 
 def fold_runs(start: NDArray[np.int64], size: NDArray[np.int64], offsets: NDArray[np.int64]) -> GroupBatch:
@@ -118,7 +118,7 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
     if not len(entries):
         return fold_runs(entries, entries, offsets)
     positions, size, first = map(np.concatenate, zip(*openers(entries, set_heads(offsets)), strict=True))
-    batch = _groups(positions, size, first, entries, offsets, by_run=False)
+    batch = _groups(positions, size, first, entries, offsets, is_by_run=False)
     return batch if int(batch.size.max()) <= MAX_RUN_ENTRIES else fold(batch)
 
 
@@ -136,12 +136,14 @@ def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatc
     is_held = np.zeros(last_bound - first_bound + 2, np.bool_)
     np.not_equal(slots[first_bound:last_bound], 0, out=is_held[1:-1])
     bounds = bounds - first_bound
-    heads = set_heads(bounds)
-    heads_inside_runs = heads[is_held[heads] & is_held[heads + 1]]
+    set_starts = set_heads(bounds)
+    starts_inside_runs = set_starts[is_held[set_starts] & is_held[set_starts + 1]]
     run_edges = np.flatnonzero(is_held[1:] != is_held[:-1])
-    if len(heads_inside_runs):
+    if len(starts_inside_runs):
         # A run that goes on over the edge of a ledger ends there, and another starts.
-        run_edges = np.sort(np.concatenate((run_edges, heads_inside_runs, heads_inside_runs)), kind="stable")
+        run_edges = np.sort(
+            np.concatenate((run_edges, starts_inside_runs, starts_inside_runs)), kind="stable"
+        )
     start, end = np.ascontiguousarray(run_edges[0::2]), run_edges[1::2]
     batch = _fold_maximal_runs(start, end - start, np.searchsorted(start, bounds))
     id_origins = np.repeat(bounds[:-1], np.diff(batch.offsets))
@@ -155,25 +157,25 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
     if not len(start) or int(size.max()) > MAX_RUN_ENTRIES:
         return fold_runs(start, size, offsets)
     positions = opening_runs(start, size, set_heads(offsets))
-    return _groups(positions, size[positions], start[positions], start, offsets, by_run=True)
+    return _groups(positions, size[positions], start[positions], start, offsets, is_by_run=True)
 
 
 def _groups(
-    positions: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, by_run: bool
+    positions: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, is_by_run: bool
 ) -> GroupBatch:
     """Return the groups that open at ``positions`` of ``starts``.
 
-    ``starts`` has one item per run if ``by_run``, else one per entry id. ``size`` and ``first`` describe the
-    first run of each group.
+    ``starts`` has one item per run if ``is_by_run``, else one per entry id. ``size`` and ``first`` describe
+    the first run of each group.
     """
-    step = np.ones_like(size) if by_run else size
+    first_run_items = np.ones_like(size) if is_by_run else size
     # Groups of more than one run: more places lie up to the next opener than the first run takes.
     ends = np.append(positions[1:], len(starts))
-    repeating_rows = np.flatnonzero(ends - positions > step)
-    step = step[repeating_rows]
+    repeating_rows = np.flatnonzero(ends - positions > first_run_items)
+    first_run_items = first_run_items[repeating_rows]
     last, period = first.copy(), np.zeros_like(first)
-    last[repeating_rows] = starts[ends[repeating_rows] - step]
-    period[repeating_rows] = starts[positions[repeating_rows] + step] - first[repeating_rows]
+    last[repeating_rows] = starts[ends[repeating_rows] - first_run_items]
+    period[repeating_rows] = starts[positions[repeating_rows] + first_run_items] - first[repeating_rows]
     return GroupBatch(
         first, last, size, period, np.searchsorted(positions, offsets).astype(np.int64, copy=False)
     )
@@ -185,8 +187,8 @@ def distinct(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, Longs]:
     >>> distinct(np.array([7, 5, 7]), np.array([2, 9, 2]))[0].tolist()
     [5, 7]
     """
-    order = np.lexsort((entry_ids, ledger_ids))
-    ledgers, entries = ledger_ids[order], entry_ids[order]
+    pair_order = np.lexsort((entry_ids, ledger_ids))
+    ledgers, entries = ledger_ids[pair_order], entry_ids[pair_order]
     is_new = np.ones(len(ledgers), bool)
     is_new[1:] = (ledgers[1:] != ledgers[:-1]) | (entries[1:] != entries[:-1])
     return ledgers[is_new], entries[is_new]
@@ -200,8 +202,8 @@ def ledger_sets(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, GroupBatch]
     ([5, 7], [1, 2])
     """
     ledgers, entries = distinct(ledger_ids, entry_ids)
-    ids, starts = np.unique(ledgers, return_index=True)
-    return ids, fold_entries(entries, np.append(starts, len(entries)).astype(np.int64))
+    ids, ledger_starts = np.unique(ledgers, return_index=True)
+    return ids, fold_entries(entries, np.append(ledger_starts, len(entries)).astype(np.int64))
 
 
 MAX_GROUPS = 8 << 20
@@ -213,7 +215,7 @@ class IncrementalFold:
 
     >>> gathered = IncrementalFold()
     >>> for piece in ([(0, 0, 2, 0)], [(2, 2, 3, 0)]):
-    ...     gathered.add(GroupBatch.of([piece]))
+    ...     gathered.add(GroupBatch.from_tuples([piece]))
     >>> gathered.result().size.tolist()
     [5]
     """
@@ -223,9 +225,12 @@ class IncrementalFold:
         self._open = b""
         self._count = 0
 
-    def add(self, piece: GroupBatch) -> None:
-        """Add a folded set that comes after all sets added before. Raises `CoverageLimitError`."""
-        groups = piece.tobytes()
+    def add(self, folded_set: GroupBatch) -> None:
+        """Add a folded set that comes after all earlier sets.
+
+        Raises `CoverageLimitError` if the sets have more than `MAX_GROUPS` groups together.
+        """
+        groups = folded_set.tobytes()
         if self._open and groups:
             groups = fold(_as_one_set(self._open + groups)).tobytes()
         elif not groups:
@@ -242,5 +247,5 @@ class IncrementalFold:
         return _as_one_set(b"".join((*self._settled, self._open)))
 
 
-def _as_one_set(data: bytes) -> GroupBatch:
-    return GroupBatch.frombytes(data, np.array([0, len(data)]))
+def _as_one_set(group_bytes: bytes) -> GroupBatch:
+    return GroupBatch.frombytes(group_bytes, np.array([0, len(group_bytes)]))

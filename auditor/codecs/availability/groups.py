@@ -35,11 +35,11 @@ Groups = NDArray[np.void]
 class GroupBatch:
     """The groups of many sets of entries, one set after another.
 
-    Five native int64 arrays; set ``i`` owns groups ``offsets[i]:offsets[i + 1]``. Sizes may exceed int32
-    here: a set in closed form can be one very long run. `auditor.codecs.availability.fold.fold` cuts such
-    runs before they are written.
+    The fields are native int64 arrays; set ``i`` owns groups ``offsets[i]:offsets[i + 1]``. Sizes may exceed
+    int32 here, because a set can be one very long run. `auditor.codecs.availability.fold.fold` cuts such runs
+    before they are written.
 
-    >>> batch = GroupBatch.of([[(1, 10, 2, 3)], []])
+    >>> batch = GroupBatch.from_tuples([[(1, 10, 2, 3)], []])
     >>> [len(value) for value in batch.values()]
     [24, 0]
     """
@@ -51,10 +51,10 @@ class GroupBatch:
     offsets: Longs
 
     @classmethod
-    def of(cls, sets: list[list[tuple[int, int, int, int]]]) -> GroupBatch:
+    def from_tuples(cls, sets: list[list[tuple[int, int, int, int]]]) -> GroupBatch:
         """Build a small batch from tuples (first, last, size, period).
 
-        >>> GroupBatch.of([[(4, 4, 1, 0)]]).first.tolist()
+        >>> GroupBatch.from_tuples([[(4, 4, 1, 0)]]).first.tolist()
         [4]
         """
         group_rows = np.array([group for groups in sets for group in groups], np.int64).reshape(-1, 4)
@@ -69,16 +69,16 @@ class GroupBatch:
 
         Arrow keeps a binary column in this form. Raises `DecodeError` if a set does not end on a whole group.
 
-        >>> batch = GroupBatch.of([[(1, 10, 2, 3)], [(4, 4, 1, 0)]])
+        >>> batch = GroupBatch.from_tuples([[(1, 10, 2, 3)], [(4, 4, 1, 0)]])
         >>> GroupBatch.frombytes(batch.tobytes(), np.array([0, 24, 48])).values() == batch.values()
         True
         """
         byte_offsets = np.asarray(byte_offsets, np.int64)
         # A slice of an Arrow column keeps the buffer and the offsets of the whole.
         first_offset = int(byte_offsets[0])
-        offsets, remainder = np.divmod(byte_offsets - first_offset, GROUP.itemsize)
-        if remainder.any():
-            offset = int(byte_offsets[remainder.argmax()])
+        offsets, remaining_bytes = np.divmod(byte_offsets - first_offset, GROUP.itemsize)
+        if remaining_bytes.any():
+            offset = int(byte_offsets[remaining_bytes.argmax()])
             raise DecodeError("groups", offset, f"a set that ends inside a group of {GROUP.itemsize} bytes")
         if byte_offsets[-1] > len(data):
             raise DecodeError(
@@ -89,10 +89,10 @@ class GroupBatch:
         return cls(first, last, size, period, offsets)
 
     @classmethod
-    def one(cls, groups: Groups) -> GroupBatch:
+    def from_groups(cls, groups: Groups) -> GroupBatch:
         """Return a batch that has only the set ``groups``.
 
-        >>> GroupBatch.one(np.array([(1, 10, 2, 3)], GROUP)).period.tolist()
+        >>> GroupBatch.from_groups(np.array([(1, 10, 2, 3)], GROUP)).period.tolist()
         [3]
         """
         return cls.frombytes(groups.tobytes(), np.array([0, groups.nbytes]))
@@ -100,7 +100,7 @@ class GroupBatch:
     def groups(self) -> Groups:
         """Return all groups, of all sets, as one array of dtype `GROUP`.
 
-        >>> GroupBatch.of([[(1, 10, 2, 3)]]).groups().tolist()
+        >>> GroupBatch.from_tuples([[(1, 10, 2, 3)]]).groups().tolist()
         [(1, 10, 2, 3)]
         """
         groups = np.empty(len(self.first), GROUP)
@@ -113,7 +113,7 @@ class GroupBatch:
     def tobytes(self) -> bytes:
         """Return all groups as `GROUP` bytes; set i starts at byte ``24 * offsets[i]``.
 
-        >>> GroupBatch.of([[(1, 10, 2, 3)]]).tobytes().hex()
+        >>> GroupBatch.from_tuples([[(1, 10, 2, 3)]]).tobytes().hex()
         '0000000000000001000000000000000a0000000200000003'
         """
         return self.groups().tobytes()
@@ -121,7 +121,7 @@ class GroupBatch:
     def entries(self) -> Longs:
         """Return the number of entries in each group.
 
-        >>> GroupBatch.of([[(0, 9, 2, 3), (20, 20, 5, 0)]]).entries().tolist()
+        >>> GroupBatch.from_tuples([[(0, 9, 2, 3), (20, 20, 5, 0)]]).entries().tolist()
         [8, 5]
         """
         return ((self.last - self.first) // np.maximum(self.period, 1) + 1) * self.size
@@ -129,32 +129,38 @@ class GroupBatch:
     def values(self) -> list[bytes]:
         """Return a bytes value for each set. Use `tobytes` and the offsets for large batches.
 
-        >>> GroupBatch.of([[], [(4, 4, 1, 0)]]).values()[0]
+        >>> GroupBatch.from_tuples([[], [(4, 4, 1, 0)]]).values()[0]
         b''
         """
-        data = self.tobytes()
+        group_bytes = self.tobytes()
         ends = (self.offsets * GROUP.itemsize).tolist()
-        return [data[start:end] for start, end in pairwise(ends)]
+        return [group_bytes[start:end] for start, end in pairwise(ends)]
 
-    def merge(self, set_of: NDArray[np.int64], n_sets: int) -> GroupBatch:
+    def merge(self, output_sets: NDArray[np.int64], set_count: int) -> GroupBatch:
         """Merge sets: input set i becomes part of output set ``set_of[i]``, whose groups are sorted by entry.
 
         This makes one set of all segments of a ledger that name one bookie.
         `auditor.codecs.availability.fold.fold` then joins the groups of the set.
 
-        >>> GroupBatch.of([[(5, 5, 2, 0)], [(0, 0, 3, 0)]]).merge(np.array([1, 1]), 2).first.tolist()
+        >>> GroupBatch.from_tuples([[(5, 5, 2, 0)], [(0, 0, 3, 0)]]).merge(np.array([1, 1]), 2).first.tolist()
         [0, 5]
         """
-        owner = np.repeat(np.asarray(set_of, np.int64), np.diff(self.offsets))
-        offsets = offsets_of(np.bincount(owner, minlength=n_sets))
-        is_out_of_order = (owner[1:] < owner[:-1]) | (
-            (owner[1:] == owner[:-1]) & (self.first[1:] < self.first[:-1])
+        output_set = np.repeat(np.asarray(output_sets, np.int64), np.diff(self.offsets))
+        offsets = offsets_of(np.bincount(output_set, minlength=set_count))
+        is_out_of_order = (output_set[1:] < output_set[:-1]) | (
+            (output_set[1:] == output_set[:-1]) & (self.first[1:] < self.first[:-1])
         )
         # Segments come by their first entry, so most batches are in order, and sorting is what costs.
         if not is_out_of_order.any():
             return GroupBatch(self.first, self.last, self.size, self.period, offsets)
-        order = np.lexsort((self.first, owner))
-        return GroupBatch(self.first[order], self.last[order], self.size[order], self.period[order], offsets)
+        entry_order = np.lexsort((self.first, output_set))
+        return GroupBatch(
+            self.first[entry_order],
+            self.last[entry_order],
+            self.size[entry_order],
+            self.period[entry_order],
+            offsets,
+        )
 
 
 def offsets_of(counts: NDArray[np.int64]) -> Longs:

@@ -33,17 +33,19 @@ Group = tuple[int, int, int, int]
 class JavaAvailability:
     """The answers of the server's class; ``groups`` are (first, last, size, period), sorted by first.
 
-    >>> JavaAvailability.of([1, 2, 4, 5]).groups
+    >>> JavaAvailability.from_entries([1, 2, 4, 5]).groups
     ((1, 1, 2, 0), (4, 4, 2, 0))
     """
 
     groups: tuple[Group, ...]
 
     @classmethod
-    def of(cls, entries: Iterable[int]) -> JavaAvailability:
-        """Add entries in any order, as the class's constructor does: one group per run. It drops entry -1.
+    def from_entries(cls, entries: Iterable[int]) -> JavaAvailability:
+        """Return the value that the class's constructor makes of entries, in any order: one group per run.
 
-        >>> JavaAvailability.of([5, 3, -1, 3]).groups
+        The constructor drops entry -1.
+
+        >>> JavaAvailability.from_entries([5, 3, -1, 3]).groups
         ((3, 3, 1, 0), (5, 5, 1, 0))
         """
         groups: dict[int, Group] = {}
@@ -81,8 +83,8 @@ class JavaAvailability:
         declared_groups: list[Group] = np.frombuffer(data, GROUP, count, HEADER.size).tolist()
         for group_number, (first, last, _, period) in enumerate(declared_groups):
             if first != last and not period:
-                offset = HEADER.size + group_number * GROUP.itemsize
-                raise DecodeError(_FORMAT_NAME, offset, "a group that repeats with a period of 0")
+                group_offset = HEADER.size + group_number * GROUP.itemsize
+                raise DecodeError(_FORMAT_NAME, group_offset, "a group that repeats with a period of 0")
         # The class keeps a TreeMap by first entry: sorted, and of equal keys the last one stays.
         return cls(tuple(sorted({group[0]: group for group in declared_groups}.values())))
 
@@ -129,7 +131,7 @@ class JavaAvailability:
     def unavailable(self, start: int, last: int, entries: Iterable[int]) -> list[int]:
         """Return the answer of ``getUnavailableEntries`` for ``entries`` of ``start..last``.
 
-        >>> JavaAvailability.of([1, 5]).unavailable(0, 6, range(7))
+        >>> JavaAvailability.from_entries([1, 5]).unavailable(0, 6, range(7))
         [0, 2, 3, 4, 5, 6]
         """
         entries = set(entries)
@@ -156,7 +158,7 @@ class JavaAvailability:
     def tobytes(self) -> bytes:
         """Return the bytes of ``serializeStateOfEntriesOfLedger``: version 0 and the groups as they are.
 
-        >>> JavaAvailability.of([]).tobytes() == bytes(64)
+        >>> JavaAvailability.from_entries([]).tobytes() == bytes(64)
         True
         """
         return HEADER.pack(0, len(self.groups)) + np.array(list(self.groups), GROUP).tobytes()

@@ -1,4 +1,4 @@
-"""Maximal runs, none of which touches another, and which of them open a group in the canonical form.
+"""Maximal runs, which never touch one another, and the runs that open a group in the canonical form.
 
 The striping of segments, or a server's unfolded groups, may be cut anywhere. Before sets are folded, runs
 that touch become one run. Runs longer than 2^31 - 1 are cut into pieces of that size and a rest. The cost
@@ -38,11 +38,11 @@ MAX_PIECES = 2**22
 def maximal(batch: GroupBatch) -> GroupBatch:
     """Return the same sets with touching runs joined and long runs cut.
 
-    >>> maximal(GroupBatch.of([[(0, 0, 2, 0), (2, 6, 1, 2)]])).size.tolist()
+    >>> maximal(GroupBatch.from_tuples([[(0, 0, 2, 0), (2, 6, 1, 2)]])).size.tolist()
     [3, 1]
     """
     batch = _without_solid_groups(batch)
-    touches_previous = _touches(batch)
+    touches_previous = _touches_previous(batch)
     if touches_previous.any():
         batch = _join_chains(_split_groups(batch, touches_previous))
     return _cut_long_runs(batch) if (batch.size > MAX_RUN_ENTRIES).any() else batch
@@ -72,7 +72,7 @@ def _without_solid_groups(batch: GroupBatch) -> GroupBatch:
     )
 
 
-def _touches(batch: GroupBatch) -> NDArray[np.bool_]:
+def _touches_previous(batch: GroupBatch) -> NDArray[np.bool_]:
     """Return whether each group begins where the previous group of the same set ends."""
     touches_previous = np.zeros(len(batch.first), np.bool_)
     touches_previous[1:] = batch.first[1:] == batch.last[:-1] + batch.size[:-1]
@@ -92,20 +92,24 @@ def _split_groups(batch: GroupBatch, touches_previous: NDArray[np.bool_]) -> Gro
     # A group of two runs that both touch something is all head and tail.
     is_bodiless = has_head & has_tail & (batch.last - batch.first == batch.period)
     part_counts = 1 + has_head + has_tail - is_bodiless
-    row, rank, offsets = _repeat_rows(part_counts, batch.offsets)
+    source_rows, part_numbers, offsets = _repeat_rows(part_counts, batch.offsets)
     first, last, size, period = (
-        column[row] for column in (batch.first, batch.last, batch.size, batch.period)
+        column[source_rows] for column in (batch.first, batch.last, batch.size, batch.period)
     )
     # Few touch, most often: what is done to their parts is done to these alone.
-    part_rows = np.flatnonzero((has_head | has_tail)[row])
-    row, rank = row[part_rows], rank[part_rows]
-    is_head = has_head[row] & (rank == 0)
-    is_tail = has_tail[row] & (rank == part_counts[row] - 1)
+    part_rows = np.flatnonzero((has_head | has_tail)[source_rows])
+    source_rows, part_numbers = source_rows[part_rows], part_numbers[part_rows]
+    is_head = has_head[source_rows] & (part_numbers == 0)
+    is_tail = has_tail[source_rows] & (part_numbers == part_counts[source_rows] - 1)
     first[part_rows] += np.where(
-        is_tail, last[part_rows] - first[part_rows], np.where(has_head[row] & ~is_head, period[part_rows], 0)
+        is_tail,
+        last[part_rows] - first[part_rows],
+        np.where(has_head[source_rows] & ~is_head, period[part_rows], 0),
     )
     last[part_rows] = np.where(
-        is_head, batch.first[row], last[part_rows] - np.where(has_tail[row] & ~is_tail, period[part_rows], 0)
+        is_head,
+        batch.first[source_rows],
+        last[part_rows] - np.where(has_tail[source_rows] & ~is_tail, period[part_rows], 0),
     )
     period[part_rows] = np.where(last[part_rows] > first[part_rows], period[part_rows], 0)
     return GroupBatch(first, last, size, period, offsets)
@@ -113,7 +117,7 @@ def _split_groups(batch: GroupBatch, touches_previous: NDArray[np.bool_]) -> Gro
 
 def _join_chains(batch: GroupBatch) -> GroupBatch:
     """Join each chain of touching runs into one run. Only single runs touch at this point."""
-    starts_chain = ~_touches(batch)
+    starts_chain = ~_touches_previous(batch)
     chain_heads = np.flatnonzero(starts_chain)
     return GroupBatch(
         batch.first[chain_heads],
@@ -134,24 +138,27 @@ def _cut_long_runs(batch: GroupBatch) -> GroupBatch:
         raise CoverageLimitError(
             f"a run of {longest_run} entries, more than {MAX_PIECES} pieces of {MAX_RUN_ENTRIES}"
         )
-    row, rank, offsets = _repeat_rows(part_counts, batch.offsets)
-    is_cut = is_long[row]
-    first = batch.first[row] + rank * MAX_RUN_ENTRIES
+    source_rows, part_numbers, offsets = _repeat_rows(part_counts, batch.offsets)
+    is_cut = is_long[source_rows]
+    first = batch.first[source_rows] + part_numbers * MAX_RUN_ENTRIES
     return GroupBatch(
         first,
-        np.where(is_cut, first, batch.last[row]),
-        np.minimum(batch.size[row] - rank * MAX_RUN_ENTRIES, MAX_RUN_ENTRIES),
-        batch.period[row],
+        np.where(is_cut, first, batch.last[source_rows]),
+        np.minimum(batch.size[source_rows] - part_numbers * MAX_RUN_ENTRIES, MAX_RUN_ENTRIES),
+        batch.period[source_rows],
         offsets,
     )
 
 
 def _repeat_rows(part_counts: Longs, offsets: Longs) -> tuple[Longs, Longs, Longs]:
-    """Repeat row i ``parts[i]`` times. Return the source row and part number of each, and the new offsets."""
+    """Repeat row i ``part_counts[i]`` times.
+
+    Return the source row and the part number of each new row, and the new offsets.
+    """
     ends = np.zeros(len(part_counts) + 1, np.int64)
     np.cumsum(part_counts, out=ends[1:])
-    row = np.repeat(np.arange(len(part_counts)), part_counts)
-    return row, np.arange(len(row)) - ends[row], ends[offsets]
+    source_rows = np.repeat(np.arange(len(part_counts)), part_counts)
+    return source_rows, np.arange(len(source_rows)) - ends[source_rows], ends[offsets]
 
 
 BLOCK_ENTRIES = 1 << 17
@@ -166,10 +173,10 @@ class Openers(NamedTuple):
     first: Longs
 
 
-def openers(entries: Longs, heads: Longs) -> Iterator[Openers]:
+def openers(entries: Longs, set_starts: Longs) -> Iterator[Openers]:
     """Find where groups open in a row of ascending ids, which has at least one id.
 
-    Sets begin at the positions ``heads``, the first of them at 0.
+    Sets begin at the positions ``set_starts``, the first of them at 0.
 
     >>> [found.positions.tolist() for found in openers(np.array([1, 2, 4, 5, 7, 8, 10]), np.array([0]))]
     [[0], [6]]
@@ -180,76 +187,76 @@ def openers(entries: Longs, heads: Longs) -> Iterator[Openers]:
     distances, begins_buffer = np.empty(length, np.int64), np.empty(length, np.bool_)
     for block_start in range(1, len(entries), BLOCK_ENTRIES):
         block_end = min(block_start + BLOCK_ENTRIES, len(entries))
-        skipped_state = _state_at(entries, heads, run_starts, block_end)
-        if skipped_state is not None:
-            run_starts = skipped_state
+        next_run_starts = _run_starts_after(entries, set_starts, run_starts, block_end)
+        if next_run_starts is not None:
+            run_starts = next_run_starts
             continue
         distance = np.subtract(
             entries[block_start:block_end],
             entries[block_start - 1 : block_end - 1],
             out=distances[: block_end - block_start],
         )
-        begins = np.not_equal(distance, 1, out=begins_buffer[: block_end - block_start])
-        begins[_heads_between(heads, block_start, block_end) - block_start] = True
-        starts = np.concatenate((run_starts - block_start, np.flatnonzero(begins)))
+        is_run_start = np.not_equal(distance, 1, out=begins_buffer[: block_end - block_start])
+        is_run_start[_heads_between(set_starts, block_start, block_end) - block_start] = True
+        starts = np.concatenate((run_starts - block_start, np.flatnonzero(is_run_start)))
         starts += block_start
-        block_openers = _openers_among(entries, heads, starts, len(run_starts) - 1, newest_opener)
+        block_openers = _openers_among(entries, set_starts, starts, len(run_starts) - 1, newest_opener)
         newest_opener = int(block_openers.positions[-1]) if len(block_openers.positions) else newest_opener
         run_starts = starts[-3:]
         yield block_openers
     yield _openers_among(
-        entries, heads, np.append(run_starts, len(entries)), len(run_starts) - 1, newest_opener
+        entries, set_starts, np.append(run_starts, len(entries)), len(run_starts) - 1, newest_opener
     )
 
 
 def opening_runs(
-    first: Longs, size: Longs, heads: Longs, settled_runs: int = 0, may_join: bool = True
+    first: Longs, size: Longs, set_starts: Longs, settled_runs: int = 0, may_join: bool = True
 ) -> Longs:
     """Return the numbers of the runs that open a group. ``first`` and ``size`` describe the runs.
 
-    ``heads`` are the first runs of sets. The first ``settled_runs`` runs are decided already. ``may_join`` is
-    True if the last of these opened a group, so that the next run may join the group.
+    ``set_starts`` are the first runs of sets. The first ``settled_runs`` runs are decided already.
+    ``may_join`` is True if the last of these opened a group, so that the next run may join the group.
 
     >>> opening_runs(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
     [0, 3]
     """
     distance = first[1:] - first[:-1]
     # Of each run but the very first: whether it can follow the one before at all, and whether it continues.
-    joins = size[1:] == size[:-1]
+    can_join = size[1:] == size[:-1]
     if len(distance) and int(distance.max()) > MAX_RUN_ENTRIES:
-        joins &= distance <= MAX_RUN_ENTRIES
-    joins[heads[heads > 0] - 1] = False
-    continues = np.zeros_like(joins)
-    np.equal(distance[1:], distance[:-1], out=continues[1:])
-    continues &= joins
+        can_join &= distance <= MAX_RUN_ENTRIES
+    can_join[set_starts[set_starts > 0] - 1] = False
+    continues_pattern = np.zeros_like(can_join)
+    np.equal(distance[1:], distance[:-1], out=continues_pattern[1:])
+    continues_pattern &= can_join
     # A second run comes right behind one that opens a group, so not behind one that continues.
-    joins[1:] &= ~continues[:-1]
-    joins &= ~continues
+    can_join[1:] &= ~continues_pattern[:-1]
+    can_join &= ~continues_pattern
     if settled_runs:
-        joins[: settled_runs - 1] = False
-        joins[settled_runs - 1 : settled_runs] &= may_join
-    opens = np.ones(len(first), np.bool_)
-    np.logical_not(continues, out=opens[1:])
-    opens[every_other(np.flatnonzero(joins)) + 1] = False
-    opens[:settled_runs] = False
-    return np.flatnonzero(opens)
+        can_join[: settled_runs - 1] = False
+        can_join[settled_runs - 1 : settled_runs] &= may_join
+    opens_group = np.ones(len(first), np.bool_)
+    np.logical_not(continues_pattern, out=opens_group[1:])
+    opens_group[every_other_of_chain(np.flatnonzero(can_join)) + 1] = False
+    opens_group[:settled_runs] = False
+    return np.flatnonzero(opens_group)
 
 
-def every_other(numbers: Longs) -> Longs:
+def every_other_of_chain(numbers: Longs) -> Longs:
     """Return the first, third, fifth, ... number of each unbroken chain of ascending numbers.
 
-    >>> every_other(np.array([2, 3, 4, 7, 8])).tolist()
+    >>> every_other_of_chain(np.array([2, 3, 4, 7, 8])).tolist()
     [2, 4, 7]
     """
     is_chained = np.zeros(len(numbers), np.bool_)
     np.equal(numbers[1:] - numbers[:-1], 1, out=is_chained[1:])
-    begin = np.maximum.accumulate(np.where(is_chained, 0, numbers))
-    alternate_numbers: Longs = numbers[(numbers - begin) & 1 == 0]
+    chain_starts = np.maximum.accumulate(np.where(is_chained, 0, numbers))
+    alternate_numbers: Longs = numbers[(numbers - chain_starts) & 1 == 0]
     return alternate_numbers
 
 
 def _openers_among(
-    entries: Longs, heads: Longs, starts: Longs, settled_runs: int, newest_opener: int
+    entries: Longs, set_starts: Longs, starts: Longs, settled_runs: int, newest_opener: int
 ) -> Openers:
     """Return the openers among the runs that begin at ``starts``. The last item only ends the run before it.
 
@@ -258,24 +265,24 @@ def _openers_among(
     """
     size, starts = starts[1:] - starts[:-1], starts[:-1]
     first = entries[starts]
-    set_rows = np.searchsorted(starts, _heads_between(heads, int(starts[0]), int(starts[-1]) + 1))
-    row = opening_runs(
+    set_rows = np.searchsorted(starts, _heads_between(set_starts, int(starts[0]), int(starts[-1]) + 1))
+    opener_rows = opening_runs(
         first,
         size,
         set_rows,
         settled_runs,
         may_join=settled_runs > 0 and newest_opener == int(starts[settled_runs - 1]),
     )
-    return Openers(starts[row], size[row], first[row])
+    return Openers(starts[opener_rows], size[opener_rows], first[opener_rows])
 
 
-def _state_at(entries: Longs, heads: Longs, run_starts: Longs, block_end: int) -> Longs | None:
+def _run_starts_after(entries: Longs, set_starts: Longs, run_starts: Longs, block_end: int) -> Longs | None:
     """Return ``run_starts`` moved on to ``block_end``; None if runs change before that, or a set begins."""
     starts, last = run_starts.tolist(), block_end - 1
     open_run = starts[-1]
     # Ids ascend: where the last is as far from the first as their places are, none is missing in between.
     if entries[last] - entries[open_run] == last - open_run:
-        return None if len(_heads_between(heads, open_run + 1, block_end)) else run_starts
+        return None if len(_heads_between(set_starts, open_run + 1, block_end)) else run_starts
     if len(starts) < 3 or open_run - starts[1] != starts[1] - starts[0]:
         return None
     size, distance = open_run - starts[1], int(entries[open_run] - entries[starts[1]])
@@ -285,11 +292,11 @@ def _state_at(entries: Longs, heads: Longs, run_starts: Longs, block_end: int) -
     runs, remainder = divmod(last - open_run, size)
     if entries[last] != entries[starts[1] + remainder] + distance * (runs + 1):
         return None
-    if len(_heads_between(heads, starts[0] + 1, block_end)):
+    if len(_heads_between(set_starts, starts[0] + 1, block_end)):
         return None
-    repeats = entries[open_run:block_end] - entries[open_run - size : block_end - size] == distance
-    return run_starts + runs * size if repeats.all() else None
+    repeats_run = entries[open_run:block_end] - entries[open_run - size : block_end - size] == distance
+    return run_starts + runs * size if repeats_run.all() else None
 
 
-def _heads_between(heads: Longs, block_start: int, block_end: int) -> Longs:
-    return heads[heads.searchsorted(block_start) : heads.searchsorted(block_end)]
+def _heads_between(set_starts: Longs, block_start: int, block_end: int) -> Longs:
+    return set_starts[set_starts.searchsorted(block_start) : set_starts.searchsorted(block_end)]

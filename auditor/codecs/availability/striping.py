@@ -6,8 +6,8 @@ so index b holds e when (e - o) mod E < Qw, with o = (b - Qw + 1) mod E. The mod
 id, in every segment (``RoundRobinDistributionSchedule.getEntriesStripedToTheBookie``). The entries of one
 segment give at most three groups: the rest of a run at its start, full runs, and a part of a run at its end.
 
-A seat is a bookie's place in the ensemble of one segment. The seats of one bookie in one ledger are folded
-into one value, so that a bookie in several segments is still compared with one equality. If members have lost
+A bookie has a position in the ensemble of each segment that names it. The entries of all its positions in a
+ledger are folded into one value, so that one comparison is enough for several segments. If members have lost
 all of a segment, the number of lost copies of entry e depends only on e mod E. So the worst entry is found
 among the residues that the segment's entries have.
 """
@@ -42,24 +42,24 @@ def stripe(
     """
     start, end, member, ensemble, quorum = np.broadcast_arrays(
         *(
-            np.atleast_1d(np.asarray(number_or_array, np.int64))
-            for number_or_array in (first_entry, last_entry, index, ensemble_size, write_quorum)
+            np.atleast_1d(np.asarray(argument, np.int64))
+            for argument in (first_entry, last_entry, index, ensemble_size, write_quorum)
         )
     )
     # Everything is counted from the segment's first entry, so that ids near 2^63 do not overflow.
-    span = end - start
+    last_offset = end - start
     is_whole = quorum == ensemble
-    phase = (member - quorum + 1 - start) % ensemble
+    first_run_offset = (member - quorum + 1 - start) % ensemble
     # Of the run under way at the segment's first entry; none at 0 or below.
-    open_run_size = quorum - ensemble + phase
-    last_full_start = span - phase - (quorum - 1)
+    open_run_size = quorum - ensemble + first_run_offset
+    last_full_start = last_offset - first_run_offset - (quorum - 1)
     full_ends = np.where(last_full_start >= 0, last_full_start // ensemble, -1)
-    tail_start = phase + full_ends * ensemble
-    has_tail = span - tail_start >= ensemble
+    tail_start = first_run_offset + full_ends * ensemble
+    has_tail = last_offset - tail_start >= ensemble
     tail_start = np.where(has_tail, tail_start + ensemble, 0)
-    head_size = np.where(is_whole, span + 1, np.minimum(open_run_size, span + 1))
+    head_size = np.where(is_whole, last_offset + 1, np.minimum(open_run_size, last_offset + 1))
 
-    is_nonempty, is_partial = span >= 0, (span >= 0) & ~is_whole
+    is_nonempty, is_partial = last_offset >= 0, (last_offset >= 0) & ~is_whole
     head_runs, full_runs, tail_runs = (
         is_nonempty & (is_whole | (open_run_size > 0)),
         is_partial & (full_ends >= 0),
@@ -67,11 +67,11 @@ def stripe(
     )
     positions = np.flatnonzero(np.stack((head_runs, full_runs, tail_runs), axis=1))
     zeros = np.zeros_like(start)
-    body_end = phase + np.maximum(full_ends, 0) * ensemble
+    body_end = first_run_offset + np.maximum(full_ends, 0) * ensemble
     return GroupBatch(
-        _select_runs(positions, start, start + phase, start + tail_start),
+        _select_runs(positions, start, start + first_run_offset, start + tail_start),
         _select_runs(positions, start, start + body_end, start + tail_start),
-        _select_runs(positions, head_size, quorum, span - tail_start + 1),
+        _select_runs(positions, head_size, quorum, last_offset - tail_start + 1),
         _select_runs(positions, zeros, np.where(full_ends > 0, ensemble, 0), zeros),
         offsets_of(head_runs.astype(np.int64) + full_runs + tail_runs),
     )
@@ -82,48 +82,53 @@ def _select_runs(positions: Longs, head_runs: Longs, full_runs: Longs, tail_runs
     return np.stack((head_runs, full_runs, tail_runs), axis=1).ravel()[positions]
 
 
-Ints = NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True)
-class Seats:
-    """Places of bookies in ensembles. Arrays have one item per seat, sorted by ledger, then by segment."""
+class EnsemblePositions:
+    """Positions of bookies in ensembles: arrays of one length, sorted by ledger, then by segment."""
 
-    ledger: Ints  # row of the ledger in its batch
-    member: Ints  # number that stands for the bookie
-    first: Ints  # first entry of the segment
-    last: Ints  # last entry that is judged; below ``first`` where nothing is
-    index: Ints  # place in the ensemble
-    ensemble_size: Ints
-    write_quorum: Ints
+    ledger: Longs  # row of the ledger in its batch
+    member: Longs  # number that stands for the bookie
+    first: Longs  # first entry of the segment
+    last: Longs  # last entry that is judged; below ``first`` where nothing is
+    index: Longs  # place in the ensemble
+    ensemble_size: Longs
+    write_quorum: Longs
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedReplicas:
     """One set of entries for every (ledger, bookie), ledgers ascending; ``groups`` is canonical."""
 
-    ledger: Ints
-    member: Ints
+    ledger: Longs
+    member: Longs
     groups: GroupBatch
 
 
-def fold_seats(seats: Seats) -> ExpectedReplicas:
-    """Fold the seats of each (ledger, bookie) pair into one canonical set of entries.
+def fold_positions(ensemble_positions: EnsemblePositions) -> ExpectedReplicas:
+    """Fold the positions of each (ledger, bookie) pair into one canonical set of entries.
 
     >>> def column(*values): return np.array(values, np.int64)
-    >>> one = Seats(column(0, 0, 0), column(7, 8, 9), column(0, 0, 0), column(9, 9, 9), column(0, 1, 2),
-    ...             column(3, 3, 3), column(2, 2, 2))
-    >>> replicas = fold_seats(one)
+    >>> positions = EnsemblePositions(column(0, 0, 0), column(7, 8, 9), column(0, 0, 0), column(9, 9, 9),
+    ...             column(0, 1, 2), column(3, 3, 3), column(2, 2, 2))
+    >>> replicas = fold_positions(positions)
     >>> replicas.member.tolist(), replicas.groups.first.tolist()
     ([7, 8, 9], [0, 2, 0, 9, 1])
     """
-    sets = stripe(seats.first, seats.last, seats.index, seats.ensemble_size, seats.write_quorum)
-    if not len(seats.ledger):
-        return ExpectedReplicas(seats.ledger, seats.member, sets)
-    span = int(seats.member.max()) + 1
-    keys, set_of = np.unique(seats.ledger * span + seats.member, return_inverse=True)
-    groups = fold(sets.merge(set_of.astype(np.int64), len(keys)))
-    return ExpectedReplicas(keys // span, keys % span, groups)
+    sets = stripe(
+        ensemble_positions.first,
+        ensemble_positions.last,
+        ensemble_positions.index,
+        ensemble_positions.ensemble_size,
+        ensemble_positions.write_quorum,
+    )
+    if not len(ensemble_positions.ledger):
+        return ExpectedReplicas(ensemble_positions.ledger, ensemble_positions.member, sets)
+    member_count = int(ensemble_positions.member.max()) + 1
+    pair_keys, pair_numbers = np.unique(
+        ensemble_positions.ledger * member_count + ensemble_positions.member, return_inverse=True
+    )
+    groups = fold(sets.merge(pair_numbers.astype(np.int64), len(pair_keys)))
+    return ExpectedReplicas(pair_keys // member_count, pair_keys % member_count, groups)
 
 
 def most_missing_copies(
@@ -150,10 +155,10 @@ def most_missing_copies(
         np.asarray(column, np.int64)[:, None] for column in (first, last, ensemble_size, write_quorum)
     )
     entry_residue = np.arange(is_missing.shape[1])
-    present = (entry_residue < ensemble) & ((entry_residue - first) % ensemble <= last - first)
+    is_present = (entry_residue < ensemble) & ((entry_residue - first) % ensemble <= last - first)
     return (
-        _max_copies(is_missing, ensemble, quorum, present),
-        _max_copies(is_missing | is_doubtful, ensemble, quorum, present),
+        _max_copies(is_missing, ensemble, quorum, is_present),
+        _max_copies(is_missing | is_doubtful, ensemble, quorum, is_present),
     )
 
 
@@ -184,16 +189,18 @@ def entries_short_of_copies(
     is_run_start = is_short & ~np.take_along_axis(is_short, (entry_residue - 1) % ensemble, axis=1)
     length = is_short.sum(axis=1)
     # One run of residues is what a member of a write quorum of its length would hold.
-    newest = (is_run_start.argmax(axis=1) + length - 1) % ensemble_size
+    last_member = (is_run_start.argmax(axis=1) + length - 1) % ensemble_size
     end = np.where(length > 0, last, first - 1)
-    sets = stripe(first, end, newest, ensemble_size, np.maximum(length, 1))
+    sets = stripe(first, end, last_member, ensemble_size, np.maximum(length, 1))
     return sets, is_run_start.sum(axis=1) <= 1
 
 
 def _max_copies(
-    is_lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs, present: NDArray[np.bool_]
+    is_lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs, is_present: NDArray[np.bool_]
 ) -> Longs:
-    max_copies: Longs = np.where(present, _count_copies(is_lost, ensemble, quorum), 0).max(axis=1, initial=0)
+    max_copies: Longs = np.where(is_present, _count_copies(is_lost, ensemble, quorum), 0).max(
+        axis=1, initial=0
+    )
     return max_copies
 
 
@@ -202,11 +209,12 @@ def _count_copies(is_lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs) ->
 
     Each count is the difference of two running sums along two copies of the ensemble.
     """
-    rows, width = is_lost.shape
-    is_lost_twice = np.take_along_axis(is_lost, np.arange(2 * width) % ensemble, axis=1)
-    running_sums = np.zeros((rows, 2 * width + 1), np.int64)
+    row_count, column_count = is_lost.shape
+    is_lost_twice = np.take_along_axis(is_lost, np.arange(2 * column_count) % ensemble, axis=1)
+    running_sums = np.zeros((row_count, 2 * column_count + 1), np.int64)
     np.cumsum(is_lost_twice, axis=1, out=running_sums[:, 1:])
-    copies: Longs = (
-        np.take_along_axis(running_sums, np.arange(width) + quorum, axis=1) - running_sums[:, :width]
+    lost_copies: Longs = (
+        np.take_along_axis(running_sums, np.arange(column_count) + quorum, axis=1)
+        - running_sums[:, :column_count]
     )
-    return copies
+    return lost_copies

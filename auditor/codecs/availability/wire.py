@@ -68,27 +68,27 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
     groups = np.frombuffer(data, GROUP, offset=HEADER.size)
     first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
     span = last - first
-    repeats = last > first
+    is_repeated = last > first
     is_out_of_order = np.zeros(len(groups), np.bool_)
     # Ends are compared as the last id held, which fits an int64 where one past it may not.
     is_out_of_order[1:] = first[1:] <= last[:-1] + (size[:-1] - 1)
-    faults = {
+    fault_masks = {
         "ends before it starts": last < first,
         "holds nothing": size < 1,
         "passes the largest entry id": last > _MAX_LONG - (np.maximum(size, 1) - 1),
-        "spans more than there are ids": repeats & (span < 0),
-        "has a period without a second run": ~repeats & (period != 0),
-        "repeats sooner than its runs end": repeats & (period < size),
-        "does not end on a run": repeats & (span % np.maximum(period, 1) != 0),
+        "spans more than there are ids": is_repeated & (span < 0),
+        "has a period without a second run": ~is_repeated & (period != 0),
+        "repeats sooner than its runs end": is_repeated & (period < size),
+        "does not end on a run": is_repeated & (span % np.maximum(period, 1) != 0),
         "begins before the last one ended": is_out_of_order,
         "begins below entry 0": first < 0,
     }
-    is_broken = np.logical_or.reduce(list(faults.values()))
+    is_broken = np.logical_or.reduce(list(fault_masks.values()))
     if is_broken.any():
         # Of several faults the offset is the first bad group's, whatever that one fails on.
-        row = int(is_broken.argmax())
-        reason = next(reason for reason, rows in faults.items() if rows[row])
-        raise DecodeError(_FORMAT_NAME, HEADER.size + row * GROUP.itemsize, f"a group that {reason}")
+        group_row = int(is_broken.argmax())
+        reason = next(reason for reason, rows in fault_masks.items() if rows[group_row])
+        raise DecodeError(_FORMAT_NAME, HEADER.size + group_row * GROUP.itemsize, f"a group that {reason}")
     return groups
 
 
@@ -117,8 +117,8 @@ def encode(groups: Groups) -> bytes:
     >>> encode(np.array([(1, 1, 2, 0), (4, 4, 2, 0)], GROUP))[64:].hex()
     '000000000000000100000000000000040000000200000003'
     """
-    folded = fold(GroupBatch.one(groups))
-    return HEADER.pack(VERSION, len(folded.first)) + folded.tobytes()
+    folded_groups = fold(GroupBatch.from_groups(groups))
+    return HEADER.pack(VERSION, len(folded_groups.first)) + folded_groups.tobytes()
 
 
 def encode_unfolded(groups: Groups) -> bytes:
@@ -134,10 +134,10 @@ def encode_unfolded(groups: Groups) -> bytes:
     160
     """
     # Folded first, so that runs that touch are one run, as the server's are.
-    folded = fold(GroupBatch.one(groups))
-    start, row = _starts(folded)
+    folded_groups = fold(GroupBatch.from_groups(groups))
+    start, group_rows = _run_starts(folded_groups)
     zeros = np.zeros_like(start)
-    runs = GroupBatch(start, start, folded.size[row], zeros, np.array([0, len(start)]))
+    runs = GroupBatch(start, start, folded_groups.size[group_rows], zeros, np.array([0, len(start)]))
     return HEADER.pack(VERSION, len(start)) + runs.tobytes()
 
 
@@ -154,15 +154,20 @@ def holds_entries(groups: Groups, entries: ArrayLike) -> NDArray[np.bool_]:
     >>> holds_entries(np.array([(1, 10, 2, 3)], GROUP), np.array([0, 1, 3, 11, 12])).tolist()
     [False, True, False, True, False]
     """
-    batch, entry_ids = GroupBatch.one(groups), np.asarray(entries, np.int64)
-    row = np.searchsorted(batch.first, entry_ids, side="right") - 1
+    batch, entry_ids = GroupBatch.from_groups(groups), np.asarray(entries, np.int64)
+    group_rows = np.searchsorted(batch.first, entry_ids, side="right") - 1
     is_held = np.zeros(len(entry_ids), np.bool_)
-    rows_in_run = np.flatnonzero(row >= 0)
-    row = row[rows_in_run]
-    distance, span = entry_ids[rows_in_run] - batch.first[row], batch.last[row] - batch.first[row]
+    rows_in_run = np.flatnonzero(group_rows >= 0)
+    group_rows = group_rows[rows_in_run]
+    distance, span = (
+        entry_ids[rows_in_run] - batch.first[group_rows],
+        batch.last[group_rows] - batch.first[group_rows],
+    )
     # Behind the last run's start nothing repeats: what counts there is the distance from that start.
-    run_offset = np.where(distance > span, distance - span, distance % np.maximum(batch.period[row], 1))
-    is_held[rows_in_run] = run_offset < batch.size[row]
+    run_offset = np.where(
+        distance > span, distance - span, distance % np.maximum(batch.period[group_rows], 1)
+    )
+    is_held[rows_in_run] = run_offset < batch.size[group_rows]
     return is_held
 
 
@@ -186,9 +191,9 @@ def expand(groups: Groups) -> NDArray[np.int64]:
     >>> expand(np.array([(1, 10, 2, 3)], GROUP)).tolist()
     [1, 2, 4, 5, 7, 8, 10, 11]
     """
-    batch = GroupBatch.one(groups)
-    start, row = _starts(batch)
-    size = batch.size[row]
+    batch = GroupBatch.from_groups(groups)
+    start, group_rows = _run_starts(batch)
+    size = batch.size[group_rows]
     _check_count(float(size.sum(dtype=np.float64)), "entries")
     ends = np.cumsum(size)
     entries: Longs = np.repeat(start - (ends - size), size)
@@ -196,13 +201,13 @@ def expand(groups: Groups) -> NDArray[np.int64]:
     return entries
 
 
-def _starts(batch: GroupBatch) -> tuple[Longs, Longs]:
+def _run_starts(batch: GroupBatch) -> tuple[Longs, Longs]:
     """Return the start of every run, and the number of the group that the run comes from."""
     count = (batch.last - batch.first) // np.maximum(batch.period, 1) + 1
     _check_count(float(count.sum(dtype=np.float64)), "runs")
-    row = np.repeat(np.arange(len(count)), count)
-    rank_in_group = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    return batch.first[row] + rank_in_group * batch.period[row], row
+    group_rows = np.repeat(np.arange(len(count)), count)
+    run_number = np.arange(len(group_rows)) - np.repeat(np.cumsum(count) - count, count)
+    return batch.first[group_rows] + run_number * batch.period[group_rows], group_rows
 
 
 def _check_count(count: float, counted_noun: str) -> None:

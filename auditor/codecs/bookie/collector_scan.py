@@ -45,8 +45,8 @@ class ScannedLog(NamedTuple):
     """The records that a collector's scan counts, in the order of the log: arrays of one length.
 
     ``offsets`` are the starts of records. ``sizes`` are whole records, with the four bytes of the size
-    itself. ``may_fail`` is True if one has more than `MAX_SAFE_LEDGER_BYTES`. The scan of a real server may
-    then fail.
+    itself. ``may_fail`` is True if a record has more than `MAX_SAFE_LEDGER_BYTES` bytes. The scan of a real
+    server may then fail.
     """
 
     offsets: Longs
@@ -57,9 +57,9 @@ class ScannedLog(NamedTuple):
     def sums(self) -> dict[int, int]:
         """Return the bytes of each ledger, as the collector sums them."""
         ledgers, ledger_rows = np.unique(self.ledger_ids, return_inverse=True)
-        totals = np.zeros(len(ledgers), np.int64)
-        np.add.at(totals, ledger_rows, self.sizes)
-        return dict(zip(ledgers.tolist(), totals.tolist(), strict=True))
+        ledger_bytes = np.zeros(len(ledgers), np.int64)
+        np.add.at(ledger_bytes, ledger_rows, self.sizes)
+        return dict(zip(ledgers.tolist(), ledger_bytes.tolist(), strict=True))
 
     def contains(self, offsets: Longs) -> NDArray[np.bool_]:
         """Return for each record that starts at one of ``offsets`` whether the scan counts the record."""
@@ -71,26 +71,26 @@ class ScannedLog(NamedTuple):
 
 
 def scan_log(
-    read_at: ReadAt, size: int, direct: bool, buffer_bytes: int = DIRECT_BUFFER_BYTES
+    read_at: ReadAt, size: int, is_direct: bool, buffer_bytes: int = DIRECT_BUFFER_BYTES
 ) -> ScannedLog | None:
     """Scan a log of ``size`` bytes as the server does. Return None if the server's scan fails.
 
     Args:
         read_at: Returns bytes of the file.
         size: Length of the file in bytes.
-        direct: Whether the direct logger reads it.
+        is_direct: Whether the direct logger reads it.
         buffer_bytes: Number of bytes that the direct logger reads at once.
 
     >>> data = bytes(1024) + bytes.fromhex("00000008 0000000000000007 80000008 0000000000000009")
-    >>> scan_log(lambda at, length: data[at : at + length], len(data), direct=False).sums()
+    >>> scan_log(lambda at, length: data[at : at + length], len(data), is_direct=False).sums()
     {7: 12}
     """
-    if direct:
+    if is_direct:
         return _scan_direct(read_at, size, buffer_bytes)
     records = EntryLogRecords(read_at, size)
-    no_numbers = np.zeros(0, np.int64)
-    parts = [(no_numbers, no_numbers, no_numbers), *records.as_collected(HEADER_BYTES)]
-    offsets, ledgers, sizes = (np.concatenate(column) for column in zip(*parts, strict=True))
+    no_records = np.zeros(0, np.int64)
+    record_columns = [(no_records, no_records, no_records), *records.collected_records(HEADER_BYTES)]
+    offsets, ledgers, sizes = (np.concatenate(column) for column in zip(*record_columns, strict=True))
     max_size = int(sizes.max(initial=0))
     if records.cut_at is not None:
         max_size = max(max_size, int.from_bytes(read_at(records.cut_at, LENGTH.size), signed=True))
@@ -111,13 +111,13 @@ def _direct_records(read_at: ReadAt, size: int, buffer_bytes: int) -> Iterator[t
     """Yield start, ledger and size of each record. Raises EOFError if the server's scan fails."""
     # The last buffer that is read reaches past the end of the file, in zeros.
     buffered_end = -(-size // buffer_bytes) * buffer_bytes
-    offset, head = HEADER_BYTES, bytes(_LEDGER_BYTES)
-    begin, block = 0, b""
+    offset, id_buffer = HEADER_BYTES, bytes(_LEDGER_BYTES)
+    block_offset, block = 0, b""
     while offset < size:
-        if not begin <= offset <= begin + len(block) - LENGTH.size - _LEDGER_BYTES:
-            begin, block = offset, read_at(offset, min(BLOCK_BYTES, size - offset))
+        if not block_offset <= offset <= block_offset + len(block) - LENGTH.size - _LEDGER_BYTES:
+            block_offset, block = offset, read_at(offset, min(BLOCK_BYTES, size - offset))
             block = block.ljust(LENGTH.size + _LEDGER_BYTES, b"\0")
-        position = offset - begin
+        position = offset - block_offset
         (length,) = LENGTH.unpack_from(block, position)
         if length < 0:
             if offset % DIRECT_HEADER_BYTES == 0:
@@ -132,6 +132,6 @@ def _direct_records(read_at: ReadAt, size: int, buffer_bytes: int) -> Iterator[t
             raise EOFError
         # Of a shorter record the server takes what the one before it left in the buffer.
         id_bytes = block[position + LENGTH.size :][: min(length, _LEDGER_BYTES)]
-        head = id_bytes + head[len(id_bytes) :]
-        yield offset, int.from_bytes(head, signed=True), LENGTH.size + length
+        id_buffer = id_bytes + id_buffer[len(id_bytes) :]
+        yield offset, int.from_bytes(id_buffer, signed=True), LENGTH.size + length
         offset = start + length

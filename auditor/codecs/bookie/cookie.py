@@ -25,8 +25,8 @@ FORMAT_NAME = "cookie"
 MAX_COOKIE_BYTES = proto_text.MAX_TEXT_BYTES
 
 _LINES_LAYOUT = 3
-_LINE = re.compile(rb"([^\r\n]*+)(?:\r\n|\r|\n|\Z)")
-_NUMBER = re.compile(rb"[+-]?0{0,20}[0-9]{1,10}")
+_LINE_PATTERN = re.compile(rb"([^\r\n]*+)(?:\r\n|\r|\n|\Z)")
+_LAYOUT_NUMBER = re.compile(rb"[+-]?0{0,20}[0-9]{1,10}")
 # What Java's trim takes away: everything up to the blank.
 _JAVA_WHITESPACE = bytes(range(0x21))
 
@@ -41,17 +41,17 @@ def decode(data: bytes) -> Cookie:
     """
     if len(data) > MAX_COOKIE_BYTES:
         raise DecodeError(FORMAT_NAME, MAX_COOKIE_BYTES, f"text of more than {MAX_COOKIE_BYTES} bytes")
-    first = _LINE.match(data)
-    assert first is not None  # matches nothing at all, if need be
-    number = first[1].strip(_JAVA_WHITESPACE)
-    layout = int(number) if _NUMBER.fullmatch(number) else None
+    first_line = _LINE_PATTERN.match(data)
+    assert first_line is not None  # matches nothing at all, if need be
+    number = first_line[1].strip(_JAVA_WHITESPACE)
+    layout = int(number) if _LAYOUT_NUMBER.fullmatch(number) else None
     if layout is None or not -(2**31) <= layout < 2**31:
         raise DecodeError(FORMAT_NAME, 0, "no layout number")
     if layout < _LINES_LAYOUT:
         raise DecodeError(FORMAT_NAME, 0, f"layout {layout} does not contain the bookie's id and directories")
     if layout == _LINES_LAYOUT:
-        return _lines(data, first.end())
-    message = proto_text.parse(CookieFormat, data, FORMAT_NAME, first.end())
+        return _decode_lines(data, first_line.end())
+    message = proto_text.parse(CookieFormat, data, FORMAT_NAME, first_line.end())
     return Cookie(
         layout=layout,
         bookie_id=message.bookieHost,
@@ -84,10 +84,10 @@ def directories(counted_paths: str) -> tuple[str, ...]:
     return tuple(paths.split("\t"))
 
 
-def _lines(data: bytes, start: int) -> Cookie:
+def _decode_lines(data: bytes, start: int) -> Cookie:
     lines: list[str] = []
     for missing_field in ("bookie id", "journal directory", "list of ledger directories"):
-        line = _LINE.match(data, start)
+        line = _LINE_PATTERN.match(data, start)
         if line is None or line.start() == len(data):
             raise DecodeError(FORMAT_NAME, len(data), f"the text ends before the {missing_field}")
         lines.append(line[1].decode("utf-8", "replace"))

@@ -76,7 +76,7 @@ def decode_header(data: bytes) -> EntryHeader:
     (1, LedgerId(id=7, scope=0), 1)
     """
     if not data:
-        raise DecodeError(FORMAT_NAME, 0, "no byte")
+        raise DecodeError(FORMAT_NAME, 0, "an entry without any byte")
     if data[0] < _V2_FLAG:
         ledger_id, entry_id, last_add_confirmed, length = _V1_HEADER.unpack(
             _require_bytes(data, _V1_HEADER.size)
@@ -89,9 +89,9 @@ def decode_header(data: bytes) -> EntryHeader:
     )
     version, digest = flags >> 4 & 0b111, flags & 0b1111
     if version not in (0, _VERSION_2):
-        raise DecodeError(FORMAT_NAME, 0, f"version {version} of the header")
+        raise DecodeError(FORMAT_NAME, 0, f"a header of the unknown version {version}")
     if digest not in DIGESTS:
-        raise DecodeError(FORMAT_NAME, 0, f"digest type {digest}")
+        raise DecodeError(FORMAT_NAME, 0, f"a header with the unknown digest type {digest}")
     ledger = LedgerId(ledger_id, scope=scope)
     return EntryHeader(
         _VERSION_2, ledger, entry_id, last_add_confirmed, length, DIGESTS[digest], _V2_HEADER.size
@@ -144,7 +144,7 @@ def digest_matches(
         return None
     entry_view = memoryview(entry)
     # The digest stands between what it covers: over the header before it and the payload behind it.
-    head, digest, body = (
+    header, digest, body = (
         entry_view[:header_bytes],
         entry_view[header_bytes : header_bytes + length],
         entry_view[header_bytes + length :],
@@ -152,20 +152,20 @@ def digest_matches(
     if len(digest) != length:
         return False
     if key is not None and digest_type == "MAC":
-        mac = hmac.new(key, head, hashlib.sha1)
+        mac = hmac.new(key, header, hashlib.sha1)
         mac.update(body)
         return hmac.compare_digest(mac.digest(), digest)
-    crc = crc32c(head, body) if digest_type == "CRC32C" else zlib.crc32(body, zlib.crc32(head))
+    crc = crc32c(header, body) if digest_type == "CRC32C" else zlib.crc32(body, zlib.crc32(header))
     return int.from_bytes(digest, "big") == crc
 
 
-def crc32c(*parts: bytes | memoryview) -> int:
+def crc32c(*chunks: bytes | memoryview) -> int:
     """Return the CRC-32C of consecutive byte strings.
 
     >>> hex(crc32c(b"12345", b"6789"))
     '0xe3069283'
     """
     crc = 0
-    for part in parts:
-        crc = google_crc32c.extend(crc, bytes(part))
+    for chunk in chunks:
+        crc = google_crc32c.extend(crc, bytes(chunk))
     return crc

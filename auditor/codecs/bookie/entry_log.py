@@ -103,7 +103,7 @@ def check_header(header: EntryLogHeader) -> None:
     if offset != 0 and offset < HEADER_BYTES:
         raise DecodeError(_FORMAT_NAME, 8, f"a ledgers map at byte {offset}, inside the header")
     if ledgers < 0:
-        raise DecodeError(_FORMAT_NAME, 16, f"a ledgers map of {ledgers} ledgers")
+        raise DecodeError(_FORMAT_NAME, 16, f"a ledgers map with a negative number of ledgers: {ledgers}")
 
 
 def is_direct(data: bytes) -> bool:
@@ -129,7 +129,7 @@ def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
     records: list[NDArray[np.void]] = []
     offset, total = 0, 0
     while offset + _SIZE_STRUCT.size <= len(data) and _SIZE_STRUCT.unpack_from(data, offset)[0] > 0:
-        ledgers = _record(data, offset, header.map_offset)
+        ledgers = _map_record(data, offset, header.map_offset)
         records.append(ledgers)
         total += len(ledgers)
         offset += _RECORD_STRUCT.size + ledgers.nbytes
@@ -142,13 +142,13 @@ def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
             header.map_offset + offset,
             f"{header.map_ledgers} ledgers declared, {total} in the map",
         )
-    whole = np.concatenate(records) if records else np.empty(0, LEDGER)
-    if len(np.unique(whole["ledger_id"])) != total:
+    ledgers_map = np.concatenate(records) if records else np.empty(0, LEDGER)
+    if len(np.unique(ledgers_map["ledger_id"])) != total:
         raise DecodeError(_FORMAT_NAME, header.map_offset, "a ledger that is twice in the map")
-    return whole
+    return ledgers_map
 
 
-def _record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
+def _map_record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
     """Return the ledgers of the map's record at ``offset``. Offsets in errors count from ``start``."""
     if len(data) - offset < _RECORD_STRUCT.size:
         raise DecodeError(_FORMAT_NAME, start + len(data), "the file ends inside a record of the ledgers map")
@@ -166,8 +166,8 @@ def _record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
         fault_offset = start + offset + _RECORD_STRUCT.size + LEDGER.itemsize * int(negative_rows[0])
         ledger, size = ledgers[negative_rows[0]].tolist()
         if ledger < 0:
-            raise DecodeError(_FORMAT_NAME, fault_offset, f"a ledger {ledger} in the map")
-        raise DecodeError(_FORMAT_NAME, fault_offset + 8, f"{size} bytes of a ledger")
+            raise DecodeError(_FORMAT_NAME, fault_offset, f"a negative ledger id in the map: {ledger}")
+        raise DecodeError(_FORMAT_NAME, fault_offset + 8, f"a negative number of bytes of a ledger: {size}")
     return ledgers
 
 
@@ -179,7 +179,10 @@ _METADATA_STRUCT = struct.Struct(">hqqqq")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryLogMetadata:
-    """The metadata of one log in the garbage collector's cache; ``ledgers`` is an unsorted `LEDGER` array."""
+    """The metadata of one log in the garbage collector's cache; ``ledgers`` is an unsorted `LEDGER` array.
+
+    ``total`` is the bytes of all entries, ``remaining`` the bytes of the ledgers that were not dropped.
+    """
 
     log_id: int
     total: int

@@ -64,9 +64,9 @@ NO_ENTRY = -1
 """Ledger id of records that are not entries."""
 
 _FORMAT_NAME = "entry log"
-_EQUAL_LENGTHS = 8  # records of one length after which it is worth to look for more of them at once
+_MIN_EQUAL_LENGTHS = 8  # records of one length after which it is worth to look for more of them at once
 # The next place where four bytes are a size above 0: neither negative nor four zeros.
-_NEXT_SIZE = re.compile(rb"(?!\x00{4})[\x00-\x7f]", re.DOTALL)
+_POSITIVE_SIZE = re.compile(rb"(?!\x00{4})[\x00-\x7f]", re.DOTALL)
 
 
 class LogEntries(NamedTuple):
@@ -114,10 +114,10 @@ class EntryLogRecords(LengthPrefixed):
         for block, block_offset, record_starts in self._records(start):
             yield from self._entries_of(block, block_offset, record_starts)
 
-    def as_collected(self, start: int) -> Iterator[tuple[Longs, Longs, Longs]]:
+    def collected_records(self, start: int) -> Iterator[tuple[Longs, Longs, Longs]]:
         """Yield starts, ledgers and sizes of all whole records from byte ``start`` on.
 
-        Include records that no server can have written, because a collector's scan does not recognise them.
+        Include records that no server can have written, because a collector's scan does not check for them.
         """
         for block, block_offset, record_starts in self._records(start):
             heads = heads_at(block, record_starts, HEAD)
@@ -135,28 +135,28 @@ class EntryLogRecords(LengthPrefixed):
         offset, block_size = start, next_block(0)
         while offset < self.size and not self.cut:
             block = self._block(offset, block_size)
-            record_starts, stop = self._walk(block, offset)
+            record_starts, stop = self._find_records(block, offset)
             if len(record_starts):
                 yield block, offset, record_starts
             block_size = next_block(stop - len(block))
             offset += stop
 
-    def _walk(self, block: bytes, block_offset: int) -> tuple[Longs, int]:
+    def _find_records(self, block: bytes, block_offset: int) -> tuple[Longs, int]:
         """Return the starts of whole records in a block, and the position in the block of the next record."""
-        pieces: list[Longs] = []
+        start_arrays: list[Longs] = []
         starts: list[int] = []
-        add, unpack = starts.append, LENGTH.unpack_from
-        search_offset, last, bytes_left = 0, len(block) - V2_PREFIX_BYTES, self.size - block_offset
+        append_start, unpack_length = starts.append, LENGTH.unpack_from
+        search_offset, last_position, bytes_left = 0, len(block) - V2_PREFIX_BYTES, self.size - block_offset
         previous_length = equal_count = 0
-        while search_offset <= last:
-            (length,) = unpack(block, search_offset)
-            if length == previous_length and equal_count == _EQUAL_LENGTHS:
+        while search_offset <= last_position:
+            (length,) = unpack_length(block, search_offset)
+            if length == previous_length and equal_count == _MIN_EQUAL_LENGTHS:
                 # Writers often write entries of one length: such a run needs no steps.
                 run_length = min(
                     count_equal_lengths(block, search_offset, length),
-                    (last - search_offset) // (4 + length) + 1,
+                    (last_position - search_offset) // (4 + length) + 1,
                 )
-                pieces += [
+                start_arrays += [
                     np.array(starts, np.int64),
                     np.arange(search_offset, search_offset + run_length * (4 + length), 4 + length),
                 ]
@@ -164,14 +164,14 @@ class EntryLogRecords(LengthPrefixed):
                 search_offset += run_length * (4 + length)
                 equal_count = 0
             elif length > 0:
-                add(search_offset)
+                append_start(search_offset)
                 search_offset += 4 + length
                 equal_count = equal_count + 1 if length == previous_length else 0
                 previous_length = length
             else:
-                next_size = _NEXT_SIZE.search(block, search_offset)
-                search_offset = min(next_size.start() if next_size else len(block), last + 1)
-        record_starts = np.concatenate([*pieces, np.array(starts, np.int64)])
+                next_size = _POSITIVE_SIZE.search(block, search_offset)
+                search_offset = min(next_size.start() if next_size else len(block), last_position + 1)
+        record_starts = np.concatenate([*start_arrays, np.array(starts, np.int64)])
         if (
             search_offset > bytes_left
             and len(record_starts)
@@ -192,54 +192,57 @@ class EntryLogRecords(LengthPrefixed):
             block_offset + record_starts, sizes, np.zeros(len(sizes), np.int64), ledgers, entries
         )
         if ledgers.min() >= 0 and entries.min() >= 0 and sizes.min() >= RECORD_IDS:
-            self._count(records)
+            self._count_padding(records)
             yield records
             return
-        is_other, fault = _classify_records(records, block, record_starts)
+        is_no_entry, fault = _classify_records(records, block, record_starts)
         sound_count = len(sizes) if fault is None else fault[0]
         records = LogEntries(*(column[:sound_count] for column in records))
         if sound_count:
-            self._count(records)
-            entry_rows = np.flatnonzero(~is_other[:sound_count])
+            self._count_padding(records)
+            entry_rows = np.flatnonzero(~is_no_entry[:sound_count])
             self.other_bytes += int(records.sizes.sum() - records.sizes[entry_rows].sum())
             yield LogEntries(*(column[entry_rows] for column in records))
         if fault is not None:
             raise DecodeError(_FORMAT_NAME, block_offset + int(record_starts[sound_count]), fault[1])
 
-    def _count(self, records: LogEntries) -> None:
+    def _count_padding(self, records: LogEntries) -> None:
         """Count the padding between records, and add the four bytes of each size to ``records.sizes``."""
         records.sizes[:] += LENGTH.size
-        first, end = int(records.offsets[0]), int(records.offsets[-1] + records.sizes[-1])
-        gap_bytes = end - first - int(records.sizes.sum())
-        self.padding_bytes += first - self.end + gap_bytes
+        first_offset, end = int(records.offsets[0]), int(records.offsets[-1] + records.sizes[-1])
+        gap_bytes = end - first_offset - int(records.sizes.sum())
+        self.padding_bytes += first_offset - self.end + gap_bytes
         self.end = end
 
 
-_Fault = tuple[int, str]
+_RecordFault = tuple[int, str]
 
 
 def _classify_records(
     records: LogEntries, block: bytes, record_starts: Longs
-) -> tuple[NDArray[np.bool_], _Fault | None]:
+) -> tuple[NDArray[np.bool_], _RecordFault | None]:
     """Return which records are not entries, and the first impossible record. Set the ids of BP-35 entries."""
     _, sizes, scopes, ledgers, entries = records
-    is_other = ledgers == NO_ENTRY
+    is_no_entry = ledgers == NO_ENTRY
     is_v2 = ledgers < NO_ENTRY
     v2_heads = heads_at(block, record_starts, V2_HEAD)
     flags = v2_heads["flags"]
     for column, name in ((scopes, "scope"), (ledgers, "ledger"), (entries, "entry")):
         column[is_v2] = v2_heads[name][is_v2]
     has_known_flags = has_v2_flags(flags)
-    is_short = sizes < np.where(is_v2, V2_HEADER, np.where(is_other, 8, RECORD_IDS))
-    fault_rows = np.flatnonzero(is_short | is_v2 & ~has_known_flags | ~is_v2 & ~is_other & (entries < 0))
+    is_short = sizes < np.where(is_v2, V2_HEADER, np.where(is_no_entry, 8, RECORD_IDS))
+    fault_rows = np.flatnonzero(is_short | is_v2 & ~has_known_flags | ~is_v2 & ~is_no_entry & (entries < 0))
     if not fault_rows.size:
-        return is_other, None
-    first = int(fault_rows[0])
-    if is_short[first]:
-        return is_other, (first, f"a record of {sizes[first]} bytes, shorter than its header")
-    if is_v2[first]:
-        return is_other, (first, f"an entry with flags {int(flags[first]):#04x}, which no format has")
-    return is_other, (first, "an entry with a negative id")
+        return is_no_entry, None
+    first_row = int(fault_rows[0])
+    if is_short[first_row]:
+        return is_no_entry, (first_row, f"a record of {sizes[first_row]} bytes, shorter than its header")
+    if is_v2[first_row]:
+        return is_no_entry, (
+            first_row,
+            f"an entry with flags {int(flags[first_row]):#04x}, which no format has",
+        )
+    return is_no_entry, (first_row, "an entry with a negative id")
 
 
 def _record_end(block: bytes, start: int) -> int:
@@ -256,11 +259,15 @@ _MAX_DIRECT_RECORD_BYTES = 24 + LEDGER.itemsize * 10_000
 _MAX_INT = 2**31 - 1
 
 BytesByLedger = dict[int, int]
-"""Bytes by ledger."""
+"""Number of bytes of each ledger, by ledger id."""
 
 
 def extract_ledgers(
-    read_at: ReadAt, size: int, header: EntryLogHeader, direct: bool, buffer_bytes: int = LARGER_BUFFER_BYTES
+    read_at: ReadAt,
+    size: int,
+    header: EntryLogHeader,
+    is_direct: bool,
+    buffer_bytes: int = LARGER_BUFFER_BYTES,
 ) -> BytesByLedger | None:
     """Return the bytes by ledger that a collector finds in a log with this ``header``, damaged or not.
 
@@ -268,39 +275,39 @@ def extract_ledgers(
     """
     if header.version < 1 or header.map_offset == 0:
         return None
-    if direct:
+    if is_direct:
         is_valid_offset = 0 < header.map_offset <= _MAX_INT
-        return _sum_map(read_at, size, header.map_offset, direct) if is_valid_offset else None
+        return _sum_map(read_at, size, header.map_offset, is_direct) if is_valid_offset else None
     if header.map_offset < 0:
         return _ledgers_of_misread(read_at, size, -header.map_offset, buffer_bytes)
-    bytes_by_ledger = _sum_map(read_at, size, header.map_offset, direct)
+    bytes_by_ledger = _sum_map(read_at, size, header.map_offset, is_direct)
     return bytes_by_ledger if bytes_by_ledger and len(bytes_by_ledger) == header.map_ledgers else None
 
 
-def _sum_map(read_at: ReadAt, size: int, offset: int, direct: bool) -> BytesByLedger | None:
+def _sum_map(read_at: ReadAt, size: int, offset: int, is_direct: bool) -> BytesByLedger | None:
     """Return the bytes by ledger in the records of a map. None if the server refuses one of them."""
     bytes_by_ledger: BytesByLedger = {}
     # What the direct logger reads from before a file's end goes on in zeros, where its buffer was new.
-    readable_end = size + _MAX_DIRECT_RECORD_BYTES if direct else size
+    readable_end = size + _MAX_DIRECT_RECORD_BYTES if is_direct else size
 
-    def part(position: int, length: int) -> bytes:
-        return read_at(position, min(length, size - position)).ljust(length if direct else 0, b"\0")
+    def read_part(position: int, length: int) -> bytes:
+        return read_at(position, min(length, size - position)).ljust(length if is_direct else 0, b"\0")
 
     while offset < size:
-        length = int.from_bytes(start := part(offset, LENGTH.size), signed=True)
+        length = int.from_bytes(start := read_part(offset, LENGTH.size), signed=True)
         offset += LENGTH.size
         if len(start) == LENGTH.size and length <= 0:
             break
-        if offset >= size or (direct and length >= _MAX_DIRECT_RECORD_BYTES):
+        if offset >= size or (is_direct and length >= _MAX_DIRECT_RECORD_BYTES):
             return None
         # The other reads a record that the file cuts as one that ends there.
         record_bytes = min(length, readable_end - offset)
-        ids = part(offset, min(_MAP_HEADER_BYTES, record_bytes))
+        ids = read_part(offset, min(_MAP_HEADER_BYTES, record_bytes))
         count = int.from_bytes(ids[16:], signed=True)
         if ids[:16] != _MAP_IDS or record_bytes - _MAP_HEADER_BYTES != LEDGER.itemsize * max(0, count):
             return None
         for ledger, ledger_bytes in np.frombuffer(
-            part(offset + _MAP_HEADER_BYTES, record_bytes - _MAP_HEADER_BYTES), LEDGER
+            read_part(offset + _MAP_HEADER_BYTES, record_bytes - _MAP_HEADER_BYTES), LEDGER
         ).tolist():
             bytes_by_ledger[ledger] = bytes_by_ledger.get(ledger, 0) + ledger_bytes
             if ledger < 0 or not 0 <= bytes_by_ledger[ledger] < 2**63:
@@ -314,7 +321,7 @@ def _ledgers_of_misread(
 ) -> BytesByLedger | None:
     """Return the bytes by ledger of a scan with a wrong buffer. None if the scan does not use the buffer.
 
-    The buffer has the start of the file. The scan mistakes the buffer for the bytes from ``-shift`` on.
+    The buffer has the start of the file. The scan takes it for the bytes from offset ``-buffer_shift`` on.
     """
     buffer = read_at(0, buffer_bytes)
     buffer_end = len(buffer) - buffer_shift  # where it reads on, from where it is
@@ -328,7 +335,7 @@ def _ledgers_of_misread(
             if offset > size:
                 return bytes_by_ledger
             bytes_by_ledger[ledger] = bytes_by_ledger.get(ledger, 0) + LENGTH.size + length
-    for _, ledgers, sizes in EntryLogRecords(read_at, size).as_collected(offset):
+    for _, ledgers, sizes in EntryLogRecords(read_at, size).collected_records(offset):
         for ledger, length in zip(ledgers.tolist(), sizes.tolist(), strict=True):
             bytes_by_ledger[ledger] = bytes_by_ledger.get(ledger, 0) + length
     return bytes_by_ledger

@@ -31,10 +31,10 @@ LAC_BYTES = 16
 """Smallest size of an explicit LAC, in bytes: ledger id and LAC, without the digest."""
 
 _FORMAT_NAME = "index file"
-_MAGIC = int.from_bytes(MAGIC, "big")
+_MAGIC_NUMBER = int.from_bytes(MAGIC, "big")
 _HEADER_START = struct.Struct(">4sii")
-_INT = struct.Struct(">i")
-_LAC = struct.Struct(">qq")
+_INT_STRUCT = struct.Struct(">i")
+_LAC_STRUCT = struct.Struct(">qq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class IndexHeader:
 
 
 def check_headers(
-    octets: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+    header_bytes: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> dict[int, DecodeError]:
     """Check the headers of many index files at once. Return the errors of the damaged files by number.
 
@@ -60,24 +60,30 @@ def check_headers(
     >>> {row: str(error) for row, error in damaged.items()}
     {0: 'index file: starts with 00000000, not BKLE (at byte 0)'}
     """
-    magic_number, version, key_length = octets[starts[:, None] + np.arange(12)].view(">i4").T.astype(np.int64)
+    magic_number, version, key_length = (
+        header_bytes[starts[:, None] + np.arange(12)].view(">i4").T.astype(np.int64)
+    )
     has_lac = version >= 1
-    key_fits = (key_length >= 0) & (key_length <= HEADER_BYTES - np.where(has_lac, 20, 16))
+    has_valid_key_length = (key_length >= 0) & (key_length <= HEADER_BYTES - np.where(has_lac, 20, 16))
     # 0, where the magic is, stands for no LAC: every row can then be read at some place of its own header.
-    lac_at = np.where(key_fits & has_lac, 16 + key_length, 0)
-    lac_length = octets[(starts + lac_at)[:, None] + np.arange(4)].view(">i4").ravel()
+    lac_offset = np.where(has_valid_key_length & has_lac, 16 + key_length, 0)
+    lac_length = header_bytes[(starts + lac_offset)[:, None] + np.arange(4)].view(">i4").ravel()
     has_bad_lac = (
-        (lac_at > 0)
+        (lac_offset > 0)
         & (lac_length != 0)
         & ((lac_length < LAC_BYTES) | (lac_length > HEADER_BYTES - 20 - key_length))
     )
-    is_damaged = (magic_number != _MAGIC) | (version > NEWEST_VERSION) | ~key_fits | has_bad_lac
+    is_damaged = (
+        (magic_number != _MAGIC_NUMBER) | (version > NEWEST_VERSION) | ~has_valid_key_length | has_bad_lac
+    )
     damaged_rows = np.flatnonzero(is_damaged | (lengths < HEADER_BYTES)).tolist()
     return {
-        row: _header_error(
-            octets[starts[row] : starts[row] + HEADER_BYTES].tobytes(), int(lengths[row]), int(lac_at[row])
+        file_number: _header_error(
+            header_bytes[starts[file_number] : starts[file_number] + HEADER_BYTES].tobytes(),
+            int(lengths[file_number]),
+            int(lac_offset[file_number]),
         )
-        for row in damaged_rows
+        for file_number in damaged_rows
     }
 
 
@@ -91,9 +97,9 @@ def decode_header(data: bytes) -> IndexHeader:
     for error in check_headers(header, np.array([0]), np.array([len(data)])).values():
         raise error
     _, version, key_length = _HEADER_START.unpack_from(data)
-    [state] = _INT.unpack_from(data, 12 + key_length)
-    has_lac = version >= 1 and _INT.unpack_from(data, 16 + key_length)[0] > 0
-    explicit_lac = _LAC.unpack_from(data, 20 + key_length)[1] if has_lac else None
+    [state] = _INT_STRUCT.unpack_from(data, 12 + key_length)
+    has_lac = version >= 1 and _INT_STRUCT.unpack_from(data, 16 + key_length)[0] > 0
+    explicit_lac = _LAC_STRUCT.unpack_from(data, 20 + key_length)[1] if has_lac else None
     return IndexHeader(version, bool(state & 1), explicit_lac, key_length > 0)
 
 
@@ -107,7 +113,7 @@ def header_key(data: bytes) -> bytes:
     return data[_HEADER_START.size : _HEADER_START.size + _HEADER_START.unpack_from(data)[2]]
 
 
-def _header_error(header: bytes, length: int, lac_at: int) -> DecodeError:
+def _header_error(header: bytes, length: int, lac_offset: int) -> DecodeError:
     """Return the error for the first wrong field of a header that is known to be damaged."""
     if length < HEADER_BYTES:
         return DecodeError(_FORMAT_NAME, length, f"{length} of {HEADER_BYTES} header bytes")
@@ -116,9 +122,9 @@ def _header_error(header: bytes, length: int, lac_at: int) -> DecodeError:
         return DecodeError(_FORMAT_NAME, 0, f"starts with {magic_number.hex()}, not {MAGIC.decode()}")
     if version > NEWEST_VERSION:
         return DecodeError(_FORMAT_NAME, 4, f"version {version} is newer than {NEWEST_VERSION}")
-    if not lac_at:
+    if not lac_offset:
         return DecodeError(
             _FORMAT_NAME, 8, f"a master key of {key_length} bytes in a header of {HEADER_BYTES}"
         )
-    [lac_length] = _INT.unpack_from(header, lac_at)
-    return DecodeError(_FORMAT_NAME, lac_at, f"an explicit LAC of {lac_length} bytes")
+    [lac_length] = _INT_STRUCT.unpack_from(header, lac_offset)
+    return DecodeError(_FORMAT_NAME, lac_offset, f"an explicit LAC of {lac_length} bytes")

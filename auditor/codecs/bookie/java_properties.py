@@ -18,9 +18,9 @@ from auditor.errors import DecodeError
 MAX_BYTES = 1 << 22
 """Largest size of a configuration file, in bytes. A larger file is no configuration file."""
 
-_KEY = re.compile(r"((?:\\.|[^\\=:\s])*)(?:\s*[=:]\s*|\s+|$)", re.DOTALL)
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_KEY_PATTERN = re.compile(r"((?:\\.|[^\\=:\s])*)(?:\s*[=:]\s*|\s+|$)", re.DOTALL)
+_ESCAPE_PATTERN = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPED_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def decode(data: bytes) -> dict[str, str]:
@@ -39,7 +39,7 @@ def decode(data: bytes) -> dict[str, str]:
         raise DecodeError("properties", error.start, "is not text in UTF-8") from None
     properties: dict[str, str] = {}
     for line in _lines(text):
-        match = _KEY.match(line)
+        match = _KEY_PATTERN.match(line)
         assert match is not None  # an empty key matches
         properties.setdefault(_unescape(match[1]), _unescape(line[match.end() :].rstrip()))
     return properties
@@ -49,12 +49,12 @@ def _lines(text: str) -> list[str]:
     """Return the lines except empty lines and comments. A line and its continuation lines become one line."""
     lines: list[str] = []
     open_line: str | None = None
-    for raw in re.split(r"\r\n|\r|\n", text):
-        line = raw.lstrip()
+    for raw_line in re.split(r"\r\n|\r|\n", text):
+        line = raw_line.lstrip()
         if open_line is None and (not line or line[0] in "#!"):
             continue
-        ends = len(line) - len(line.rstrip("\\"))
-        is_continued = ends % 2 == 1
+        backslash_count = len(line) - len(line.rstrip("\\"))
+        is_continued = backslash_count % 2 == 1
         open_line = (open_line or "") + (line[:-1] if is_continued else line)
         if not is_continued:
             lines.append(open_line)
@@ -63,10 +63,10 @@ def _lines(text: str) -> list[str]:
 
 
 def _unescape(text: str) -> str:
-    def character(match: re.Match[str]) -> str:
+    def unescape_character(match: re.Match[str]) -> str:
         name = match[1]
         if name[0] == "u" and len(name) == 5:
             return chr(int(name[1:], 16))
-        return _CHARACTERS.get(name, name)
+        return _ESCAPED_CHARACTERS.get(name, name)
 
-    return _ESCAPE.sub(character, text)
+    return _ESCAPE_PATTERN.sub(unescape_character, text)

@@ -47,9 +47,9 @@ MASTER_KEY, FENCE, EXPLICIT_LAC = -0x1000, -0x2000, -0x8000
 HEADER = struct.Struct(">4si")
 
 _FORMAT_NAME = "journal"
-_ALIGNED_HEADER = 512
-_PADDING = -256
-_FIRST_ALIGNED = 5
+_ALIGNED_HEADER_BYTES = 512
+_PADDING_LENGTH = -256
+_FIRST_ALIGNED_VERSION = 5
 _FIRST_VERSION_OF_KIND = {MASTER_KEY: 3, FENCE: 4, EXPLICIT_LAC: 6}
 
 
@@ -97,7 +97,12 @@ class Journal(LengthPrefixed):
         _, version = HEADER.unpack(data)
         if not 2 <= version <= NEWEST_VERSION:
             raise DecodeError(_FORMAT_NAME, 4, f"version {version} is not one of 1 to {NEWEST_VERSION}")
-        return cls(read_at, size, version, _ALIGNED_HEADER if version >= _FIRST_ALIGNED else HEADER.size)
+        return cls(
+            read_at,
+            size,
+            version,
+            _ALIGNED_HEADER_BYTES if version >= _FIRST_ALIGNED_VERSION else HEADER.size,
+        )
 
     def records(self, start: int = 0) -> Iterator[Records]:
         """Yield all records from byte ``start`` on (0: from the first record), block by block.
@@ -109,7 +114,7 @@ class Journal(LengthPrefixed):
         block_size = next_block(0)
         while self.end is None:
             block = self._block(offset, block_size)
-            starts, stop, damage = self._walk(block, offset)
+            starts, next_position, damage = self._find_records(block, offset)
             records, fault = _block_records(block, offset, starts, self.version)
             if fault is not None:
                 yield Records(*(column[: fault.record] for column in records))
@@ -119,33 +124,33 @@ class Journal(LengthPrefixed):
                 yield records
             if damage is not None:
                 self.replay_error = damage.replay_error
-                raise DecodeError(_FORMAT_NAME, offset + stop, damage.reason)
-            block_size = next_block(stop - len(block))
-            offset += stop
+                raise DecodeError(_FORMAT_NAME, offset + next_position, damage.reason)
+            block_size = next_block(next_position - len(block))
+            offset += next_position
 
-    def _walk(self, block: bytes, block_offset: int) -> tuple[list[int], int, _Fault | None]:
+    def _find_records(self, block: bytes, block_offset: int) -> tuple[list[int], int, _RecordFault | None]:
         """Return the starts of records in a block, the position of the next, and a fault or None."""
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
-        add, unpack = starts.append, LENGTH.unpack_from
-        position, last = 0, len(block) - V2_PREFIX_BYTES
-        while position <= last:
-            (length,) = unpack(block, position)
+        append_start, unpack_length = starts.append, LENGTH.unpack_from
+        position, last_position = 0, len(block) - V2_PREFIX_BYTES
+        while position <= last_position:
+            (length,) = unpack_length(block, position)
             if length > 0:
-                add(position)
+                append_start(position)
                 position += 4 + length
             # A block has zeros behind the end of the file: a length that is cut there reads as another.
             elif length == 0 or block_offset + position + 4 > self.size:
                 self.end, self.cut = block_offset + position, 0 < self.size - block_offset - position < 4
                 break
-            elif length != _PADDING or self.version < _FIRST_ALIGNED:
-                fault = _Fault(len(starts), f"a record of {length} bytes", ReplayError.INVALID_RECORD)
+            elif length != _PADDING_LENGTH or self.version < _FIRST_ALIGNED_VERSION:
+                fault = _RecordFault(len(starts), f"a record of {length} bytes", ReplayError.INVALID_RECORD)
                 return starts, position, fault
             else:
-                (length,) = unpack(block, position + 4)
+                (length,) = unpack_length(block, position + 4)
                 if length < 0:
                     reason = f"padding of {length} bytes"
-                    return starts, position, _Fault(len(starts), reason, ReplayError.INVALID_PADDING)
+                    return starts, position, _RecordFault(len(starts), reason, ReplayError.INVALID_PADDING)
                 if block_offset + position + 8 + length > self.size:
                     self.end, self.cut = block_offset + position, True
                     break
@@ -158,7 +163,7 @@ class Journal(LengthPrefixed):
 
 def _block_records(
     block: bytes, block_offset: int, starts: list[int], version: int
-) -> tuple[Records, _Fault | None]:
+) -> tuple[Records, _RecordFault | None]:
     """Return the records that start in a block, and the first impossible record (None if there is none)."""
     positions = np.array(starts, np.int64)
     record_heads = heads_at(block, positions, HEAD)
@@ -176,7 +181,7 @@ def _block_records(
     if faulty_v2.size and (fault is None or v2_rows[faulty_v2[0]] < fault.record):
         flags, length = int(v2_heads["flags"][faulty_v2[0]]), lengths[v2_rows[faulty_v2[0]]]
         # A server takes it for an entry of a ledger below 0, which its storage does not have, and skips it.
-        fault = _Fault(
+        fault = _RecordFault(
             int(v2_rows[faulty_v2[0]]),
             f"a record of {length} bytes that begins with {flags:#04x}: no entry of a known format",
             None,
@@ -184,7 +189,7 @@ def _block_records(
     return records, fault
 
 
-class _Fault(NamedTuple):
+class _RecordFault(NamedTuple):
     """A record that no server can have written: its position in the records of its block, and the reason."""
 
     record: int
@@ -192,7 +197,7 @@ class _Fault(NamedTuple):
     replay_error: ReplayError | None
 
 
-def _first_fault(records: Records, lengths: Longs, version: int) -> _Fault | None:
+def _first_fault(records: Records, lengths: Longs, version: int) -> _RecordFault | None:
     """Return the first record at which a server of the journal's version refuses to start, and why."""
     is_short = lengths < RECORD_IDS
     is_too_new = np.zeros(len(lengths), bool)
@@ -205,6 +210,6 @@ def _first_fault(records: Records, lengths: Longs, version: int) -> _Fault | Non
     first_row = int(faulty_rows[0])
     if is_short[first_row]:
         reason = f"a record of {lengths[first_row]} bytes, shorter than its ids"
-        return _Fault(first_row, reason, ReplayError.SHORT_RECORD)
+        return _RecordFault(first_row, reason, ReplayError.SHORT_RECORD)
     reason = f"a record of kind {records.entry_ids[first_row]}, which version {version} does not have"
-    return _Fault(first_row, reason, ReplayError.INVALID_RECORD)
+    return _RecordFault(first_row, reason, ReplayError.INVALID_RECORD)

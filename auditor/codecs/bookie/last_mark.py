@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from auditor.errors import DecodeError
 
-_MARK = struct.Struct(">qq")
+_MARK_STRUCT = struct.Struct(">qq")
 
 
 class LastMark(NamedTuple):
@@ -43,6 +43,6 @@ def decode(data: bytes) -> LastMark:
     >>> decode(bytes.fromhex("000001a1fc8020c30000000000001a00"))
     LastMark(file_id=1795237617859, offset=6656)
     """
-    if len(data) < _MARK.size:
-        raise DecodeError("last mark", len(data), f"{_MARK.size} bytes expected, {len(data)} present")
-    return LastMark(*_MARK.unpack_from(data))
+    if len(data) < _MARK_STRUCT.size:
+        raise DecodeError("last mark", len(data), f"{_MARK_STRUCT.size} bytes expected, {len(data)} present")
+    return LastMark(*_MARK_STRUCT.unpack_from(data))

@@ -83,12 +83,13 @@ def flags(data: bytes) -> int:
     return int.from_bytes(data, "big", signed=True)
 
 
-def are_plain(values: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+def have_required_fields_only(values: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return a mask of the values that have only the required fields, as nearly all have.
 
     Value i is ``values[offsets[i]:offsets[i + 1]]``. All other values need `decode`.
 
-    >>> are_plain(np.frombuffer(bytes.fromhex("080110001a00"), np.uint8), np.array([0, 6])).tolist()
+    >>> values = np.frombuffer(bytes.fromhex("080110001a00"), np.uint8)
+    >>> have_required_fields_only(values, np.array([0, 6])).tolist()
     [True]
     """
     starts, lengths = offsets[:-1], np.diff(offsets)

@@ -99,9 +99,9 @@ def count_equal_lengths(block: bytes, start: int, length: int) -> int:
     >>> count_equal_lengths(bytes.fromhex("00000001aa 00000001bb 00000002"), 0, 1)
     2
     """
-    step = LENGTH.size + length
-    count = (len(block) - start - LENGTH.size) // step + 1
-    lengths = np.ndarray((count,), ">i4", block, start, (step,))
+    record_bytes = LENGTH.size + length
+    count = (len(block) - start - LENGTH.size) // record_bytes + 1
+    lengths = np.ndarray((count,), ">i4", block, start, (record_bytes,))
     is_different = lengths != length
-    first = int(is_different.argmax())
-    return first if is_different[first] else count
+    first_difference = int(is_different.argmax())
+    return first_difference if is_different[first_difference] else count

@@ -67,7 +67,7 @@ of 4.17.2 answer "no such ledger" for -2, and the request creates nothing.
 OPERATION = int(pb.GET_LIST_OF_ENTRIES_OF_LEDGER)
 
 _FORMAT_NAME = "bookie's answer"
-_BODY = 108  # the field of the operation's own part
+_LISTING_FIELD = 108  # the field of the operation's own part
 
 
 class Status(IntEnum):
@@ -92,14 +92,14 @@ class BookieAnswer:
 
     ``status`` is a number that `Status` may not know. ``ledger_id`` is None if the bookie refused the request
     unread. ``availability`` is the encoded value (`auditor.codecs.availability.wire`), present if and only if
-    the status is EOK. ``at`` is the offset of this value in the message, in bytes.
+    the status is EOK. ``availability_offset`` is the offset of this value in the message, in bytes.
     """
 
     txn_id: int
     status: int
     ledger_id: int | None = None
     availability: bytes | None = None
-    at: int = 0
+    availability_offset: int = 0
 
 
 def list_request(txn_id: int, ledger_id: int) -> bytes:
@@ -164,19 +164,19 @@ def answer(message: bytes) -> BookieAnswer:
     """Read an answer: a frame without its length. Offsets in errors count from the start of ``message``.
 
     >>> answer(bytes.fromhex("0a060803100b1807 109203 e20605 089203 1063"))
-    BookieAnswer(txn_id=7, status=402, ledger_id=99, availability=None, at=0)
+    BookieAnswer(txn_id=7, status=402, ledger_id=99, availability=None, availability_offset=0)
 
     Raises `DecodeError` if the message is not an answer to a list request, if its parts disagree, or if it
     has a listing without status EOK, or EOK without a listing.
     """
     response = proto_wire.parse(pb.ListResponse, message, _FORMAT_NAME, max_bytes=MAX_FRAME_BYTES)
-    header = _checked_header(response.header, OPERATION)
+    header = _require_header(response.header, OPERATION)
     if not response.HasField("getListOfEntriesOfLedgerResponse"):
         if response.status == Status.EOK:
             raise DecodeError(_FORMAT_NAME, len(message), "status 0 (EOK) without a listing")
         return BookieAnswer(header.txnId, response.status)
     body = response.getListOfEntriesOfLedgerResponse
-    offset = proto_wire.begins(message, _BODY)
+    offset = proto_wire.value_start(message, _LISTING_FIELD)
     if body.status != response.status:
         raise DecodeError(_FORMAT_NAME, offset, f"status {response.status} outside and {body.status} inside")
     has_listing = body.HasField("availabilityOfEntriesOfLedger")
@@ -187,11 +187,15 @@ def answer(message: bytes) -> BookieAnswer:
         return BookieAnswer(header.txnId, response.status, body.ledgerId)
     value = body.availabilityOfEntriesOfLedger
     return BookieAnswer(
-        header.txnId, response.status, body.ledgerId, value, proto_wire.begins(message, _BODY, 3)
+        header.txnId,
+        response.status,
+        body.ledgerId,
+        value,
+        proto_wire.value_start(message, _LISTING_FIELD, 3),
     )
 
 
-def _checked_header(header: pb.ResponseHeader, operation: int) -> pb.ResponseHeader:
+def _require_header(header: pb.ResponseHeader, operation: int) -> pb.ResponseHeader:
     if header.version != VERSION:
         raise DecodeError(_FORMAT_NAME, 0, f"version {header.version}, not {VERSION}")
     if header.operation != operation:
@@ -217,13 +221,13 @@ Header 26, status 11, three numbers 33, tags and lengths 24, ids 16.
 """
 
 _READ_OPERATION = int(pb.READ_ENTRY)
-_RESPONSE, _READ_BODY = 100, 4  # the fields of the operation's own part, and of the entry in it
-_IDS = struct.Struct(">qq")
-_REQUEST_2 = struct.Struct(">BBxxqq")
-_RESPONSE_2 = struct.Struct(">BBxxiqq")
-_OPERATION_2 = 2
+_READ_FIELD, _ENTRY_FIELD = 100, 4  # the fields of the operation's own part, and of the entry in it
+_ENTRY_IDS = struct.Struct(">qq")
+_REQUEST_STRUCT_2 = struct.Struct(">BBxxqq")
+_RESPONSE_STRUCT_2 = struct.Struct(">BBxxiqq")
+_READ_OPERATION_2 = 2
 # Codes of ``BookieProtocol``; version 3 has other numbers for the same answers.
-_STATUS_2 = {
+_STATUS_BY_CODE_2 = {
     0: Status.EOK,
     1: Status.ENOLEDGER,
     2: Status.ENOENTRY,
@@ -265,7 +269,7 @@ def read_request(txn_id: int, ledger_id: int, entry_id: int, version: int = VERS
     if entry_id < 0:
         raise UsageError(f"entry {entry_id}: entries count from 0")
     if version == VERSION_2:
-        message = _REQUEST_2.pack(VERSION_2, _OPERATION_2, ledger_id, entry_id)
+        message = _REQUEST_STRUCT_2.pack(VERSION_2, _READ_OPERATION_2, ledger_id, entry_id)
     else:
         message = pb.EntryRequest(
             header=pb.RequestHeader(version=pb.VERSION_THREE, operation=pb.READ_ENTRY, txnId=txn_id),
@@ -293,60 +297,62 @@ def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
 
 def _answer_3(head: bytes, length: int) -> ReadAnswer:
     # HEAD_BYTES may cut the entry off, and protobuf refuses what is cut: only what is before it is parsed.
-    part = proto_wire.first_bytes(head, _RESPONSE, _FORMAT_NAME, 0, length)
-    outer_end = length if part is None else part[0]
+    read_field = proto_wire.find_bytes_field(head, _READ_FIELD, _FORMAT_NAME, 0, length)
+    outer_end = length if read_field is None else read_field[0]
     response = proto_wire.parse(pb.EntryResponse, head, _FORMAT_NAME, 0, outer_end)
-    header = _checked_header(response.header, _READ_OPERATION)
-    if part is None:
+    header = _require_header(response.header, _READ_OPERATION)
+    if read_field is None:
         if response.status == Status.EOK:
             raise DecodeError(_FORMAT_NAME, length, "status 0 (EOK) without an entry")
         return ReadAnswer(response.status, None, None, header.txnId)
-    field_tag, start, end = part
-    entry = proto_wire.first_bytes(head, _READ_BODY, _FORMAT_NAME, start, end)
+    field_tag, start, end = read_field
+    entry_field = proto_wire.find_bytes_field(head, _ENTRY_FIELD, _FORMAT_NAME, start, end)
     inner_response = proto_wire.parse(
-        pb.ReadResponse, head, _FORMAT_NAME, start, end if entry is None else entry[0]
+        pb.ReadResponse, head, _FORMAT_NAME, start, end if entry_field is None else entry_field[0]
     )
     if inner_response.status != response.status:
         raise DecodeError(
             _FORMAT_NAME, field_tag, f"status {response.status} outside and {inner_response.status} inside"
         )
-    is_unasked = entry is not None and response.status == Status.EUNKNOWNLEDGERSTATE
-    if not is_unasked and (entry is not None) != (response.status == Status.EOK):
-        presence_word = "without" if entry is None else "with"
+    is_extra_entry = entry_field is not None and response.status == Status.EUNKNOWNLEDGERSTATE
+    if not is_extra_entry and (entry_field is not None) != (response.status == Status.EOK):
+        presence_word = "without" if entry_field is None else "with"
         raise DecodeError(_FORMAT_NAME, field_tag, f"status {response.status} {presence_word} an entry")
-    if entry is not None:
-        _same_ids(head, entry[1], entry[2], inner_response.ledgerId, inner_response.entryId)
+    if entry_field is not None:
+        _require_same_ids(
+            head, entry_field[1], entry_field[2], inner_response.ledgerId, inner_response.entryId
+        )
     return ReadAnswer(inner_response.status, inner_response.ledgerId, inner_response.entryId, header.txnId)
 
 
 def _answer_2(head: bytes, length: int) -> ReadAnswer:
-    if length < _RESPONSE_2.size:
-        raise DecodeError(_FORMAT_NAME, length, f"{length} bytes, not {_RESPONSE_2.size} or more")
-    version, operation, code, ledger_id, entry_id = _RESPONSE_2.unpack_from(head)
+    if length < _RESPONSE_STRUCT_2.size:
+        raise DecodeError(_FORMAT_NAME, length, f"{length} bytes, not {_RESPONSE_STRUCT_2.size} or more")
+    version, operation, code, ledger_id, entry_id = _RESPONSE_STRUCT_2.unpack_from(head)
     if version > VERSION_2:
         raise DecodeError(_FORMAT_NAME, 0, f"version {version}, not {VERSION_2}")
-    if operation != _OPERATION_2:
+    if operation != _READ_OPERATION_2:
         raise DecodeError(
-            _FORMAT_NAME, 1, f"operation {operation}, not {_OPERATION_2}: not an answer to this request"
+            _FORMAT_NAME, 1, f"operation {operation}, not {_READ_OPERATION_2}: not an answer to this request"
         )
-    status = int(_STATUS_2.get(code, code))
-    if (length > _RESPONSE_2.size) != (status == Status.EOK):
-        presence_word = "with" if length > _RESPONSE_2.size else "without"
+    status = int(_STATUS_BY_CODE_2.get(code, code))
+    if (length > _RESPONSE_STRUCT_2.size) != (status == Status.EOK):
+        presence_word = "with" if length > _RESPONSE_STRUCT_2.size else "without"
         raise DecodeError(_FORMAT_NAME, 4, f"status {code} {presence_word} an entry")
     if status == Status.EOK:
-        _same_ids(head, _RESPONSE_2.size, length, ledger_id, entry_id)
+        _require_same_ids(head, _RESPONSE_STRUCT_2.size, length, ledger_id, entry_id)
     return ReadAnswer(status, ledger_id, entry_id)
 
 
-def _same_ids(head: bytes, start: int, end: int, ledger_id: int, entry_id: int) -> None:
+def _require_same_ids(head: bytes, start: int, end: int, ledger_id: int, entry_id: int) -> None:
     """Raise `DecodeError` if the ids at the start of the entry differ from those of the answer."""
-    if end - start < _IDS.size:
+    if end - start < _ENTRY_IDS.size:
         raise DecodeError(
-            _FORMAT_NAME, start, f"an entry of {end - start} bytes: it begins with {_IDS.size} of ids"
+            _FORMAT_NAME, start, f"an entry of {end - start} bytes: it begins with {_ENTRY_IDS.size} of ids"
         )
-    if start + _IDS.size > len(head):
+    if start + _ENTRY_IDS.size > len(head):
         raise DecodeError(_FORMAT_NAME, start, f"an entry that begins after the first {HEAD_BYTES} bytes")
-    ids = _IDS.unpack_from(head, start)
+    ids = _ENTRY_IDS.unpack_from(head, start)
     if ids != (ledger_id, entry_id):
         raise DecodeError(
             _FORMAT_NAME, start, f"entry {ids[1]} of ledger {ids[0]}, announced as {entry_id} of {ledger_id}"

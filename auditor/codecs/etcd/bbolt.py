@@ -37,29 +37,29 @@ PAGE_SIZES = tuple(1024 << shift for shift in range(7))  # 1 KiB to 64 KiB: what
 MAX_DEPTH = 32
 """Largest depth of branch pages. A billion keys need five."""
 
-_HEADER = np.dtype([("number", "<u8"), ("kind", "<u2"), ("count", "<u2"), ("overflow", "<u4")])
-_BRANCH = np.dtype([("position", "<u4"), ("key", "<u4"), ("page", "<u8")])
-_LEAF = np.dtype([("flags", "<u4"), ("position", "<u4"), ("key", "<u4"), ("value", "<u4")])
-_IS_BUCKET = 1
+_PAGE_HEADER_DTYPE = np.dtype([("number", "<u8"), ("kind", "<u2"), ("count", "<u2"), ("overflow", "<u4")])
+_BRANCH_ELEMENT = np.dtype([("position", "<u4"), ("key", "<u4"), ("page", "<u8")])
+_LEAF_ELEMENT = np.dtype([("flags", "<u4"), ("position", "<u4"), ("key", "<u4"), ("value", "<u4")])
+_BUCKET_FLAG = 1
 
 
 class Meta(NamedTuple):
     """The content of the newest valid meta page.
 
-    ``both_valid`` is True if the other meta page is valid too.
+    ``are_both_valid`` is True if the other meta page is valid too.
     """
 
     page_size: int
     root: int
     pages: int
     transaction: int
-    both_valid: bool
+    are_both_valid: bool
 
 
 class PageSpan(NamedTuple):
-    """The bytes from ``at`` to ``end``: a page with its overflow pages, or a page inside a value."""
+    """The bytes from ``start`` to ``end``: a page with its overflow pages, or a page inside a value."""
 
-    at: int
+    start: int
     end: int
 
 
@@ -85,22 +85,22 @@ def fnv_1a(data: bytes) -> int:
     >>> hex(fnv_1a(b"a"))
     '0xaf63dc4c8601ec8c'
     """
-    value = 0xCBF29CE484222325
+    checksum = 0xCBF29CE484222325
     for byte in data:
-        value = (value ^ byte) * 0x100000001B3 & (2**64 - 1)
-    return value
+        checksum = (checksum ^ byte) * 0x100000001B3 & (2**64 - 1)
+    return checksum
 
 
 def read_meta(data: memoryview) -> Meta:
     """Return the newer of the valid meta pages. Raises `DecodeError` if neither is valid."""
-    first_meta = _meta(data, 0, 0)
+    first_meta = _read_meta_page(data, 0, 0)
     # Where the first is broken, nothing says how long a page is.
     sizes = (first_meta.page_size,) if first_meta else PAGE_SIZES
-    second_meta = next(filter(None, (_meta(data, size, 1) for size in sizes)), None)
+    second_meta = next(filter(None, (_read_meta_page(data, size, 1) for size in sizes)), None)
     valid_metas = sorted(filter(None, (first_meta, second_meta)), key=lambda meta: meta.transaction)
     if not valid_metas:
         raise DecodeError(FORMAT_NAME, 0, "neither of the first two pages is a valid meta page")
-    return valid_metas[-1]._replace(both_valid=len(valid_metas) == 2)
+    return valid_metas[-1]._replace(are_both_valid=len(valid_metas) == 2)
 
 
 def bucket(data: memoryview, meta: Meta, name: bytes) -> PageSpan | None:
@@ -124,7 +124,7 @@ def items(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[tuple[bytes,
         if isinstance(leaf, DecodeError):
             raise leaf
         for key, span, _ in _items(data, leaf):
-            yield key, bytes(data[span.at : span.end])
+            yield key, bytes(data[span.start : span.end])
 
 
 def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
@@ -158,29 +158,29 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
     """
     # The smaller of what the meta page says and what the file has room for: a false number allocates nothing.
     is_visited = np.zeros(min(meta.pages, len(data) // meta.page_size + 1), bool)
-    if PAGE_HEADER.unpack_from(data, root.at)[1] == LEAF:
+    if PAGE_HEADER.unpack_from(data, root.start)[1] == LEAF:
         yield root
         return
     # Iterators on a stack: how deep a damaged tree goes is bounded by MAX_DEPTH, not by Python's recursion.
-    path = [iter(_children(data, root))]
-    while path:
-        child = next(path[-1], None)
+    child_iterators = [iter(_children(data, root))]
+    while child_iterators:
+        child = next(child_iterators[-1], None)
         if child is None:
-            path.pop()
+            child_iterators.pop()
             continue
         try:
             if isinstance(child, DecodeError):
                 raise child
             span = page_span(data, meta, child)
             if is_visited[child]:
-                raise DecodeError(FORMAT_NAME, span.at, f"page {child} has two references")
+                raise DecodeError(FORMAT_NAME, span.start, f"page {child} has two references")
             is_visited[child] = True
-            if PAGE_HEADER.unpack_from(data, span.at)[1] == BRANCH:
-                if len(path) == MAX_DEPTH:
+            if PAGE_HEADER.unpack_from(data, span.start)[1] == BRANCH:
+                if len(child_iterators) == MAX_DEPTH:
                     raise DecodeError(
-                        FORMAT_NAME, span.at, f"more than {MAX_DEPTH} branch pages above one another"
+                        FORMAT_NAME, span.start, f"more than {MAX_DEPTH} branch pages above one another"
                     )
-                path.append(iter(_children(data, span)))
+                child_iterators.append(iter(_children(data, span)))
             else:
                 yield span
         except DecodeError as damage:
@@ -189,7 +189,7 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
 
 def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64]) -> Elements:
     """Read the elements of many leaves, which `leaves` returned, at once."""
-    page_heads = _windows(data, offsets, _HEADER)
+    page_heads = _records_at(data, offsets, _PAGE_HEADER_DTYPE)
     counts = page_heads["count"].astype(np.int64)
     is_valid_leaf = (page_heads["kind"] == LEAF) & (PAGE_HEADER.size + 16 * counts <= end - offsets)
     damaged = {
@@ -200,7 +200,7 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
     leaf = np.repeat(np.arange(len(offsets)), counts)
     first_elements = np.cumsum(counts) - counts
     element_offsets = offsets[leaf] + PAGE_HEADER.size + 16 * (np.arange(len(leaf)) - first_elements[leaf])
-    fields = _windows(data, element_offsets, _LEAF)
+    fields = _records_at(data, element_offsets, _LEAF_ELEMENT)
     key_at = element_offsets + fields["position"]
     value_at = key_at + fields["key"]
     value_end = value_at + fields["value"]
@@ -210,7 +210,7 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
     expected_starts[1:] = value_end[:-1]
     expected_starts[first_elements[counts > 0]] = (offsets + PAGE_HEADER.size + 16 * counts)[counts > 0]
     faulty_rows = np.flatnonzero(
-        (key_at != expected_starts) | (value_end > end[leaf]) | (fields["flags"] > _IS_BUCKET)
+        (key_at != expected_starts) | (value_end > end[leaf]) | (fields["flags"] > _BUCKET_FLAG)
     )
     for row in faulty_rows.tolist():
         reason = "an element's key and value do not begin where the element before it ends"
@@ -224,7 +224,7 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
         key_at[is_sound],
         value_at[is_sound],
         value_end[is_sound],
-        (fields["flags"] == _IS_BUCKET)[is_sound],
+        (fields["flags"] == _BUCKET_FLAG)[is_sound],
         damaged,
     )
 
@@ -240,60 +240,60 @@ def windows(data: memoryview, offsets: NDArray[np.int64], width: int) -> NDArray
     return sliding_window_view(np.frombuffer(data, np.uint8), width)[offsets]
 
 
-def _windows(data: memoryview, offsets: NDArray[np.int64], kind: np.dtype[np.void]) -> NDArray[np.void]:
+def _records_at(data: memoryview, offsets: NDArray[np.int64], kind: np.dtype[np.void]) -> NDArray[np.void]:
     return windows(data, offsets, kind.itemsize).view(kind).ravel()
 
 
-def _meta(data: memoryview, offset: int, number: int) -> Meta | None:
-    fields_at = offset + PAGE_HEADER.size
-    if fields_at + META_FIELDS.size > len(data):
+def _read_meta_page(data: memoryview, offset: int, number: int) -> Meta | None:
+    fields_offset = offset + PAGE_HEADER.size
+    if fields_offset + META_FIELDS.size > len(data):
         return None
     page_number, kind, _, _ = PAGE_HEADER.unpack_from(data, offset)
     magic, version, page_size, _, root, _, _, pages, transaction, checksum = META_FIELDS.unpack_from(
-        data, fields_at
+        data, fields_offset
     )
     header = (page_number, bool(kind & META), magic, version)
     if header != (number, True, MAGIC, FORMAT) or page_size not in PAGE_SIZES:
         return None
-    if checksum != fnv_1a(bytes(data[fields_at : fields_at + META_FIELDS.size - 8])):
+    if checksum != fnv_1a(bytes(data[fields_offset : fields_offset + META_FIELDS.size - 8])):
         return None
     return Meta(page_size, root, pages, transaction, True)
 
 
 def _bucket_root(data: memoryview, meta: Meta, span: PageSpan) -> PageSpan:
-    if span.end - span.at < BUCKET_HEADER.size:
-        raise DecodeError(FORMAT_NAME, span.at, "a bucket is shorter than its header")
-    root, _ = BUCKET_HEADER.unpack_from(data, span.at)
+    if span.end - span.start < BUCKET_HEADER.size:
+        raise DecodeError(FORMAT_NAME, span.start, "a bucket is shorter than its header")
+    root, _ = BUCKET_HEADER.unpack_from(data, span.start)
     if root:
         return page_span(data, meta, root)
     # Page 0 is a meta page and no root: so bbolt says that a small bucket has its one leaf in its own value.
-    inline_page = PageSpan(span.at + BUCKET_HEADER.size, span.end)
-    if inline_page.end - inline_page.at < PAGE_HEADER.size:
+    inline_page = PageSpan(span.start + BUCKET_HEADER.size, span.end)
+    if inline_page.end - inline_page.start < PAGE_HEADER.size:
         raise DecodeError(
-            FORMAT_NAME, inline_page.at, "a bucket within a value is shorter than a page's header"
+            FORMAT_NAME, inline_page.start, "a bucket within a value is shorter than a page's header"
         )
-    if PAGE_HEADER.unpack_from(data, inline_page.at)[1] != LEAF:
-        raise DecodeError(FORMAT_NAME, inline_page.at + 8, "a bucket within a value is no leaf")
+    if PAGE_HEADER.unpack_from(data, inline_page.start)[1] != LEAF:
+        raise DecodeError(FORMAT_NAME, inline_page.start + 8, "a bucket within a value is no leaf")
     return inline_page
 
 
 def _children(data: memoryview, branch: PageSpan) -> list[int | DecodeError]:
-    count = PAGE_HEADER.unpack_from(data, branch.at)[2]
-    first_meta = branch.at + PAGE_HEADER.size
-    branch_elements = np.frombuffer(data, _BRANCH, count, first_meta)
-    key_starts = first_meta + 16 * np.arange(count) + branch_elements["position"]
+    count = PAGE_HEADER.unpack_from(data, branch.start)[2]
+    elements_start = branch.start + PAGE_HEADER.size
+    branch_elements = np.frombuffer(data, _BRANCH_ELEMENT, count, elements_start)
+    key_starts = elements_start + 16 * np.arange(count) + branch_elements["position"]
     ends = key_starts + branch_elements["key"]
-    expected_key_starts = np.concatenate([[first_meta + 16 * count], ends[:-1]])
+    expected_key_starts = np.concatenate([[elements_start + 16 * count], ends[:-1]])
     faulty_rows = np.flatnonzero((key_starts != expected_key_starts) | (ends > branch.end))
     if count == 0 or faulty_rows.size:
-        offset = first_meta + 16 * int(faulty_rows[0]) if count else branch.at + 10
+        offset = elements_start + 16 * int(faulty_rows[0]) if count else branch.start + 10
         return [DecodeError(FORMAT_NAME, offset, "a branch page whose keys do not follow one another")]
     pages: list[int | DecodeError] = branch_elements["page"].tolist()
     return pages
 
 
 def _items(data: memoryview, leaf: PageSpan) -> Iterator[tuple[bytes, PageSpan, bool]]:
-    leaf_elements = elements(data, np.array([leaf.at]), np.array([leaf.end]))
+    leaf_elements = elements(data, np.array([leaf.start]), np.array([leaf.end]))
     for damage in leaf_elements.damaged.values():
         raise damage
     columns = (leaf_elements.key_at, leaf_elements.value_at, leaf_elements.value_end, leaf_elements.is_bucket)

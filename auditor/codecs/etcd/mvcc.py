@@ -28,7 +28,7 @@ COMPACT_REVISION_KEYS = (b"finishedCompactRev", b"scheduledCompactRev")
 """Keys of the bucket "meta" whose values are revisions. Changes before these revisions may be absent."""
 
 REVISION_BYTES = 17
-_SEPARATOR_AT, _SEPARATOR, _DELETED = 8, ord("_"), ord("t")
+_SEPARATOR_OFFSET, _SEPARATOR, _DELETION_MARK = 8, ord("_"), ord("t")
 _KEY_TAG = 0x0A  # field 1, bytes: etcd writes it first
 _MAX_REVISION = 2**63 - 1
 
@@ -79,7 +79,7 @@ def decode_revision(data: bytes) -> tuple[int, int]:
     >>> decode_revision(bytes.fromhex("0000000000000007 5f 0000000000000001"))
     (7, 1)
     """
-    if len(data) != REVISION_BYTES or data[_SEPARATOR_AT] != _SEPARATOR:
+    if len(data) != REVISION_BYTES or data[_SEPARATOR_OFFSET] != _SEPARATOR:
         raise DecodeError(FORMAT_NAME, 0, "no revision")
     main, sub = int.from_bytes(data[:8], "big"), int.from_bytes(data[9:], "big")
     if max(main, sub) > _MAX_REVISION:
@@ -89,38 +89,42 @@ def decode_revision(data: bytes) -> tuple[int, int]:
 
 def revisions(data: memoryview, leaf_elements: Elements) -> Revisions:
     """Read the revisions of many changes at once."""
-    length = leaf_elements.value_at - leaf_elements.key_at
-    is_deleted = length == REVISION_BYTES + 1
-    valid = ((length == REVISION_BYTES) | is_deleted) & ~leaf_elements.is_bucket
+    key_length = leaf_elements.value_at - leaf_elements.key_at
+    is_deleted = key_length == REVISION_BYTES + 1
+    valid = ((key_length == REVISION_BYTES) | is_deleted) & ~leaf_elements.is_bucket
     # Rows of another length are read too, from the beginning of the file, and not used.
     rows = windows(data, np.where(valid, leaf_elements.key_at, 0), REVISION_BYTES)
     main = np.ascontiguousarray(rows[:, :8]).view(">i8").ravel().astype(np.int64)
     sub = np.ascontiguousarray(rows[:, 9:]).view(">i8").ravel().astype(np.int64)
-    valid &= (rows[:, _SEPARATOR_AT] == _SEPARATOR) & (main >= 0) & (sub >= 0)
+    valid &= (rows[:, _SEPARATOR_OFFSET] == _SEPARATOR) & (main >= 0) & (sub >= 0)
     octets = np.frombuffer(data, np.uint8)
-    valid &= ~is_deleted | (octets[np.where(is_deleted, leaf_elements.value_at - 1, 0)] == _DELETED)
+    valid &= ~is_deleted | (octets[np.where(is_deleted, leaf_elements.value_at - 1, 0)] == _DELETION_MARK)
     return Revisions(main, sub, is_deleted, valid)
 
 
 def key_spans(data: memoryview, leaf_elements: Elements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where each changed key begins and ends in the file. (-1, -1) if it is not first in the value."""
+    """Return where each changed key begins and ends in the file; -1 if the value does not start with it."""
     octets = np.frombuffer(data, np.uint8)
-    size = leaf_elements.value_end - leaf_elements.value_at
+    value_size = leaf_elements.value_end - leaf_elements.value_at
 
-    def octet(index: int) -> NDArray[np.int64]:
+    def octet(byte_index: int) -> NDArray[np.int64]:
         return np.where(
-            size > index, octets[np.where(size > index, leaf_elements.value_at + index, 0)], 0
+            value_size > byte_index,
+            octets[np.where(value_size > byte_index, leaf_elements.value_at + byte_index, 0)],
+            0,
         ).astype(np.int64)
 
-    first, second = octet(1), octet(2)
-    is_long = first >= 0x80
-    begin = leaf_elements.value_at + np.where(is_long, 3, 2)
-    length = np.where(is_long, (first & 0x7F) | (second & 0x7F) << 7, first)
+    first_length_byte, second_length_byte = octet(1), octet(2)
+    is_long = first_length_byte >= 0x80
+    key_start = leaf_elements.value_at + np.where(is_long, 3, 2)
+    length = np.where(
+        is_long, (first_length_byte & 0x7F) | (second_length_byte & 0x7F) << 7, first_length_byte
+    )
     # A key of more than 16 KiB would need a third byte.
     is_valid = (
         (octet(0) == _KEY_TAG)
         & (length > 0)
-        & (begin + length <= leaf_elements.value_end)
-        & ~(is_long & (second >= 0x80))
+        & (key_start + length <= leaf_elements.value_end)
+        & ~(is_long & (second_length_byte >= 0x80))
     )
-    return np.where(is_valid, begin, -1), np.where(is_valid, begin + length, -1)
+    return np.where(is_valid, key_start, -1), np.where(is_valid, key_start + length, -1)

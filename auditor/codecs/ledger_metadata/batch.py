@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
-from auditor.codecs.byte_column import ByteColumn, arrow_of, begin_with
+from auditor.codecs.byte_column import ByteColumn, arrow_column, have_prefix
 from auditor.codecs.ledger_metadata import one as ledger_metadata
 from auditor.codecs.ledger_metadata.columns import (
     DIGEST_NAMES,
@@ -46,98 +46,110 @@ The limit exists because all pairs of members, and of items, are compared.
 """
 
 
-def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
+def sound_ledgers(fields: LedgerFields) -> tuple[Bools, LedgerColumns]:
     """Return which of the ledgers are sound, and the columns of the sound ones."""
-    number, is_present = read.ledgers.numbers, read.ledgers.present
-    write_quorum = number[LedgerField.QUORUM]
+    numbers, is_present = fields.ledgers.numbers, fields.ledgers.is_present
+    write_quorum = numbers[LedgerField.QUORUM]
     # Where no ack quorum is written it is the write quorum, as the server reads it.
-    ack_quorum = np.where(is_present[LedgerField.ACK], number[LedgerField.ACK], write_quorum)
+    ack_quorum = np.where(is_present[LedgerField.ACK], numbers[LedgerField.ACK], write_quorum)
     state, digest = (
-        number[LedgerField.STATE],
-        np.where(is_present[LedgerField.DIGEST], number[LedgerField.DIGEST], 1),
+        numbers[LedgerField.STATE],
+        np.where(is_present[LedgerField.DIGEST], numbers[LedgerField.DIGEST], 1),
     )
-    is_sound = ~read.ledgers.odd
-    for required in (
+    is_sound = ~fields.ledgers.is_unusual
+    for required_field in (
         LedgerField.QUORUM,
         LedgerField.ENSEMBLE,
         LedgerField.LENGTH,
         LedgerField.STATE,
         LedgerField.SEGMENT,
     ):
-        is_sound &= is_present[required]
+        is_sound &= is_present[required_field]
     is_sound &= (ack_quorum > 0) & (ack_quorum <= write_quorum)
-    is_sound &= (write_quorum <= number[LedgerField.ENSEMBLE]) & (number[LedgerField.ENSEMBLE] <= _MAX_ITEMS)
+    is_sound &= (write_quorum <= numbers[LedgerField.ENSEMBLE]) & (
+        numbers[LedgerField.ENSEMBLE] <= _MAX_ITEMS
+    )
     is_sound &= (state >= 1) & (state < len(STATE_NAMES)) & (digest >= 1) & (digest < len(DIGEST_NAMES))
 
-    owners = read.ledgers.blobs[LedgerField.SEGMENT].owners
-    first, members = read.segments.numbers[SegmentField.FIRST], read.segments.blobs[SegmentField.MEMBER]
-    codes, bookies = _number_blobs(read.octets, members)
+    owners = fields.ledgers.blobs[LedgerField.SEGMENT].owners
+    first_entries, members = (
+        fields.segments.numbers[SegmentField.FIRST],
+        fields.segments.blobs[SegmentField.MEMBER],
+    )
+    codes, bookies = _number_blobs(fields.octets, members)
     _exclude_owners(
         is_sound,
         owners[members.owners],
-        ~_test_words(bookies, lambda word: is_text(word) and is_accepted(word.decode()))[codes],
+        ~_test_values(bookies, lambda name: is_text(name) and is_accepted(name.decode()))[codes],
     )
-    _exclude_owners(is_sound, owners, _find_repeats(members.owners, codes, len(first)))
-    _check_segments(read, is_sound)
+    _exclude_owners(is_sound, owners, _find_repeats(members.owners, codes, len(first_entries)))
+    _check_segments(fields, is_sound)
 
-    custom_owners = read.ledgers.blobs[LedgerField.CUSTOM].owners
-    keys, key_names, values = _read_custom(read, custom_owners, is_sound)
+    custom_owners = fields.ledgers.blobs[LedgerField.CUSTOM].owners
+    keys, key_names, values = _read_custom(fields, custom_owners, is_sound)
     rows = np.flatnonzero(is_sound)
-    sound_segments, kept_custom = is_sound[owners], is_sound[custom_owners]
+    is_sound_segment, is_kept_custom = is_sound[owners], is_sound[custom_owners]
     is_closed = state[rows] == CLOSED
     return is_sound, LedgerColumns(
         damage={},
         rules={},
-        format=np.full(len(rows), read.format),
-        ensemble_size=number[LedgerField.ENSEMBLE][rows],
+        format=np.full(len(rows), fields.format),
+        ensemble_size=numbers[LedgerField.ENSEMBLE][rows],
         write_quorum=write_quorum[rows],
         ack_quorum=ack_quorum[rows],
         state=state[rows],
-        length=np.where(is_closed, number[LedgerField.LENGTH][rows], 0),
-        last_entry_id=np.where(is_closed, number[LedgerField.LAST][rows], NO_ENTRY),
+        length=np.where(is_closed, numbers[LedgerField.LENGTH][rows], 0),
+        last_entry_id=np.where(is_closed, numbers[LedgerField.LAST][rows], NO_ENTRY),
         digest_type=np.where(is_present[LedgerField.PASSWORD], digest, 0)[rows],
-        ctime=number[LedgerField.CTIME][rows],
+        ctime=numbers[LedgerField.CTIME][rows],
         has_ctime=is_present[LedgerField.CTIME][rows],
         has_password=is_present[LedgerField.PASSWORD][rows],
         segment_counts=np.bincount(owners, minlength=len(is_sound))[rows],
-        segment_firsts=first[sound_segments],
-        member_counts=number[LedgerField.ENSEMBLE][owners[sound_segments]],
-        members=codes[sound_segments[members.owners]],
+        segment_firsts=first_entries[is_sound_segment],
+        member_counts=numbers[LedgerField.ENSEMBLE][owners[is_sound_segment]],
+        members=codes[is_sound_segment[members.owners]],
         bookies=[name.decode("utf-8", "replace") for name in bookies],
         custom_counts=np.bincount(custom_owners, minlength=len(is_sound))[rows],
-        custom_keys=keys[kept_custom],
+        custom_keys=keys[is_kept_custom],
         key_names=[name.decode("utf-8", "replace") for name in key_names],
-        custom_values=arrow_of(read.octets, values.starts[kept_custom], values.ends[kept_custom]).cast(
-            pa.binary()
-        ),
+        custom_values=arrow_column(
+            fields.octets, values.starts[is_kept_custom], values.ends[is_kept_custom]
+        ).cast(pa.binary()),
     )
 
 
-def _check_segments(read: LedgerFields, is_sound: Bools) -> None:
+def _check_segments(fields: LedgerFields, is_sound: Bools) -> None:
     """Set ``is_sound`` to false for ledgers with bad segments.
 
     Segments must have the ensemble's size, ascend strictly, and begin at entry 0.
     """
-    owners = read.ledgers.blobs[LedgerField.SEGMENT].owners
-    first, members = read.segments.numbers[SegmentField.FIRST], read.segments.blobs[SegmentField.MEMBER]
-    _exclude_owners(is_sound, owners, read.segments.odd | ~read.segments.present[SegmentField.FIRST])
+    owners = fields.ledgers.blobs[LedgerField.SEGMENT].owners
+    first_entries, members = (
+        fields.segments.numbers[SegmentField.FIRST],
+        fields.segments.blobs[SegmentField.MEMBER],
+    )
+    _exclude_owners(
+        is_sound, owners, fields.segments.is_unusual | ~fields.segments.is_present[SegmentField.FIRST]
+    )
     # One array holds the segments of all ledgers: where the owner changes, a ledger's first one stands.
     has_same_owner = owners[1:] == owners[:-1]
-    _exclude_owners(is_sound, owners[1:], has_same_owner & (first[1:] <= first[:-1]))
-    _exclude_owners(is_sound, owners, np.append(True, ~has_same_owner)[: len(first)] & (first != 0))
-    sizes = np.bincount(members.owners, minlength=len(first))
-    _exclude_owners(is_sound, owners, sizes != read.ledgers.numbers[LedgerField.ENSEMBLE][owners])
+    _exclude_owners(is_sound, owners[1:], has_same_owner & (first_entries[1:] <= first_entries[:-1]))
+    _exclude_owners(
+        is_sound, owners, np.append(True, ~has_same_owner)[: len(first_entries)] & (first_entries != 0)
+    )
+    sizes = np.bincount(members.owners, minlength=len(first_entries))
+    _exclude_owners(is_sound, owners, sizes != fields.ledgers.numbers[LedgerField.ENSEMBLE][owners])
 
 
-def _read_custom(read: LedgerFields, owners: Longs, is_sound: Bools) -> tuple[Longs, list[bytes], Blobs]:
+def _read_custom(fields: LedgerFields, owners: Longs, is_sound: Bools) -> tuple[Longs, list[bytes], Blobs]:
     """Return the keys of custom metadata items as indexes into a list of names, the list, and the values."""
-    keys, values = read.custom.blobs[CustomField.KEY], read.custom.blobs[CustomField.VALUE]
+    keys, values = fields.custom.blobs[CustomField.KEY], fields.custom.blobs[CustomField.VALUE]
     count = len(owners)
     has_one_blob = [np.bincount(blobs.owners, minlength=count) == 1 for blobs in (keys, values)]
-    _exclude_owners(is_sound, owners, read.custom.odd | ~(has_one_blob[0] & has_one_blob[1]))
+    _exclude_owners(is_sound, owners, fields.custom.is_unusual | ~(has_one_blob[0] & has_one_blob[1]))
     is_sound &= np.bincount(owners, minlength=len(is_sound)) <= _MAX_ITEMS
-    codes, names = _number_blobs(read.octets, keys)
-    _exclude_owners(is_sound, owners[keys.owners], ~_test_words(names, is_text)[codes])
+    codes, names = _number_blobs(fields.octets, keys)
+    _exclude_owners(is_sound, owners[keys.owners], ~_test_values(names, is_text)[codes])
     # One item a key and value: what is not so was left out above, and its place holds anything.
     key_codes, starts, ends = (np.zeros(count, np.int64) for _ in range(3))
     key_codes[keys.owners], starts[values.owners], ends[values.owners] = codes, values.starts, values.ends
@@ -145,9 +157,9 @@ def _read_custom(read: LedgerFields, owners: Longs, is_sound: Bools) -> tuple[Lo
     return key_codes, names, Blobs(owners, starts, ends)
 
 
-def _exclude_owners(is_sound: Bools, owners: Longs, broken: Bools) -> None:
+def _exclude_owners(is_sound: Bools, owners: Longs, is_broken: Bools) -> None:
     """Set ``is_sound`` to false for the ledgers that own a broken item."""
-    is_sound[owners[broken]] = False
+    is_sound[owners[is_broken]] = False
 
 
 def _find_repeats(owners: Longs, codes: Longs, count: int) -> Bools:
@@ -167,12 +179,12 @@ def _find_repeats(owners: Longs, codes: Longs, count: int) -> Bools:
 
 def _number_blobs(octets: NDArray[np.uint8], blobs: Blobs) -> tuple[Longs, list[bytes]]:
     """Return each blob as an index into a list of the distinct blobs, and the list."""
-    words = arrow_of(octets, blobs.starts, blobs.ends).dictionary_encode()
-    return np.asarray(words.indices).astype(np.int64), words.dictionary.to_pylist()
+    distinct_blobs = arrow_column(octets, blobs.starts, blobs.ends).dictionary_encode()
+    return np.asarray(distinct_blobs.indices).astype(np.int64), distinct_blobs.dictionary.to_pylist()
 
 
-def _test_words(words: list[bytes], predicate: Callable[[bytes], bool]) -> Bools:
-    return np.fromiter(map(predicate, words), np.bool_, len(words))
+def _test_values(values: list[bytes], predicate: Callable[[bytes], bool]) -> Bools:
+    return np.fromiter(map(predicate, values), np.bool_, len(values))
 
 
 _BLOB_FIELDS = (LedgerField.SEGMENT, LedgerField.PASSWORD, LedgerField.CUSTOM)
@@ -183,31 +195,37 @@ def read_wire(values: ByteColumn, start: int) -> LedgerFields:
     """Read the fields of ledgers of format 3, whose lengths are at byte ``start`` of each value.
 
     >>> body = bytes.fromhex("08011001180020012805320c0a08626b313a333138311000")
-    >>> read = read_wire(ByteColumn.of([bytes([len(body)]) + body, b"?"]), 0)
-    >>> read.ledgers.odd.tolist(), read.ledgers.numbers[LedgerField.STATE].tolist()
+    >>> read = read_wire(ByteColumn.from_values([bytes([len(body)]) + body, b"?"]), 0)
+    >>> read.ledgers.is_unusual.tolist(), read.ledgers.numbers[LedgerField.STATE].tolist()
     ([False, True], [5, 0])
     """
     octets = values.octets
-    size, begin, is_valid = varints(octets, values.starts + start)
-    is_valid &= (size > 0) & (size <= MAX_MESSAGE_BYTES) & (size <= values.ends - begin)
-    read = _read_messages(3, octets, begin, np.where(is_valid, begin + size, begin))
-    read.ledgers.odd[~is_valid] = True
-    return read
+    message_sizes, message_starts, is_valid = varints(octets, values.starts + start)
+    is_valid &= (
+        (message_sizes > 0)
+        & (message_sizes <= MAX_MESSAGE_BYTES)
+        & (message_sizes <= values.ends - message_starts)
+    )
+    fields = _read_messages(
+        3, octets, message_starts, np.where(is_valid, message_starts + message_sizes, message_starts)
+    )
+    fields.ledgers.is_unusual[~is_valid] = True
+    return fields
 
 
 def read_text(values: ByteColumn, start: int) -> LedgerFields:
     r"""Read the fields of ledgers of format 2, whose text begins at byte ``start`` of each value.
 
     >>> text = b"quorumSize: 1\nensembleSize: 3\nlength: 0\nstate: OPEN\n"
-    >>> read_text(ByteColumn.of([text]), 0).ledgers.numbers[LedgerField.ENSEMBLE].tolist()
+    >>> read_text(ByteColumn.from_values([text]), 0).ledgers.numbers[LedgerField.ENSEMBLE].tolist()
     [3]
     """
     messages = (read_as_written(value, start) for value in values)
     # Of an empty message what is required is not there, so that it is not sound.
-    is_written = ByteColumn.of(
+    written_messages = ByteColumn.from_values(
         [b"" if message is None else message.SerializeToString() for message in messages]
     )
-    return _read_messages(2, is_written.octets, is_written.starts, is_written.ends)
+    return _read_messages(2, written_messages.octets, written_messages.starts, written_messages.ends)
 
 
 def _read_messages(version: int, octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> LedgerFields:
@@ -238,36 +256,36 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     >>> columns.state.tolist(), columns.bookies, columns.damage
     ([1, 0], ['bk1:3181'], {1: ('the header is not that of ledger metadata', 0)})
     """
-    column = ByteColumn.of(values)
+    column = ByteColumn.from_values(values)
     is_unread = np.ones(len(column), np.bool_)
     parts: list[tuple[Longs, LedgerColumns]] = []
     long_enough_rows = np.flatnonzero(column.ends - column.starts >= _HEADER)
-    for version, read in READERS.items():
+    for version, read_format in READERS.items():
         header = b"%s%d\n" % (ledger_metadata.MAGIC, version)
-        rows = long_enough_rows[begin_with(column.octets, column.starts[long_enough_rows], header)]
+        rows = long_enough_rows[have_prefix(column.octets, column.starts[long_enough_rows], header)]
         if len(rows):
-            is_sound, columns = sound_ledgers(read(column.taken(rows), _HEADER))
+            is_sound, columns = sound_ledgers(read_format(column.take_rows(rows), _HEADER))
             parts.append((rows[is_sound], columns))
             is_unread[rows[is_sound]] = False
     unread_rows = np.flatnonzero(is_unread)
     # Of no values at all there is still one part, so that the columns have their types.
     if len(unread_rows) or not parts:
-        parts.append((unread_rows, _read_singly(column.taken(unread_rows))))
+        parts.append((unread_rows, _read_singly(column.take_rows(unread_rows))))
     return merge_columns(parts)
 
 
 def _read_singly(values: Sequence[bytes]) -> LedgerColumns:
     """Return the columns of ledgers that are read one after another."""
-    rows = _Rows()
+    rows = _SingleLedgers()
     for value in values:
         try:
-            rows.put(ledger_metadata.parse(value))
+            rows.add_ledger(ledger_metadata.parse(value))
         except DecodeError as error:
-            rows.put_damage(error)
+            rows.add_damage(error)
     return rows.columns()
 
 
-class _Rows:
+class _SingleLedgers:
     """A collector of ledgers that are read one by one."""
 
     def __init__(self) -> None:
@@ -279,32 +297,32 @@ class _Rows:
         self.ensembles: list[tuple[str, ...]] = []
         self.custom: list[tuple[str, bytes]] = []
 
-    def put_damage(self, error: DecodeError) -> None:
+    def add_damage(self, error: DecodeError) -> None:
         self.damage[len(self.scalars)] = (error.reason, error.offset)
         self.scalars.append((0,) * len(SCALARS))
 
-    def put(self, read: LedgerMetadata) -> None:
+    def add_ledger(self, metadata: LedgerMetadata) -> None:
         row = len(self.scalars)
-        if broken := broken_rules(read):
+        if broken := broken_rules(metadata):
             self.rules[row] = broken
-        self.firsts += [segment.first_entry_id for segment in read.segments]
-        self.ensembles += [segment.ensemble for segment in read.segments]
-        self.custom += read.custom_metadata.items()
+        self.firsts += [segment.first_entry_id for segment in metadata.segments]
+        self.ensembles += [segment.ensemble for segment in metadata.segments]
+        self.custom += metadata.custom_metadata.items()
         self.scalars.append(
             (
-                read.format_version,
-                read.ensemble_size,
-                read.write_quorum,
-                read.ack_quorum,
-                STATE_NAMES.index(read.state.value),
-                read.length,
-                read.last_entry_id,
-                DIGEST_NAMES.index(read.digest_type),
-                read.ctime or 0,
-                read.ctime is not None,
-                read.has_password,
-                len(read.segments),
-                len(read.custom_metadata),
+                metadata.format_version,
+                metadata.ensemble_size,
+                metadata.write_quorum,
+                metadata.ack_quorum,
+                STATE_NAMES.index(metadata.state.value),
+                metadata.length,
+                metadata.last_entry_id,
+                DIGEST_NAMES.index(metadata.digest_type),
+                metadata.ctime or 0,
+                metadata.ctime is not None,
+                metadata.has_password,
+                len(metadata.segments),
+                len(metadata.custom_metadata),
             )
         )
 
@@ -313,8 +331,8 @@ class _Rows:
         scalars: dict[str, Any] = dict(zip(SCALARS, columns, strict=True))
         for flag_column in ("has_ctime", "has_password"):
             scalars[flag_column] = scalars[flag_column].astype(np.bool_)
-        members, bookies = _number_words([member for ensemble in self.ensembles for member in ensemble])
-        keys, key_names = _number_words([key for key, _ in self.custom])
+        members, bookies = _number_texts([member for ensemble in self.ensembles for member in ensemble])
+        keys, key_names = _number_texts([key for key, _ in self.custom])
         return LedgerColumns(
             damage=self.damage,
             rules=self.rules,
@@ -329,8 +347,8 @@ class _Rows:
         )
 
 
-def _number_words(words: list[str]) -> tuple[Longs, list[str]]:
+def _number_texts(texts: list[str]) -> tuple[Longs, list[str]]:
     """Return each word as an index into a list of the distinct words, and the list."""
-    number_by_word: dict[str, int] = {}
-    word_numbers = [number_by_word.setdefault(word, len(number_by_word)) for word in words]
-    return np.array(word_numbers, np.int64), list(number_by_word)
+    number_by_text: dict[str, int] = {}
+    text_numbers = [number_by_text.setdefault(text, len(number_by_text)) for text in texts]
+    return np.array(text_numbers, np.int64), list(number_by_text)

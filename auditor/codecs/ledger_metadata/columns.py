@@ -118,26 +118,28 @@ def merge_columns(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns
         np.repeat(part_rows, part_columns.member_counts)
         for part_rows, part_columns in zip(segment_rows, columns, strict=True)
     ]
-    rows = _order([part_rows for part_rows, _ in parts])
-    segments, members = _order(segment_rows), _order(member_rows)
-    custom = _order([np.repeat(part_rows, part_columns.custom_counts) for part_rows, part_columns in parts])
+    row_order = _row_order([part_rows for part_rows, _ in parts])
+    segment_order, member_order = _row_order(segment_rows), _row_order(member_rows)
+    custom_order = _row_order(
+        [np.repeat(part_rows, part_columns.custom_counts) for part_rows, part_columns in parts]
+    )
     return LedgerColumns(
         damage=_by_row(parts, "damage"),
         rules=_by_row(parts, "rules"),
-        **{name: _concatenate(columns, name)[rows] for name in SCALARS},
-        segment_firsts=_concatenate(columns, "segment_firsts")[segments],
-        member_counts=_concatenate(columns, "member_counts")[segments],
-        members=_renumber(columns, "members", "bookies")[members],
+        **{name: _concatenate(columns, name)[row_order] for name in SCALARS},
+        segment_firsts=_concatenate(columns, "segment_firsts")[segment_order],
+        member_counts=_concatenate(columns, "member_counts")[segment_order],
+        members=_renumber(columns, "members", "bookies")[member_order],
         bookies=list(chain.from_iterable(part_columns.bookies for part_columns in columns)),
-        custom_keys=_renumber(columns, "custom_keys", "key_names")[custom],
+        custom_keys=_renumber(columns, "custom_keys", "key_names")[custom_order],
         key_names=list(chain.from_iterable(part_columns.key_names for part_columns in columns)),
         custom_values=pa.concat_arrays([part_columns.custom_values for part_columns in columns]).take(
-            pa.array(custom)
+            pa.array(custom_order)
         ),
     )
 
 
-def _order(rows: Sequence[Longs]) -> NDArray[np.intp]:
+def _row_order(rows: Sequence[Longs]) -> NDArray[np.intp]:
     return np.argsort(np.concatenate(rows), kind="stable")
 
 
@@ -145,9 +147,9 @@ def _concatenate(columns: Sequence[LedgerColumns], name: str) -> Any:
     return np.concatenate([getattr(part_columns, name) for part_columns in columns])
 
 
-def _renumber(columns: Sequence[LedgerColumns], name: str, names: str) -> Longs:
+def _renumber(columns: Sequence[LedgerColumns], name: str, names_field: str) -> Longs:
     """Convert indexes into each part's own list of names to indexes into the concatenation of all lists."""
-    row_starts = np.cumsum([0, *(len(getattr(part_columns, names)) for part_columns in columns[:-1])])
+    row_starts = np.cumsum([0, *(len(getattr(part_columns, names_field)) for part_columns in columns[:-1])])
     return np.concatenate(
         [getattr(part_columns, name) + start for part_columns, start in zip(columns, row_starts, strict=True)]
     )
@@ -156,30 +158,30 @@ def _renumber(columns: Sequence[LedgerColumns], name: str, names: str) -> Longs:
 def _by_row(parts: Sequence[tuple[Longs, LedgerColumns]], name: str) -> dict[int, Any]:
     """Merge the values that each part has for a few rows, by the final position of the row."""
     return {
-        int(part_rows[row]): entry
+        int(part_rows[row]): row_value
         for part_rows, part_columns in parts
-        for row, entry in getattr(part_columns, name).items()
+        for row, row_value in getattr(part_columns, name).items()
     }
 
 
-_NUMBER = {name: field.number for name, field in LedgerMetadataFormat.DESCRIPTOR.fields_by_name.items()}
+_FIELD_NUMBER = {name: field.number for name, field in LedgerMetadataFormat.DESCRIPTOR.fields_by_name.items()}
 
 
 class LedgerField(IntEnum):
     """Numbers of the fields of the message LedgerMetadataFormat."""
 
-    QUORUM = _NUMBER["quorumSize"]
-    ENSEMBLE = _NUMBER["ensembleSize"]
-    LENGTH = _NUMBER["length"]
-    LAST = _NUMBER["lastEntryId"]
-    STATE = _NUMBER["state"]
-    SEGMENT = _NUMBER["segment"]
-    DIGEST = _NUMBER["digestType"]
-    PASSWORD = _NUMBER["password"]
-    ACK = _NUMBER["ackQuorumSize"]
-    CTIME = _NUMBER["ctime"]
-    CUSTOM = _NUMBER["customMetadata"]
-    TOKEN = _NUMBER["cToken"]
+    QUORUM = _FIELD_NUMBER["quorumSize"]
+    ENSEMBLE = _FIELD_NUMBER["ensembleSize"]
+    LENGTH = _FIELD_NUMBER["length"]
+    LAST = _FIELD_NUMBER["lastEntryId"]
+    STATE = _FIELD_NUMBER["state"]
+    SEGMENT = _FIELD_NUMBER["segment"]
+    DIGEST = _FIELD_NUMBER["digestType"]
+    PASSWORD = _FIELD_NUMBER["password"]
+    ACK = _FIELD_NUMBER["ackQuorumSize"]
+    CTIME = _FIELD_NUMBER["ctime"]
+    CUSTOM = _FIELD_NUMBER["customMetadata"]
+    TOKEN = _FIELD_NUMBER["cToken"]
 
 
 class SegmentField(IntEnum):
@@ -201,7 +203,7 @@ class LedgerFields:
     """The fields of many ledgers, and of their segments and custom metadata; all blobs are in ``octets``.
 
     Segments and custom metadata are messages inside the ledgers' messages: blob i of `LedgerField.SEGMENT` is
-    message i of ``segments``. So only the owners of the ledgers' own blobs are used.
+    message i of ``segments``. The owner of this blob in ``ledgers`` is the ledger that has the segment.
     """
 
     format: int

@@ -36,7 +36,7 @@ def interpret(version: int, message: LedgerMetadataFormat, store_ctime: int | No
     without a time; None if it is not known.
     """
     state = STATES[message.state]
-    closed = state is LedgerState.CLOSED
+    is_closed = state is LedgerState.CLOSED
     has_password = message.HasField("password")
     return LedgerMetadata(
         format_version=version,
@@ -44,8 +44,8 @@ def interpret(version: int, message: LedgerMetadataFormat, store_ctime: int | No
         write_quorum=message.quorumSize,
         ack_quorum=message.ackQuorumSize if message.HasField("ackQuorumSize") else message.quorumSize,
         state=state,
-        length=message.length if closed else 0,
-        last_entry_id=message.lastEntryId if closed else NO_ENTRY,
+        length=message.length if is_closed else 0,
+        last_entry_id=message.lastEntryId if is_closed else NO_ENTRY,
         segments=tuple(
             Segment(segment.firstEntryId, tuple(map(text, segment.ensembleMember)))
             for segment in message.segment

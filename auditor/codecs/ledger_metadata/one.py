@@ -29,8 +29,8 @@ from auditor.model.ledger_metadata import LedgerMetadata, broken_rules
 FORMAT_NAME = "ledger metadata"
 MAGIC = b"BookieMetadataFormatVersion\t"
 
-_VERSION = re.compile(rb"([^\n]{0,9})\n")
-_NUMBER = re.compile(rb"[+-]?[0-9]+")
+_VERSION_LINE = re.compile(rb"([^\n]{0,9})\n")
+_VERSION_NUMBER = re.compile(rb"[+-]?[0-9]+")
 
 
 def decode(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
@@ -67,13 +67,15 @@ def message_span(data: bytes, start: int) -> tuple[int, int]:
 
     Raises `DecodeError`.
     """
-    size = proto_wire.varint(data, start, len(data))
-    if size is None:
+    length_and_start = proto_wire.varint(data, start, len(data))
+    if length_and_start is None:
         raise DecodeError(FORMAT_NAME, start, "the message's length is cut or too long")
-    length, begin = size
-    if begin + length > len(data):
-        raise DecodeError(FORMAT_NAME, len(data), f"{length} bytes declared, {len(data) - begin} present")
-    return begin, begin + length
+    length, message_start = length_and_start
+    if message_start + length > len(data):
+        raise DecodeError(
+            FORMAT_NAME, len(data), f"{length} bytes declared, {len(data) - message_start} present"
+        )
+    return message_start, message_start + length
 
 
 def read_version(data: bytes) -> tuple[int, int]:
@@ -83,10 +85,12 @@ def read_version(data: bytes) -> tuple[int, int]:
     (3, 30)
     """
     if not data.startswith(MAGIC):
-        equal_bytes = takewhile(lambda pair: pair[0] == pair[1], zip(data, MAGIC, strict=False))
+        equal_bytes = takewhile(
+            lambda byte_pair: byte_pair[0] == byte_pair[1], zip(data, MAGIC, strict=False)
+        )
         raise DecodeError(FORMAT_NAME, len(list(equal_bytes)), "the header is not that of ledger metadata")
-    match = _VERSION.match(data, len(MAGIC))
-    if match is None or not _NUMBER.fullmatch(match[1]):
+    match = _VERSION_LINE.match(data, len(MAGIC))
+    if match is None or not _VERSION_NUMBER.fullmatch(match[1]):
         raise DecodeError(FORMAT_NAME, len(MAGIC), "no version number")
     version = int(match[1])
     if not 1 <= version <= 3:
@@ -109,17 +113,19 @@ def without_password(data: bytes) -> bytes:
         version, start = read_version(data)
     except DecodeError:
         return b""
-    head = data[:start]
+    header = data[:start]
     try:
         if version == 1:
             ledger_metadata_text.parse_v1(data, start)
             return data
-        return head + (_interpret_text(data, start) if version == 2 else _interpret_message(data, start))
+        return header + (
+            _text_without_password(data, start) if version == 2 else _message_without_password(data, start)
+        )
     except DecodeError:
-        return head
+        return header
 
 
-def _interpret_text(data: bytes, start: int) -> bytes:
+def _text_without_password(data: bytes, start: int) -> bytes:
     message = proto_text.parse(LedgerMetadataFormat, data, FORMAT_NAME, start)
     if not message.HasField("password"):
         return data[start:]
@@ -127,12 +133,12 @@ def _interpret_text(data: bytes, start: int) -> bytes:
     return text_format.MessageToString(message).encode()
 
 
-def _interpret_message(data: bytes, start: int) -> bytes:
-    """Return the length and the message. Drop the bytes after the message, which no reader uses."""
-    begin, end = message_span(data, start)
-    message = proto_wire.parse(LedgerMetadataFormat, data, FORMAT_NAME, begin, end)
+def _message_without_password(data: bytes, start: int) -> bytes:
+    """Return the length and the message, with an empty password. Drop the bytes after the message."""
+    message_start, message_end = message_span(data, start)
+    message = proto_wire.parse(LedgerMetadataFormat, data, FORMAT_NAME, message_start, message_end)
     if not message.HasField("password"):
-        return data[start:end]
+        return data[start:message_end]
     message.password = b""
     body = message.SerializeToString()
-    return proto_wire.written_varint(len(body)) + body
+    return proto_wire.encode_varint(len(body)) + body

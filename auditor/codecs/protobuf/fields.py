@@ -5,10 +5,10 @@
 
 Messages of one type have their fields in the same order, so a step is a few array operations for all. If only
 a few messages are left, because they are much longer than the rest, a plain walk over each finds where its
-fields begin. One more step reads all these fields. The reader does not read unusual messages. It records them
-in `Fields.odd`, and a careful parser reads them one by one. A message is unusual if a field is cut, has
-another wire type than expected, or has a tag of several bytes. Unknown fields are skipped, as in the protobuf
-library. If a field occurs twice, the last value counts.
+fields begin. One more step reads all these fields. The reader does not read unusual messages. It marks them
+in `Fields.is_unusual`, and a careful parser reads them one by one. A message is unusual if a field is cut,
+has another wire type than expected, or has a tag of several bytes. Unknown fields are skipped, as in the
+protobuf library. If a field occurs twice, the last value counts.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from auditor.codecs.availability.groups import Longs
 
-FEW_FIELDS = 100
+MIN_STEP_MESSAGES = 100
 """Number of messages below which each message is walked alone. One step takes as long as 100 walks."""
 
-_MAX_VARINT = 10
+_MAX_VARINT_BYTES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class Blobs:
 class Fields:
     """The fields of messages: by field number the values (0 if absent), the presence, and the blobs.
 
-    ``odd`` has True for each unusual message, which was not read.
+    ``is_unusual`` has True for each unusual message, which was not read.
     """
 
     numbers: dict[int, Longs]
-    present: dict[int, NDArray[np.bool_]]
+    is_present: dict[int, NDArray[np.bool_]]
     blobs: dict[int, Blobs]
-    odd: NDArray[np.bool_]
+    is_unusual: NDArray[np.bool_]
 
 
 def read_fields(
@@ -59,13 +59,13 @@ def read_fields(
     ends: Longs,
     numbers: Sequence[int],
     blobs: Sequence[int],
-    is_few: int = FEW_FIELDS,
+    min_messages: int = MIN_STEP_MESSAGES,
 ) -> Fields:
     """Read the fields of many adjacent messages; message i is ``data[starts[i]:ends[i]]``.
 
     ``numbers`` are the field numbers of varints, ``blobs`` those of bytes, strings and messages. Values are
-    64 bits wide, as on the wire. Below ``is_few`` remaining messages, each message is walked; this does not
-    change the result.
+    64 bits wide, as on the wire. Below ``min_messages`` remaining messages, each message is walked; this does
+    not change the result.
 
     >>> data = np.frombuffer(bytes.fromhex("0896011201610803"), np.uint8)
     >>> read = read_fields(data, np.array([0, 6]), np.array([6, 8]), [1], [2])
@@ -75,7 +75,7 @@ def read_fields(
     field_columns = _FieldColumns(data, len(starts), numbers, blobs)
     rows = np.flatnonzero(starts < ends)
     offsets, end = starts[rows], ends[rows]
-    while len(rows) >= max(is_few, 1):
+    while len(rows) >= max(min_messages, 1):
         is_valid, next_offsets = field_columns.step(rows, offsets, end)
         has_next_byte = is_valid & (next_offsets < end)
         if has_next_byte.all():
@@ -83,12 +83,14 @@ def read_fields(
             continue
         rows, offsets, end = rows[has_next_byte], next_offsets[has_next_byte], end[has_next_byte]
     if len(rows):
-        walks = [
-            _walk(data[start:stop].tobytes())
-            for start, stop in zip(offsets.tolist(), end.tolist(), strict=True)
+        field_start_lists = [
+            _find_fields(data[start:message_end].tobytes())
+            for start, message_end in zip(offsets.tolist(), end.tolist(), strict=True)
         ]
-        counts = np.array([len(walk) for walk in walks])
-        field_offsets = np.concatenate([np.frombuffer(walk, np.int64) for walk in walks])
+        counts = np.array([len(field_starts) for field_starts in field_start_lists])
+        field_offsets = np.concatenate(
+            [np.frombuffer(field_starts, np.int64) for field_starts in field_start_lists]
+        )
         field_columns.step(
             np.repeat(rows, counts), field_offsets + np.repeat(offsets, counts), np.repeat(end, counts)
         )
@@ -103,9 +105,9 @@ class _FieldColumns:
     ) -> None:
         self._data = data
         self._numbers = {number: np.zeros(count, np.int64) for number in numbers}
-        self._present = {number: np.zeros(count, np.bool_) for number in (*numbers, *blobs)}
-        self._odd = np.zeros(count, np.bool_)
-        self._pieces: dict[int, list[tuple[Longs, Longs, Longs]]] = {number: [] for number in blobs}
+        self._is_present = {number: np.zeros(count, np.bool_) for number in (*numbers, *blobs)}
+        self._is_unusual = np.zeros(count, np.bool_)
+        self._blob_parts: dict[int, list[tuple[Longs, Longs, Longs]]] = {number: [] for number in blobs}
 
     def step(self, rows: Longs, offsets: Longs, end: Longs) -> tuple[NDArray[np.bool_], Longs]:
         """Read one field of each message ``rows[i]``.
@@ -115,13 +117,13 @@ class _FieldColumns:
         tag = self._data.take(offsets)
         value, next_offsets, is_valid = varints(self._data, offsets + 1)
         wire_type = tag & 7
-        blob = wire_type == 2
+        is_bytes = wire_type == 2
         # A length beyond the message would leave what follows without sense, and could pass any integer.
-        length = np.where(blob, value, 0)
+        length = np.where(is_bytes, value, 0)
         is_valid &= (
             (tag >= 8)
             & (tag < 0x80)
-            & (blob | (wire_type == 0))
+            & (is_bytes | (wire_type == 0))
             & (length >= 0)
             & (length <= end - next_offsets)
         )
@@ -129,35 +131,37 @@ class _FieldColumns:
         # The server writes fields in one order, so at most steps all messages have the same: no masks then.
         is_uniform = bool(is_valid.all()) and bool((tag == tag[0]).all())
         tags = tag[:1] if is_uniform else np.flatnonzero(np.bincount(tag[is_valid], minlength=1))
-        for kind in tags.tolist():
-            number, is_blob = kind >> 3, kind & 7 == 2
-            if number not in self._present:
+        for field_tag in tags.tolist():
+            number, is_blob = field_tag >> 3, field_tag & 7 == 2
+            if number not in self._is_present:
                 continue
             field_rows: slice | Longs = (
-                slice(None) if is_uniform else np.flatnonzero(is_valid & (tag == kind))
+                slice(None) if is_uniform else np.flatnonzero(is_valid & (tag == field_tag))
             )
-            if is_blob != (number in self._pieces):
+            if is_blob != (number in self._blob_parts):
                 is_valid[field_rows] = False
                 continue
-            self._present[number][rows[field_rows]] = True
+            self._is_present[number][rows[field_rows]] = True
             if is_blob:
-                self._pieces[number].append((rows[field_rows], start[field_rows], next_offsets[field_rows]))
+                self._blob_parts[number].append(
+                    (rows[field_rows], start[field_rows], next_offsets[field_rows])
+                )
             else:
                 # Of a message that is here more than once, the later field is assigned later.
                 self._numbers[number][rows[field_rows]] = value[field_rows]
         if not is_valid.all():
-            self._odd[rows[~is_valid]] = True
+            self._is_unusual[rows[~is_valid]] = True
         return is_valid, next_offsets
 
     def fields(self) -> Fields:
-        blobs = {number: _in_order(pieces) for number, pieces in self._pieces.items()}
-        return Fields(self._numbers, self._present, blobs, self._odd)
+        blobs = {number: _sort_blobs(pieces) for number, pieces in self._blob_parts.items()}
+        return Fields(self._numbers, self._is_present, blobs, self._is_unusual)
 
 
-def _walk(message: bytes) -> array[int]:
+def _find_fields(message: bytes) -> array[int]:
     """Return where each field of a message begins, up to and including the first unusual field.
 
-    >>> _walk(bytes.fromhex("089601120161")).tolist()
+    >>> _find_fields(bytes.fromhex("089601120161")).tolist()
     [0, 3]
     """
     field_offsets = array("q")
@@ -167,7 +171,7 @@ def _walk(message: bytes) -> array[int]:
         tag, value, offset = message[offset], message[offset + 1] if offset + 1 < end else 0, offset + 2
         if value >= 0x80:
             value &= 0x7F
-            for shift in range(7, 7 * _MAX_VARINT, 7):
+            for shift in range(7, 7 * _MAX_VARINT_BYTES, 7):
                 byte = message[offset] if offset < end else 0
                 value |= (byte & 0x7F) << shift
                 offset += 1
@@ -178,15 +182,15 @@ def _walk(message: bytes) -> array[int]:
     return field_offsets
 
 
-def _in_order(pieces: list[tuple[Longs, Longs, Longs]]) -> Blobs:
-    if not pieces:
+def _sort_blobs(blob_parts: list[tuple[Longs, Longs, Longs]]) -> Blobs:
+    if not blob_parts:
         no_offsets = np.zeros(0, np.int64)
         return Blobs(no_offsets, no_offsets, no_offsets)
-    if len(pieces) == 1:
-        return Blobs(*pieces[0])
-    owners, starts, ends = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
-    order = np.argsort(starts, kind="stable")
-    return Blobs(owners[order], starts[order], ends[order])
+    if len(blob_parts) == 1:
+        return Blobs(*blob_parts[0])
+    owners, starts, ends = (np.concatenate(columns) for columns in zip(*blob_parts, strict=True))
+    start_order = np.argsort(starts, kind="stable")
+    return Blobs(owners[start_order], starts[start_order], ends[start_order])
 
 
 def varints(data: NDArray[np.uint8], offsets: Longs) -> tuple[Longs, Longs, NDArray[np.bool_]]:
@@ -199,13 +203,13 @@ def varints(data: NDArray[np.uint8], offsets: Longs) -> tuple[Longs, Longs, NDAr
     value = (byte & 0x7F).astype(np.uint64)
     next_offsets, is_valid = offsets + 1, np.ones(len(offsets), np.bool_)
     long_rows = np.flatnonzero(byte >= 0x80)
-    for read in range(1, _MAX_VARINT):
+    for byte_index in range(1, _MAX_VARINT_BYTES):
         if not len(long_rows):
             break
-        byte = data.take(offsets[long_rows] + read, mode="clip")
-        value[long_rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * read)
+        byte = data.take(offsets[long_rows] + byte_index, mode="clip")
+        value[long_rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * byte_index)
         next_offsets[long_rows] += 1
-        if read == _MAX_VARINT - 1:
+        if byte_index == _MAX_VARINT_BYTES - 1:
             is_valid[long_rows[byte > 1]] = False
         long_rows = long_rows[byte >= 0x80]
     return value.view(np.int64), next_offsets, is_valid

@@ -22,31 +22,31 @@ from typing import Any, NoReturn, TypeVar, cast
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from auditor.codecs.protobuf.wire import require
+from auditor.codecs.protobuf.wire import require_fields
 from auditor.errors import DecodeError
 
 MAX_TEXT_BYTES = 4 << 20  # four times what ZooKeeper carries in one znode by default
 
-M = TypeVar("M", bound=Message)
+MessageT = TypeVar("MessageT", bound=Message)
 
-_SPACE = re.compile(rb"(?:[ \t\n\x0b\f\r]++|#[^\r\n]*+)*+")
-_TOKEN = re.compile(
+_SPACE_PATTERN = re.compile(rb"(?:[ \t\n\x0b\f\r]++|#[^\r\n]*+)*+")
+_TOKEN_PATTERN = re.compile(
     rb"[A-Za-z_][0-9A-Za-z_+\-]*+"
     rb"|\.?[0-9+\-][0-9A-Za-z_.+\-]*+"
     rb'|"(?:[^"\n\\]++|\\[^\n])*+"'
     rb"|'(?:[^'\n\\]++|\\[^\n])*+'"
     rb"|[\x00-\xff]"
 )
-_INTEGER = re.compile(rb"(-?)(?:0x([0-9a-fA-F]{1,16})|0([0-7]{0,22})|([1-9][0-9]{0,18}))")
-_ESCAPE = re.compile(
+_INTEGER_PATTERN = re.compile(rb"(-?)(?:0x([0-9a-fA-F]{1,16})|0([0-7]{0,22})|([1-9][0-9]{0,18}))")
+_ESCAPE_PATTERN = re.compile(
     rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([abfnrtv\\'\"?]))"
 )
-_PLAIN = {b"a": 7, b"b": 8, b"f": 12, b"n": 10, b"r": 13, b"t": 9, b"v": 11}
-_CLOSING = {b"{": b"}", b"<": b">"}
+_CODE_BY_ESCAPE = {b"a": 7, b"b": 8, b"f": 12, b"n": 10, b"r": 13, b"t": 9, b"v": 11}
+_CLOSING_BRACKETS = {b"{": b"}", b"<": b">"}
 
 
-def parse(kind: type[M], data: bytes, format_name: str, start: int = 0) -> M:
-    """Read a message of type ``kind`` from the text that begins at byte ``start``.
+def parse(message_type: type[MessageT], data: bytes, format_name: str, start: int = 0) -> MessageT:
+    """Read a message of type ``message_type`` from the text that begins at byte ``start``.
 
     Raises `DecodeError` at the first byte that breaks the format, or at the end if a required field is
     absent. Offsets count from the beginning of ``data``. Errors never quote the text.
@@ -57,9 +57,9 @@ def parse(kind: type[M], data: bytes, format_name: str, start: int = 0) -> M:
     """
     if len(data) - start > MAX_TEXT_BYTES:
         raise DecodeError(format_name, start + MAX_TEXT_BYTES, f"text of more than {MAX_TEXT_BYTES} bytes")
-    message = kind()
+    message = message_type()
     _Parser(data, format_name, start).message(message, closing=b"")
-    require(message, format_name, len(data))
+    require_fields(message, format_name, len(data))
     return message
 
 
@@ -72,31 +72,31 @@ def unescape(text: bytes) -> bytes:
     b'a\tb\xc3\xa9'
     """
     if b"\\" not in text:
-        return _characters(text)
-    pieces: list[bytes] = []
+        return _replace_broken_utf8(text)
+    parts: list[bytes] = []
     offset = 0
     while (slash := text.find(b"\\", offset)) >= 0:
-        escape = _ESCAPE.match(text, slash)
+        escape = _ESCAPE_PATTERN.match(text, slash)
         if escape is None:
             raise ValueError(slash)
-        pieces += (_characters(text[offset:slash]), _unescape(escape, slash))
+        parts += (_replace_broken_utf8(text[offset:slash]), _unescape_match(escape, slash))
         offset = escape.end()
-    return b"".join((*pieces, _characters(text[offset:])))
+    return b"".join((*parts, _replace_broken_utf8(text[offset:])))
 
 
-def _characters(text: bytes) -> bytes:
+def _replace_broken_utf8(text: bytes) -> bytes:
     """Replace broken UTF-8 characters, as the server does."""
     return text if text.isascii() else text.decode("utf-8", "replace").encode()
 
 
-def _unescape(escape: re.Match[bytes], offset: int) -> bytes:
-    octal, byte, short_hex, long_hex, plain_character = escape.groups()
+def _unescape_match(escape: re.Match[bytes], offset: int) -> bytes:
+    octal_byte, hex_byte, short_hex, long_hex, plain_character = escape.groups()
     if plain_character is not None:
-        return bytes([_PLAIN.get(plain_character, plain_character[0])])
-    if octal is not None:
-        return bytes([int(octal, 8) & 0xFF])
-    if byte is not None:
-        return bytes([int(byte, 16)])
+        return bytes([_CODE_BY_ESCAPE.get(plain_character, plain_character[0])])
+    if octal_byte is not None:
+        return bytes([int(octal_byte, 8) & 0xFF])
+    if hex_byte is not None:
+        return bytes([int(hex_byte, 16)])
     code_point = int(short_hex or long_hex, 16)
     if code_point > 0x10FFFF or 0xD800 <= code_point < 0xE000:
         raise ValueError(offset)
@@ -117,10 +117,10 @@ class _Parser:
         self.advance(start)
 
     def advance(self, end: int) -> None:
-        space = _SPACE.match(self.data, end)
-        assert space is not None  # matches nothing at all, if need be
-        self.offset = space.end()
-        token = _TOKEN.match(self.data, self.offset)
+        white_space = _SPACE_PATTERN.match(self.data, end)
+        assert white_space is not None  # matches nothing at all, if need be
+        self.offset = white_space.end()
+        token = _TOKEN_PATTERN.match(self.data, self.offset)
         self.token = token[0] if token else b""
 
     def next(self) -> bytes:
@@ -128,7 +128,7 @@ class _Parser:
         self.advance(self.offset + len(token))
         return token
 
-    def took(self, *tokens: bytes) -> bool:
+    def take_if(self, *tokens: bytes) -> bool:
         if self.token not in tokens:
             return False
         self.next()
@@ -148,24 +148,24 @@ class _Parser:
                 # Not repeated: where a quote is broken, this can be a piece of a password.
                 self.fail(f"no field of {message.DESCRIPTOR.name}")
             self.next()
-            if not self.took(b":") and field.type != FieldDescriptor.TYPE_MESSAGE:
+            if not self.take_if(b":") and field.type != FieldDescriptor.TYPE_MESSAGE:
                 self.fail(f"{name} has no colon")
             self.values(message, field)
-            self.took(b";", b",")
+            self.take_if(b";", b",")
 
     def values(self, message: Message, field: FieldDescriptor) -> None:
-        if not (field.is_repeated and self.took(b"[")):
+        if not (field.is_repeated and self.take_if(b"[")):
             self.value(message, field)
-        elif not self.took(b"]"):
+        elif not self.take_if(b"]"):
             self.value(message, field)
-            while not self.took(b"]"):
-                if not self.took(b","):
+            while not self.take_if(b"]"):
+                if not self.take_if(b","):
                     self.fail(f"the list of {field.name} has neither a comma nor its end")
                 self.value(message, field)
 
     def value(self, message: Message, field: FieldDescriptor) -> None:
         if field.type == FieldDescriptor.TYPE_MESSAGE:
-            closing = _CLOSING.get(self.token)
+            closing = _CLOSING_BRACKETS.get(self.token)
             if closing is None:
                 self.fail(f"{field.name} has no opening brace")
             self.next()
@@ -187,21 +187,21 @@ class _Parser:
         return self.integer(field, 31 if field.type == FieldDescriptor.TYPE_INT32 else 63)
 
     def string(self, field: FieldDescriptor) -> bytes:
-        pieces: list[bytes] = []
+        parts: list[bytes] = []
         while self.token[:1] in (b'"', b"'"):
             if len(self.token) == 1:
                 self.fail(f"{field.name} has no closing quote")
             try:
-                pieces.append(unescape(self.token[1:-1]))
+                parts.append(unescape(self.token[1:-1]))
             except ValueError as error:
                 self.fail(f"{field.name} has an invalid escape", self.offset + 1 + int(error.args[0]))
             self.next()
-        if not pieces:
+        if not parts:
             self.fail(f"{field.name} is not a quoted string")
-        return b"".join(pieces)
+        return b"".join(parts)
 
     def integer(self, field: FieldDescriptor, number_bits: int) -> int:
-        match = _INTEGER.fullmatch(self.token)
+        match = _INTEGER_PATTERN.fullmatch(self.token)
         if match is None:
             self.fail(f"{field.name} is not an integer")
         sign, hexadecimal, octal, decimal = match.groups()

@@ -16,25 +16,25 @@ from auditor.errors import DecodeError
 
 MAX_MESSAGE_BYTES = 16 << 20  # sixteen times what ZooKeeper carries in one znode by default
 
-M = TypeVar("M", bound=Message)
+MessageT = TypeVar("MessageT", bound=Message)
 
-_NO_FIELD = "a field that is cut off or invalid"
+_BROKEN_FIELD_REASON = "a field that is cut off or invalid"
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _END_GROUP, _FIXED32 = range(6)
-_MAX_VARINT = 10  # bytes of a 64-bit number, seven bits each
+_MAX_VARINT_BYTES = 10  # bytes of a 64-bit number, seven bits each
 _MAX_TAG_BITS = 32
 
 
 def parse(
-    kind: type[M],
+    message_type: type[MessageT],
     data: bytes,
     format_name: str,
     start: int = 0,
     end: int | None = None,
     *,
     max_bytes: int = MAX_MESSAGE_BYTES,
-) -> M:
-    """Read a message of type ``kind`` from ``data[start:end]``, which has at most ``max_bytes`` bytes.
+) -> MessageT:
+    """Read a message from ``data[start:end]``, which has at most ``max_bytes`` bytes.
 
     Raises `DecodeError` at the first field that breaks the format, or at the end if a required field is
     absent. Offsets count from the beginning of ``data``.
@@ -46,41 +46,44 @@ def parse(
     end = len(data) if end is None else end
     if end - start > max_bytes:
         raise DecodeError(format_name, start + max_bytes, f"a message of more than {max_bytes} bytes")
-    field_descriptions = cast(Descriptor, kind.DESCRIPTOR)
+    field_descriptions = cast(Descriptor, message_type.DESCRIPTOR)
     try:
-        message = kind.FromString(data[start:end])
+        message = message_type.FromString(data[start:end])
     except WireError:
         raise DecodeError(
-            format_name, *(_first_fault(data, start, end, field_descriptions) or (start, _NO_FIELD))
+            format_name,
+            *(_first_fault(data, start, end, field_descriptions) or (start, _BROKEN_FIELD_REASON)),
         ) from None
     # Python's library takes a map's text that is no UTF-8, and fails later, when its items are asked for.
     fault = _first_fault(data, start, end, field_descriptions) if _has_maps(field_descriptions) else None
     if fault is not None:
         raise DecodeError(format_name, *fault)
-    require(message, format_name, end)
+    require_fields(message, format_name, end)
     return message
 
 
-def require(message: Message, format_name: str, offset: int) -> None:
+def require_fields(message: Message, format_name: str, offset: int) -> None:
     """Raise `DecodeError` at ``offset`` if a message lacks required fields. The library raises no error."""
     if not message.IsInitialized():
         # The stubs leave the method out.
-        missing: list[str] = cast(Any, message).FindInitializationErrors()
-        raise DecodeError(format_name, offset, f"required fields are missing: {', '.join(missing[:3])}")
+        missing_fields: list[str] = cast(Any, message).FindInitializationErrors()
+        raise DecodeError(
+            format_name, offset, f"required fields are missing: {', '.join(missing_fields[:3])}"
+        )
 
 
-def begins(data: bytes, *fields: int) -> int:
+def value_start(data: bytes, *fields: int) -> int:
     """Return where the value of a bytes or message field begins.
 
     ``fields`` are the numbers of the nested fields that lead to the value, the outermost first. ``data`` is a
     parsed message that has all of these fields. If a field occurs twice, the last one counts.
 
-    >>> begins(bytes.fromhex("0801 1a03 0a0161"), 3, 1)
+    >>> value_start(bytes.fromhex("0801 1a03 0a0161"), 3, 1)
     6
     """
     start, end = 0, len(data)
     for number in fields:
-        offset, span = start, (start, end)
+        offset, value_span = start, (start, end)
         while offset < end:
             tag = varint(data, offset, end)
             value_end = tag and _end_of_value(data, tag[1], end, tag[0] & 7)
@@ -88,13 +91,13 @@ def begins(data: bytes, *fields: int) -> int:
                 break
             if tag[0] == number << 3 | _BYTES:
                 length = varint(data, tag[1], end)
-                span = (length[1] if length else value_end, value_end)
+                value_span = (length[1] if length else value_end, value_end)
             offset = value_end
-        start, end = span
+        start, end = value_span
     return start
 
 
-def first_bytes(
+def find_bytes_field(
     data: bytes, number: int, format_name: str, start: int, end: int
 ) -> tuple[int, int, int] | None:
     """Return the offsets of the tag, the value, and the end of the first bytes field with this number.
@@ -102,7 +105,7 @@ def first_bytes(
     The message is ``data[start:end]``. ``data`` may have only its beginning, but must have everything before
     the field's value. Returns None if the message ends without the field.
 
-    >>> first_bytes(bytes.fromhex("0801 1a8001 ff"), 3, "answer", 0, 133)
+    >>> find_bytes_field(bytes.fromhex("0801 1a8001 ff"), 3, "answer", 0, 133)
     (2, 5, 133)
 
     Raises `DecodeError` at a field that is cut, extends beyond the message, or is invalid.
@@ -111,7 +114,7 @@ def first_bytes(
     while offset < min(end, len(data)):
         tag = varint(data, offset, len(data))
         if tag is None or not 8 <= tag[0] < 1 << _MAX_TAG_BITS:
-            raise DecodeError(format_name, offset, _NO_FIELD)
+            raise DecodeError(format_name, offset, _BROKEN_FIELD_REASON)
         if tag[0] == number << 3 | _BYTES:
             length = varint(data, tag[1], len(data))
             if length is None or length[1] + length[0] > end:
@@ -119,7 +122,7 @@ def first_bytes(
             return offset, length[1], length[1] + length[0]
         value_end = _end_of_value(data, tag[1], min(end, len(data)), tag[0] & 7)
         if value_end is None:
-            raise DecodeError(format_name, offset, _NO_FIELD)
+            raise DecodeError(format_name, offset, _BROKEN_FIELD_REASON)
         offset = value_end
     if offset < end:
         raise DecodeError(format_name, offset, f"cut: {end - offset} more bytes were announced")
@@ -133,43 +136,45 @@ def varint(data: bytes, offset: int, end: int) -> tuple[int, int] | None:
     (142, 2)
     """
     value = 0
-    for read in range(min(_MAX_VARINT, end - offset)):
-        byte = data[offset + read]
-        value |= (byte & 0x7F) << 7 * read
+    for byte_index in range(min(_MAX_VARINT_BYTES, end - offset)):
+        byte = data[offset + byte_index]
+        value |= (byte & 0x7F) << 7 * byte_index
         if byte < 0x80:
-            return value & (2**64 - 1), offset + read + 1
+            return value & (2**64 - 1), offset + byte_index + 1
     return None
 
 
-def written_varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
     """Return the varint bytes of a number that is not negative.
 
-    >>> written_varint(142).hex()
+    >>> encode_varint(142).hex()
     '8e01'
     """
     septets = [number >> shift & 0x7F for shift in range(0, max(1, number.bit_length()), 7)]
     return bytes([*(septet | 0x80 for septet in septets[:-1]), septets[-1]])
 
 
-def _first_fault(data: bytes, offset: int, end: int, kind: Descriptor) -> tuple[int, str] | None:
+def _first_fault(data: bytes, offset: int, end: int, message_type: Descriptor) -> tuple[int, str] | None:
     """Return where the first broken field begins, and the reason. Only known nested messages are examined.
 
     Java's library accepts texts that are not UTF-8, except in a map.
     """
-    is_map_entry = bool(kind.GetOptions().map_entry)
-    groups: list[int] = []
+    is_map_entry = bool(message_type.GetOptions().map_entry)
+    open_groups: list[int] = []
     while offset < end:
         tag = varint(data, offset, end)
         if tag is None or not 8 <= tag[0] < 1 << _MAX_TAG_BITS:
-            return offset, _NO_FIELD
-        number, wire = tag[0] >> 3, tag[0] & 7
-        value_end = _end_of_value(data, tag[1], end, wire)
-        if value_end is None or (wire == _END_GROUP and (not groups or groups.pop() != number)):
-            return offset, _NO_FIELD
-        if wire == _GROUP:
-            groups.append(number)
-        field = None if groups else kind.fields_by_number.get(number)
-        length = varint(data, tag[1], end) if wire == _BYTES else None
+            return offset, _BROKEN_FIELD_REASON
+        number, wire_type = tag[0] >> 3, tag[0] & 7
+        value_end = _end_of_value(data, tag[1], end, wire_type)
+        if value_end is None or (
+            wire_type == _END_GROUP and (not open_groups or open_groups.pop() != number)
+        ):
+            return offset, _BROKEN_FIELD_REASON
+        if wire_type == _GROUP:
+            open_groups.append(number)
+        field = None if open_groups else message_type.fields_by_number.get(number)
+        length = varint(data, tag[1], end) if wire_type == _BYTES else None
         if field is not None and length is not None:
             if field.type == FieldDescriptor.TYPE_MESSAGE:
                 inner_fault = _first_fault(data, length[1], value_end, cast(Descriptor, field.message_type))
@@ -182,12 +187,12 @@ def _first_fault(data: bytes, offset: int, end: int, kind: Descriptor) -> tuple[
             ):
                 return offset, "a text in a map is not UTF-8"
         offset = value_end
-    return (end, _NO_FIELD) if groups else None
+    return (end, _BROKEN_FIELD_REASON) if open_groups else None
 
 
 @cache
-def _has_maps(kind: Descriptor) -> bool:
-    entry_types = (field.message_type for field in kind.fields)
+def _has_maps(message_type: Descriptor) -> bool:
+    entry_types = (field.message_type for field in message_type.fields)
     return any(entry_type is not None and entry_type.GetOptions().map_entry for entry_type in entry_types)
 
 
@@ -204,16 +209,16 @@ def is_text(value: bytes) -> bool:
     return True
 
 
-def _end_of_value(data: bytes, offset: int, end: int, wire: int) -> int | None:
+def _end_of_value(data: bytes, offset: int, end: int, wire_type: int) -> int | None:
     value_end: int | None = offset
-    if wire == _VARINT:
+    if wire_type == _VARINT:
         number = varint(data, offset, end)
         value_end = number and number[1]
-    elif wire == _BYTES:
+    elif wire_type == _BYTES:
         length = varint(data, offset, end)
         value_end = length and length[0] + length[1]
-    elif wire in (_FIXED64, _FIXED32):
-        value_end = offset + (8 if wire == _FIXED64 else 4)
-    elif wire not in (_GROUP, _END_GROUP):
+    elif wire_type in (_FIXED64, _FIXED32):
+        value_end = offset + (8 if wire_type == _FIXED64 else 4)
+    elif wire_type not in (_GROUP, _END_GROUP):
         return None
     return value_end if value_end is not None and value_end <= end else None

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from auditor.errors import DecodeError
 
 FORMAT_NAME = "DistributedLog segment"
-ALLOCATION = "DistributedLog allocation"
+ALLOCATION_FORMAT_NAME = "DistributedLog allocation"
 
-_NUMBER = re.compile(rb"-?[0-9]{1,19}")
+_NUMBER_PATTERN = re.compile(rb"-?[0-9]{1,19}")
 _VERSIONS = range(1, 6)
-_FIELDS = 3
+_MIN_FIELDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +47,21 @@ def decode(data: bytes) -> LogSegment:
     17
     """
     fields = data.split(b";")
-    if len(fields) < _FIELDS:
-        raise DecodeError(FORMAT_NAME, len(data), f"{_FIELDS} fields or more expected, {len(fields)} present")
+    if len(fields) < _MIN_FIELDS:
+        raise DecodeError(
+            FORMAT_NAME, len(data), f"{_MIN_FIELDS} fields or more expected, {len(fields)} present"
+        )
     numbers, offset = [], 0
-    for part in fields[:_FIELDS]:
-        if not _NUMBER.fullmatch(part):
+    for field_text in fields[:_MIN_FIELDS]:
+        if not _NUMBER_PATTERN.fullmatch(field_text):
             raise DecodeError(FORMAT_NAME, offset, "a field is not a number")
-        numbers.append(int(part))
-        offset += len(part) + 1
-    head, ledger_id, first = numbers
-    version = head & 0xFF
+        numbers.append(int(field_text))
+        offset += len(field_text) + 1
+    version_word, ledger_id, first_transaction = numbers
+    version = version_word & 0xFF
     if version not in _VERSIONS:
         raise DecodeError(FORMAT_NAME, 0, f"version {version} is not one of 1 to 5")
-    return LogSegment(version, ledger_id, first, head >> 32 & 0xFFFFFFFF)
+    return LogSegment(version, ledger_id, first_transaction, version_word >> 32 & 0xFFFFFFFF)
 
 
 def decode_allocation(data: bytes) -> int | None:
@@ -70,6 +72,6 @@ def decode_allocation(data: bytes) -> int | None:
     """
     if not data:
         return None
-    if not _NUMBER.fullmatch(data):
-        raise DecodeError(ALLOCATION, 0, "not the id of a ledger")
+    if not _NUMBER_PATTERN.fullmatch(data):
+        raise DecodeError(ALLOCATION_FORMAT_NAME, 0, "not the id of a ledger")
     return int(data)

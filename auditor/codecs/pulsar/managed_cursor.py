@@ -27,16 +27,16 @@ from auditor.codecs.pulsar.managed_ledger import UNCOMPRESSED, Position, parse, 
 from auditor.errors import DecodeError
 
 FORMAT_NAME = "Pulsar cursor"
-POSITION = "Pulsar cursor position"
+POSITION_FORMAT_NAME = "Pulsar cursor position"
 
 COMPACTED_LEDGER = "CompactedTopicLedger"
 """Property of the cursor ``__compaction`` with the id of the compacted ledger (``Compactor``)."""
 
-BUCKET = "#pulsar.internal.delayed.bucket_"
+BUCKET_PREFIX = "#pulsar.internal.delayed.bucket_"
 """Prefix of the cursor properties whose values are ids of delayed-delivery buckets, as decimal text."""
 
 _NO_LEDGER = -1
-_ID = re.compile(r"[0-9]{1,19}")
+_LEDGER_ID = re.compile(r"[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +86,10 @@ def decode(data: bytes) -> ManagedCursor:
     if not data:
         return ManagedCursor(None)
     message, compression = parse(PulsarManagedCursorInfo, data, FORMAT_NAME)
-    position = message.HasField("markDeleteLedgerId")
+    has_position = message.HasField("markDeleteLedgerId")
     return ManagedCursor(
         None if message.cursorsLedgerId == _NO_LEDGER else message.cursorsLedgerId,
-        Position(message.markDeleteLedgerId, message.markDeleteEntryId) if position else None,
+        Position(message.markDeleteLedgerId, message.markDeleteEntryId) if has_position else None,
         dict(_buckets(message)),
         _numbers(message.properties),
         len(message.individualDeletedMessages),
@@ -104,11 +104,11 @@ def decode_position(data: bytes) -> CursorPosition:
     >>> decode_position(bytes.fromhex("08051003")).mark_delete
     Position(ledger_id=5, entry_id=3)
     """
-    message = proto_wire.parse(PulsarPositionInfo, data, POSITION)
+    message = proto_wire.parse(PulsarPositionInfo, data, POSITION_FORMAT_NAME)
     return CursorPosition(
         Position(message.ledgerId, message.entryId),
         _numbers(message.properties),
-        len(message.individualDeletedMessages) + sum(map(_ranges, message.individualDeletedEntries)),
+        len(message.individualDeletedMessages) + sum(map(_count_ranges, message.individualDeletedEntries)),
     )
 
 
@@ -116,7 +116,7 @@ def _numbers(properties: Iterable[PulsarLongProperty]) -> dict[str, int]:
     return {text(long_property.name): long_property.value for long_property in properties}
 
 
-def _ranges(ledger: PulsarEntryBits) -> int:
+def _count_ranges(ledger: PulsarEntryBits) -> int:
     """Return the number of entry ranges in the bits of a ledger."""
     bit_words = b"".join(bit_word.to_bytes(8, "little", signed=True) for bit_word in ledger.words)
     bits = int.from_bytes(bit_words, "little")
@@ -126,8 +126,8 @@ def _ranges(ledger: PulsarEntryBits) -> int:
 def _buckets(message: PulsarManagedCursorInfo) -> Iterable[tuple[str, int]]:
     for cursor_property in message.cursorProperties:
         name, value = text(cursor_property.name), text(cursor_property.value)
-        if not name.startswith(BUCKET):
+        if not name.startswith(BUCKET_PREFIX):
             continue
-        if not _ID.fullmatch(value):
+        if not _LEDGER_ID.fullmatch(value):
             raise DecodeError(FORMAT_NAME, 0, f"{name} is {value[:40]!r}, which is not the id of a ledger")
         yield name, int(value)

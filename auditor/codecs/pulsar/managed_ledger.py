@@ -39,7 +39,7 @@ MAGIC = b"\x47\x78"
 UNCOMPRESSED = "none"
 COMPRESSIONS = {0: "NONE", 1: "LZ4", 2: "ZLIB", 3: "ZSTD", 4: "SNAPPY"}
 
-_HEAD = len(MAGIC) + 4
+_HEAD_BYTES = len(MAGIC) + 4
 
 
 class UnpackedMessage(NamedTuple):
@@ -64,27 +64,31 @@ def unpack(data: bytes, format_name: str) -> UnpackedMessage:
     """
     if not data.startswith(MAGIC):
         return UnpackedMessage(data, UNCOMPRESSED, 0)
-    if len(data) < _HEAD:
+    if len(data) < _HEAD_BYTES:
         raise DecodeError(format_name, len(data), "the head of a compressed value is cut")
-    begins = _HEAD + int.from_bytes(data[len(MAGIC) : _HEAD], "big", signed=True)
-    if not _HEAD <= begins <= len(data):
+    begins = _HEAD_BYTES + int.from_bytes(data[len(MAGIC) : _HEAD_BYTES], "big", signed=True)
+    if not _HEAD_BYTES <= begins <= len(data):
         raise DecodeError(
-            format_name, len(MAGIC), f"{begins - _HEAD} bytes of metadata, {len(data) - _HEAD} present"
+            format_name,
+            len(MAGIC),
+            f"{begins - _HEAD_BYTES} bytes of metadata, {len(data) - _HEAD_BYTES} present",
         )
-    metadata = proto_wire.parse(PulsarCompressedMetadata, data, format_name, _HEAD, begins)
+    metadata = proto_wire.parse(PulsarCompressedMetadata, data, format_name, _HEAD_BYTES, begins)
     compression = COMPRESSIONS.get(metadata.compressionType)
     size = metadata.uncompressedSize
     if compression is None:
-        raise DecodeError(format_name, _HEAD, f"compression {metadata.compressionType} is unknown")
+        raise DecodeError(format_name, _HEAD_BYTES, f"compression {metadata.compressionType} is unknown")
     if not 0 <= size <= proto_wire.MAX_MESSAGE_BYTES:
-        raise DecodeError(format_name, _HEAD, f"an uncompressed size of {size} bytes")
+        raise DecodeError(format_name, _HEAD_BYTES, f"an impossible uncompressed size of {size} bytes")
     return UnpackedMessage(
         _unpack(data[begins:], compression, size, format_name, begins), compression, begins
     )
 
 
-def parse(kind: type[proto_wire.M], data: bytes, format_name: str) -> tuple[proto_wire.M, str]:
-    """Return the message of type ``kind`` in a value, and its compression.
+def parse(
+    message_type: type[proto_wire.MessageT], data: bytes, format_name: str
+) -> tuple[proto_wire.MessageT, str]:
+    """Return the message of type ``message_type`` in a value, and its compression.
 
     Raises:
         DecodeError: The value is damaged. The offset is that of the damage, or that of a compressed message
@@ -92,7 +96,7 @@ def parse(kind: type[proto_wire.M], data: bytes, format_name: str) -> tuple[prot
     """
     message, compression, begins = unpack(data, format_name)
     try:
-        return proto_wire.parse(kind, message, format_name), compression
+        return proto_wire.parse(message_type, message, format_name), compression
     except DecodeError as damage:
         if not begins:
             raise
@@ -100,15 +104,15 @@ def parse(kind: type[proto_wire.M], data: bytes, format_name: str) -> tuple[prot
         raise DecodeError(format_name, begins, reason) from damage
 
 
-def _unpack(packed: bytes, compression: str, size: int, format_name: str, begins: int) -> bytes:
+def _unpack(compressed_bytes: bytes, compression: str, size: int, format_name: str, begins: int) -> bytes:
     if compression == "NONE":
-        return packed
+        return compressed_bytes
     try:
         # Unpack at most one byte more than declared: enough to notice a value that is too long.
         if compression == "ZLIB":
-            message = zlib.decompressobj().decompress(packed, size + 1)
+            message = zlib.decompressobj().decompress(compressed_bytes, size + 1)
         else:
-            message = _pack(packed, compression, size + 1)
+            message = _unpack_block(compressed_bytes, compression, size + 1)
     except (cramjam.DecompressionError, zlib.error, ValueError, OSError) as error:
         raise DecodeError(format_name, begins, f"{compression} cannot be unpacked: {error}") from error
     if len(message) != size:
@@ -118,14 +122,14 @@ def _unpack(packed: bytes, compression: str, size: int, format_name: str, begins
     return message
 
 
-def _pack(packed: bytes, compression: str, max_bytes: int) -> bytes:
+def _unpack_block(compressed_bytes: bytes, compression: str, max_bytes: int) -> bytes:
     unpackers: dict[str, Callable[[bytes, bytearray], int]] = {
         "LZ4": cramjam.lz4.decompress_block_into,
         "ZSTD": cramjam.zstd.decompress_into,
         "SNAPPY": cramjam.snappy.decompress_raw_into,
     }
-    buffer_bytes = bytearray(max_bytes)
-    return bytes(buffer_bytes[: int(unpackers[compression](packed, buffer_bytes))])
+    buffer = bytearray(max_bytes)
+    return bytes(buffer[: int(unpackers[compression](compressed_bytes, buffer))])
 
 
 FORMAT_NAME = "Pulsar managed ledger"

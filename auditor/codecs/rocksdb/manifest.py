@@ -53,16 +53,16 @@ from auditor.errors import DecodeError
 
 BLOCK_BYTES = 32 << 10
 
-_HEADER = struct.Struct("<IHB")
+_RECORD_HEADER = struct.Struct("<IHB")
 _RECORD_LOG_NUMBER = struct.Struct("<I")
-_LONG_HEADER_BYTES = _HEADER.size + _RECORD_LOG_NUMBER.size
-_BATCH = struct.Struct("<QI")
+_LONG_HEADER_BYTES = _RECORD_HEADER.size + _RECORD_LOG_NUMBER.size
+_BATCH_HEADER = struct.Struct("<QI")
 _ZERO_RECORD, _FULL_RECORD, _FIRST_FRAGMENT, _MIDDLE_FRAGMENT, _LAST_FRAGMENT = range(5)
-_RECYCLED = {5: _FULL_RECORD, 6: _FIRST_FRAGMENT, 7: _MIDDLE_FRAGMENT, 8: _LAST_FRAGMENT}
-_COMPRESSION = 9
-_TIMESTAMPS = (10, 11)
-_WITH_LOG_NUMBER = (*_RECYCLED, 11, 131)
-_PASSED_RECORDS = 0x80
+_PLAIN_TYPE_OF_RECYCLED = {5: _FULL_RECORD, 6: _FIRST_FRAGMENT, 7: _MIDDLE_FRAGMENT, 8: _LAST_FRAGMENT}
+_COMPRESSION_TYPE = 9
+_TIMESTAMP_TYPES = (10, 11)
+_TYPES_WITH_LOG_NUMBER = (*_PLAIN_TYPE_OF_RECYCLED, 11, 131)
+_IGNORABLE_TYPE_BIT = 0x80
 
 
 class Record(NamedTuple):
@@ -103,10 +103,10 @@ def records(data: bytes, format_name: str, log_number: int | None = None) -> Ite
             if record_start is None:
                 raise DecodeError(format_name, offset, "a fragment without a beginning")
             fragments.append(payload)
-        elif kind == _COMPRESSION:
+        elif kind == _COMPRESSION_TYPE:
             if any(payload):
                 raise DecodeError(format_name, offset, "the log is compressed, which is not supported")
-        elif kind not in _TIMESTAMPS and not kind & _PASSED_RECORDS:
+        elif kind not in _TIMESTAMP_TYPES and not kind & _IGNORABLE_TYPE_BIT:
             raise DecodeError(format_name, offset, f"a record of unknown type {kind}")
         if kind in (_FULL_RECORD, _LAST_FRAGMENT):
             assert record_start is not None
@@ -117,7 +117,7 @@ def records(data: bytes, format_name: str, log_number: int | None = None) -> Ite
 
 
 def batches(data: bytes, format_name: str, log_number: int) -> RecordSpan | None:
-    """Check a write-ahead log to its end. Return the sequence numbers of its writes. None without any write.
+    """Check a write-ahead log to its end. Return the sequence numbers of its writes; None if it has no write.
 
     Raises:
         DecodeError: As in `records`; and for a batch that does not continue the one before it.
@@ -125,16 +125,22 @@ def batches(data: bytes, format_name: str, log_number: int) -> RecordSpan | None
     >>> batches(b"", "000009.log", 9) is None
     True
     """
-    first = end = None
+    first_sequence = end_sequence = None
     for offset, payload in records(data, format_name, log_number):
-        if len(payload) < _BATCH.size:
-            raise DecodeError(format_name, offset, f"a write batch of {len(payload)} bytes")
-        sequence, count = _BATCH.unpack_from(payload)
-        if end is not None and sequence != end:
-            raise DecodeError(format_name, offset, f"writes are missing: {end} is followed by {sequence}")
-        first = sequence if first is None else first
-        end = sequence + count
-    return None if first is None or end is None else RecordSpan(first, end)
+        if len(payload) < _BATCH_HEADER.size:
+            raise DecodeError(
+                format_name, offset, f"a write batch of {len(payload)} bytes, less than its header"
+            )
+        sequence, count = _BATCH_HEADER.unpack_from(payload)
+        if end_sequence is not None and sequence != end_sequence:
+            raise DecodeError(
+                format_name, offset, f"writes are missing: {end_sequence} is followed by {sequence}"
+            )
+        first_sequence = sequence if first_sequence is None else first_sequence
+        end_sequence = sequence + count
+    return (
+        None if first_sequence is None or end_sequence is None else RecordSpan(first_sequence, end_sequence)
+    )
 
 
 def _physical_records(
@@ -148,7 +154,7 @@ def _physical_records(
     while offset < len(data):
         remaining_bytes = BLOCK_BYTES - offset % BLOCK_BYTES
         # Too little room for a header: the writer filled it with zeros and went to the next block.
-        if remaining_bytes < _HEADER.size or (
+        if remaining_bytes < _RECORD_HEADER.size or (
             has_log_number
             and remaining_bytes < _LONG_HEADER_BYTES
             and not any(data[offset : offset + remaining_bytes])
@@ -160,42 +166,45 @@ def _physical_records(
                 data, offset, min(offset + remaining_bytes, len(data)), format_name
             )
         except DecodeError:
-            is_first_fragment = _is_of_type(data, offset, log_number)
+            is_first_fragment = _is_of_this_log(data, offset, log_number)
             if (
                 has_log_number
                 and not is_first_fragment
-                and not _has_more(data, offset + remaining_bytes, format_name, log_number)
+                and not _has_later_record(data, offset + remaining_bytes, format_name, log_number)
             ):
                 return
             raise
-        has_log_number = kind in _WITH_LOG_NUMBER
+        has_log_number = kind in _TYPES_WITH_LOG_NUMBER
         if has_log_number:
-            if not _is_of_type(data, offset, log_number):
+            if not _is_of_this_log(data, offset, log_number):
                 return
             payload = payload[_RECORD_LOG_NUMBER.size :]
-            kind = _RECYCLED.get(kind, kind)
+            kind = _PLAIN_TYPE_OF_RECYCLED.get(kind, kind)
         yield offset, kind, payload
         offset = next_offset
 
 
-def _is_of_type(data: bytes, offset: int, log_number: int | None) -> bool:
+def _is_of_this_log(data: bytes, offset: int, log_number: int | None) -> bool:
     """Return whether the record at ``offset`` belongs to this log, and not to an earlier use of the file."""
-    if offset + _LONG_HEADER_BYTES > len(data) or data[offset + _HEADER.size - 1] not in _WITH_LOG_NUMBER:
+    if (
+        offset + _LONG_HEADER_BYTES > len(data)
+        or data[offset + _RECORD_HEADER.size - 1] not in _TYPES_WITH_LOG_NUMBER
+    ):
         return False
     # Only the lower half of the number is written.
     return (
         log_number is None
-        or _RECORD_LOG_NUMBER.unpack_from(data, offset + _HEADER.size)[0] == log_number & 0xFFFFFFFF
+        or _RECORD_LOG_NUMBER.unpack_from(data, offset + _RECORD_HEADER.size)[0] == log_number & 0xFFFFFFFF
     )
 
 
-def _has_more(data: bytes, block: int, format_name: str, log_number: int | None) -> bool:
-    """Return whether the block at offset ``block``, or a later block, begins with a record of this log.
+def _has_later_record(data: bytes, block_offset: int, format_name: str, log_number: int | None) -> bool:
+    """Return whether the block at ``block_offset``, or a later block, begins with a record of this log.
 
     If so, the bytes before that block are damaged.
     """
-    for offset in range(block, len(data), BLOCK_BYTES):
-        if _is_of_type(data, offset, log_number):
+    for offset in range(block_offset, len(data), BLOCK_BYTES):
+        if _is_of_this_log(data, offset, log_number):
             with suppress(DecodeError):
                 _physical_record(data, offset, min(offset + BLOCK_BYTES, len(data)), format_name)
                 return True
@@ -204,17 +213,17 @@ def _has_more(data: bytes, block: int, format_name: str, log_number: int | None)
 
 def _physical_record(data: bytes, offset: int, block_end: int, format_name: str) -> tuple[int, bytes, int]:
     """Return type, payload (with the log number, if any) and end of the physical record at ``offset``."""
-    if block_end - offset < _HEADER.size:
+    if block_end - offset < _RECORD_HEADER.size:
         raise DecodeError(format_name, offset, "cut inside a record's header")
-    masked_crc, length, kind = _HEADER.unpack_from(data, offset)
+    masked_crc, length, kind = _RECORD_HEADER.unpack_from(data, offset)
     if kind == _ZERO_RECORD and length == 0:
         raise DecodeError(format_name, offset, "zeros where a record should be")
-    if kind in _WITH_LOG_NUMBER:
+    if kind in _TYPES_WITH_LOG_NUMBER:
         length += _RECORD_LOG_NUMBER.size
-    next_offset = offset + _HEADER.size + length
+    next_offset = offset + _RECORD_HEADER.size + length
     if next_offset > block_end:
         raise DecodeError(format_name, offset, f"cut: a record of {length} bytes, {block_end - offset} left")
-    checked_bytes = data[offset + _HEADER.size - 1 : next_offset]
+    checked_bytes = data[offset + _RECORD_HEADER.size - 1 : next_offset]
     crc: int = google_crc32c.value(checked_bytes)
     if ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF != masked_crc:
         raise DecodeError(format_name, offset, "the checksum does not match")
@@ -223,21 +232,15 @@ def _physical_record(data: bytes, offset: int, block_end: int, format_name: str)
 
 COMPARATOR = b"leveldb.BytewiseComparator"
 
-_VARINT = (3, 203, 300)
-_COMPARATOR, _LOG_NUMBER, _LAST_SEQUENCE, _COMPACTION_CURSOR, _DELETED_FILE, _PREVIOUS, _LEAST_LOG = (
-    1,
-    2,
-    4,
-    5,
-    6,
-    9,
-    10,
-)
+_UNUSED_VARINT_TAGS = (3, 203, 300)
+_COMPARATOR, _LOG_NUMBER, _LAST_SEQUENCE = 1, 2, 4
+_COMPACTION_CURSOR, _DELETED_FILE = 5, 6
+_PREVIOUS_LOG_NUMBER, _LEAST_LOG_NUMBER = 9, 10
 _NEW_FILE, _NEW_FILE_2, _NEW_FILE_3, _NEW_FILE_4 = 7, 100, 102, 103
 _FAMILY, _FAMILY_NAME, _FAMILY_DROP = 200, 201, 202
 _LOG_ADDED_OLD, _LOG_DELETED_OLD, _LOG_ADDED, _LOG_DELETED = 8196, 8197, 8199, 8200
-_MAY_BE_PASSED = 1 << 13
-_END_TAG, _MUST_BE_KNOWN, _PATH_TAG = 1, 1 << 6, 65
+_IGNORABLE_TAG_BIT = 1 << 13
+_END_TAG, _REQUIRED_TAG_BIT, _PATH_TAG = 1, 1 << 6, 65
 _SYNCED_BYTES = 2
 
 
@@ -294,7 +297,7 @@ class _Edit:
         self._logs: dict[int, int] = {}
         self._logs_before = 0
         while self._position < len(self._data):
-            self._field(self._varint())
+            self._read_field(self._read_varint())
 
     def apply(self, manifest: Manifest) -> None:
         # Tables and log numbers of other families say nothing of the default one.
@@ -304,83 +307,83 @@ class _Edit:
                 manifest.tables.pop(number, None)
             manifest.tables.update((table.number, table) for table in self._added)
         # These two are the whole database's, whichever family the edit is of.
-        manifest.log_number = max(manifest.log_number, self._numbers.get(_LEAST_LOG, 0))
+        manifest.log_number = max(manifest.log_number, self._numbers.get(_LEAST_LOG_NUMBER, 0))
         manifest.last_sequence = max(manifest.last_sequence, self._numbers.get(_LAST_SEQUENCE, 0))
-        for number, synced in self._logs.items():
-            manifest.logs[number] = max(synced, manifest.logs.get(number, 0))
+        for number, synced_bytes in self._logs.items():
+            manifest.logs[number] = max(synced_bytes, manifest.logs.get(number, 0))
         for number in [number for number in manifest.logs if number < self._logs_before]:
             del manifest.logs[number]
 
-    def _field(self, tag: int) -> None:
-        if tag in (_LOG_NUMBER, _LAST_SEQUENCE, _PREVIOUS, _LEAST_LOG):
-            self._numbers[tag] = self._varint()
-        elif tag in _VARINT:
-            self._varint()
+    def _read_field(self, tag: int) -> None:
+        if tag in (_LOG_NUMBER, _LAST_SEQUENCE, _PREVIOUS_LOG_NUMBER, _LEAST_LOG_NUMBER):
+            self._numbers[tag] = self._read_varint()
+        elif tag in _UNUSED_VARINT_TAGS:
+            self._read_varint()
         elif tag == _COMPARATOR:
-            if (name := self._string()) != COMPARATOR:
+            if (name := self._read_string()) != COMPARATOR:
                 raise self._error(f"unknown comparator (order of keys) {name[:80]!r}")
         # Where the next compaction of a level begins: no file depends on it.
         elif tag == _COMPACTION_CURSOR:
-            self._varint()
-            self._string()
+            self._read_varint()
+            self._read_string()
         elif tag == _DELETED_FILE:
-            self._varint()
-            self._deleted.append(self._varint())
+            self._read_varint()
+            self._deleted.append(self._read_varint())
         elif tag in (_NEW_FILE, _NEW_FILE_2, _NEW_FILE_3, _NEW_FILE_4):
-            self._new_file(tag)
+            self._read_new_file(tag)
         elif tag == _FAMILY:
-            self._family = self._varint()
+            self._family = self._read_varint()
         elif tag == _FAMILY_NAME:
-            self._string()
+            self._read_string()
         elif tag in (_LOG_ADDED, _LOG_ADDED_OLD):
-            self._log_added(has_length_prefix=tag == _LOG_ADDED)
+            self._read_added_log(has_length_prefix=tag == _LOG_ADDED)
         elif tag in (_LOG_DELETED, _LOG_DELETED_OLD):
             if tag == _LOG_DELETED:
-                self._varint()
-            self._logs_before = self._varint()
-        elif tag & _MAY_BE_PASSED:
-            self._string()
+                self._read_varint()
+            self._logs_before = self._read_varint()
+        elif tag & _IGNORABLE_TAG_BIT:
+            self._read_string()
         elif tag != _FAMILY_DROP:
             raise self._error(f"unknown tag {tag}")
 
-    def _new_file(self, tag: int) -> None:
+    def _read_new_file(self, tag: int) -> None:
         # The level. Which files there are is asked here, not where in the tree they are.
-        self._varint()
-        number = self._varint()
+        self._read_varint()
+        number = self._read_varint()
         if tag == _NEW_FILE_3:
-            self._varint()
-        size = self._varint()
-        self._string()
-        self._string()
+            self._read_varint()
+        size = self._read_varint()
+        self._read_string()
+        self._read_string()
         if tag != _NEW_FILE:
-            self._varint()
-            self._varint()
+            self._read_varint()
+            self._read_varint()
         if tag == _NEW_FILE_4:
-            while (custom_tag := self._varint()) != _END_TAG:
+            while (custom_tag := self._read_varint()) != _END_TAG:
                 # Of the fields that must be known, a path can be passed over: a bookie has only one.
-                if custom_tag & _MUST_BE_KNOWN and custom_tag != _PATH_TAG:
+                if custom_tag & _REQUIRED_TAG_BIT and custom_tag != _PATH_TAG:
                     raise self._error(f"unknown field {custom_tag} of a new file")
-                self._string()
+                self._read_string()
         self._added.append(TableFile(number, size, self._offset))
 
-    def _log_added(self, has_length_prefix: bool) -> None:
+    def _read_added_log(self, has_length_prefix: bool) -> None:
         if has_length_prefix:
-            self._varint()
-        number = self._varint()
-        while (tag := self._varint()) != _END_TAG:
+            self._read_varint()
+        number = self._read_varint()
+        while (tag := self._read_varint()) != _END_TAG:
             if tag != _SYNCED_BYTES:
                 raise self._error(f"unknown field {tag} of a log file")
-            self._logs[number] = self._varint()
+            self._logs[number] = self._read_varint()
 
-    def _varint(self) -> int:
-        read = varint(self._data, self._position, len(self._data))
-        if read is None:
+    def _read_varint(self) -> int:
+        number_and_end = varint(self._data, self._position, len(self._data))
+        if number_and_end is None:
             raise self._error("a number that is cut")
-        value, self._position = read
+        value, self._position = number_and_end
         return value
 
-    def _string(self) -> bytes:
-        length = self._varint()
+    def _read_string(self) -> bytes:
+        length = self._read_varint()
         if length > len(self._data) - self._position:
             raise self._error("a string that is cut")
         self._position += length

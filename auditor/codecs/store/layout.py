@@ -14,12 +14,12 @@ from auditor.model.ledger_id import LayoutKind
 
 FORMAT_NAME = "layout"
 
-_NUMBER = re.compile(rb"[+-]?0{0,20}[0-9]{1,10}")
+_NUMBER_PATTERN = re.compile(rb"[+-]?0{0,20}[0-9]{1,10}")
 _PACKAGE = "org.apache.bookkeeper.meta."
 _ETCD_FACTORY = "org.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory"
 _PULSAR_FACTORY = "org.apache.pulsar.metadata.bookkeeper.PulsarLedgerManagerFactory"
 """Manager class of Pulsar's own driver. It uses both hierarchical trees, by the size of the id."""
-_FACTORIES = {
+_KIND_BY_FACTORY = {
     "FlatLedgerManagerFactory": LayoutKind.FLAT,
     "LegacyHierarchicalLedgerManagerFactory": LayoutKind.LEGACY_HIERARCHICAL,
     # Also what clusters from before 4.5 say, with short paths only; the class was made anew under its name.
@@ -28,7 +28,7 @@ _FACTORIES = {
     # BP-35's: its ledgers of scope 0 lie as the long layout has them, those of other scopes beside.
     "LongLongHierarchicalLedgerManagerFactory": LayoutKind.LONG_HIERARCHICAL,
 }
-_TYPES = {"flat": LayoutKind.FLAT, "hierarchical": LayoutKind.HIERARCHICAL}
+_KIND_BY_TYPE_NAME = {"flat": LayoutKind.FLAT, "hierarchical": LayoutKind.HIERARCHICAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Layout:
         >>> Layout(2, "shaded.org.apache.bookkeeper.meta.FlatLedgerManagerFactory", 1).kind
         <LayoutKind.FLAT: 'flat'>
         """
-        kind = _TYPES.get(self.manager) if self.format_version == 1 else _kind_of(self.manager)
+        kind = _KIND_BY_TYPE_NAME.get(self.manager) if self.format_version == 1 else _kind_of(self.manager)
         if kind is None:
             raise RuleError(
                 FORMAT_NAME, "layout-unknown", f"no known ledger manager: {self.manager[:120]!r}", self
@@ -65,7 +65,7 @@ def decode(data: bytes) -> Layout:
     <LayoutKind.HIERARCHICAL: 'hierarchical'>
     """
     first_line, newline, manager_lines = data.partition(b"\n")
-    format_version = _number(first_line, 0, "format version")
+    format_version = _parse_number(first_line, 0, "format version")
     if format_version not in (1, 2):
         raise DecodeError(FORMAT_NAME, 0, f"format version {format_version} is neither 1 nor 2")
     second_line, offset = manager_lines.partition(b"\n")[0], len(first_line) + len(newline)
@@ -74,7 +74,7 @@ def decode(data: bytes) -> Layout:
     parts = second_line.split(b":")
     if len(parts) != 2 or not parts[1]:
         raise DecodeError(FORMAT_NAME, offset, "the ledger manager is not a name and version")
-    manager_version = _number(parts[1], offset + len(parts[0]) + 1, "version of the ledger manager")
+    manager_version = _parse_number(parts[1], offset + len(parts[0]) + 1, "version of the ledger manager")
     return Layout(format_version, parts[0].decode("utf-8", "replace"), manager_version)
 
 
@@ -88,11 +88,11 @@ def _kind_of(manager: str) -> LayoutKind | None:
     if f".{manager}".endswith(f".{_PULSAR_FACTORY}"):
         return LayoutKind.HIERARCHICAL
     package, dot, factory = manager.rpartition(".")
-    return _FACTORIES.get(factory) if (package + dot).endswith(_PACKAGE) else None
+    return _KIND_BY_FACTORY.get(factory) if (package + dot).endswith(_PACKAGE) else None
 
 
-def _number(text: bytes, offset: int, format_name: str) -> int:
-    value = int(text) if _NUMBER.fullmatch(text) else None
+def _parse_number(number_text: bytes, offset: int, format_name: str) -> int:
+    value = int(number_text) if _NUMBER_PATTERN.fullmatch(number_text) else None
     if value is None or not -(2**31) <= value < 2**31:
         raise DecodeError(FORMAT_NAME, offset, f"the {format_name} is not a 32-bit integer")
     return value

@@ -26,15 +26,15 @@ import cramjam
 
 from auditor.errors import DecodeError
 
-_INT = struct.Struct(">i")
-_LONG = struct.Struct(">q")
+_INT_STRUCT = struct.Struct(">i")
+_LONG_STRUCT = struct.Struct(">q")
 
 
 class JuteReader:
     """A reader of consecutive values in ``data``, from ``offset`` to ``end``.
 
     >>> reader = JuteReader(bytes.fromhex("00000001 2f 00000007"), "example")
-    >>> reader.string(), reader.int32(), reader.left
+    >>> reader.string(), reader.int32(), reader.remaining_bytes
     ('/', 7, 0)
 
     Every method raises `DecodeError`, at the first byte of a value that does not fit.
@@ -51,20 +51,20 @@ class JuteReader:
         self.offset = offset
 
     @property
-    def left(self) -> int:
+    def remaining_bytes(self) -> int:
         """Return the number of bytes not yet read."""
         return self._end - self.offset
 
     def int32(self) -> int:
         """Read a signed 32-bit number."""
         start = self.skip(4)
-        value: int = _INT.unpack_from(self._data, start)[0]
+        value: int = _INT_STRUCT.unpack_from(self._data, start)[0]
         return value
 
     def int64(self) -> int:
         """Read a signed 64-bit number."""
         start = self.skip(8)
-        value: int = _LONG.unpack_from(self._data, start)[0]
+        value: int = _LONG_STRUCT.unpack_from(self._data, start)[0]
         return value
 
     def boolean(self) -> bool:
@@ -73,28 +73,32 @@ class JuteReader:
 
     def buffer(self) -> bytes:
         """Read bytes with their length; null reads as empty."""
-        begin = self.offset
+        start_offset = self.offset
         length = self.int32()
-        if length < -1 or length > self.left:
-            raise DecodeError(self._what, begin, f"{length} bytes declared, {self.left} present")
+        if length < -1 or length > self.remaining_bytes:
+            raise DecodeError(
+                self._what, start_offset, f"{length} bytes declared, {self.remaining_bytes} present"
+            )
         start = self.skip(max(0, length))
         return bytes(self._data[start : self.offset])
 
     def string(self) -> str:
         """Read a string; null reads as empty."""
-        begin = self.offset
+        start_offset = self.offset
         try:
             return self.buffer().decode()
         except UnicodeDecodeError as error:
-            raise DecodeError(self._what, begin, "a string that is not UTF-8") from error
+            raise DecodeError(self._what, start_offset, "a string that is not UTF-8") from error
 
     def count(self, item_bytes: int) -> int:
         """Read a vector's number of items. Each item has at least ``item_bytes`` bytes. Null reads as 0."""
-        begin = self.offset
+        start_offset = self.offset
         count = self.int32()
         # A false count fails here, before anyone makes room for so many items.
-        if count < -1 or count * item_bytes > self.left:
-            raise DecodeError(self._what, begin, f"{count} items declared in {self.left} bytes")
+        if count < -1 or count * item_bytes > self.remaining_bytes:
+            raise DecodeError(
+                self._what, start_offset, f"{count} items declared in {self.remaining_bytes} bytes"
+            )
         return max(0, count)
 
     def part(self, start: int, end: int) -> JuteReader:
@@ -103,18 +107,20 @@ class JuteReader:
 
     def skip(self, length: int) -> int:
         """Skip ``length`` bytes. Return the offset of the first of them."""
-        begin = self.offset
-        if length > self._end - begin:
-            raise DecodeError(self._what, begin, f"{length} bytes needed, {self.left} present")
-        self.offset = begin + length
-        return begin
+        start_offset = self.offset
+        if length > self._end - start_offset:
+            raise DecodeError(
+                self._what, start_offset, f"{length} bytes needed, {self.remaining_bytes} present"
+            )
+        self.offset = start_offset + length
+        return start_offset
 
 
 MAGIC = b"\x82SNAPPY\x00"
-BLOCK_LIMIT = 64 * 1024 * 1024
+MAX_BLOCK_BYTES = 64 * 1024 * 1024
 """Largest block, packed or unpacked, in bytes. snappy-java writes 32 KiB. A wrong length may be gigabytes."""
 
-_HEADER_REST = len(MAGIC) - 4 + 8
+_HEADER_REST_BYTES = len(MAGIC) - 4 + 8
 
 
 def decompress(source: BinaryIO) -> Iterator[bytes]:
@@ -130,33 +136,35 @@ def decompress(source: BinaryIO) -> Iterator[bytes]:
         DecodeError: At the byte of ``source`` where the header or the length of a bad block begins.
     """
     offset = 0
-    has_block = False
-    while head := source.read(4):
-        if head == MAGIC[:4]:
-            header_rest = source.read(_HEADER_REST)
-            if len(header_rest) < _HEADER_REST or not header_rest.startswith(MAGIC[4:]):
+    has_header = False
+    while length_bytes := source.read(4):
+        if length_bytes == MAGIC[:4]:
+            header_rest = source.read(_HEADER_REST_BYTES)
+            if len(header_rest) < _HEADER_REST_BYTES or not header_rest.startswith(MAGIC[4:]):
                 raise DecodeError("snappy stream", offset, "a header that is not snappy-java's")
-            has_block = True
-            offset += 4 + _HEADER_REST
+            has_header = True
+            offset += 4 + _HEADER_REST_BYTES
             continue
-        length = int.from_bytes(head, "big")
-        if not has_block:
+        length = int.from_bytes(length_bytes, "big")
+        if not has_header:
             raise DecodeError("snappy stream", offset, "it does not begin as snappy-java's streams do")
-        if len(head) < 4 or length > BLOCK_LIMIT:
-            raise DecodeError("snappy stream", offset, f"a block length of {head.hex()}")
-        packed = source.read(length)
-        if len(packed) < length:
-            raise DecodeError("snappy stream", offset, f"{length} bytes declared, {len(packed)} present")
-        yield _block(packed, offset)
+        if len(length_bytes) < 4 or length > MAX_BLOCK_BYTES:
+            raise DecodeError("snappy stream", offset, f"an invalid block length: {length_bytes.hex()}")
+        compressed_bytes = source.read(length)
+        if len(compressed_bytes) < length:
+            raise DecodeError(
+                "snappy stream", offset, f"{length} bytes declared, {len(compressed_bytes)} present"
+            )
+        yield _unpack_block(compressed_bytes, offset)
         offset += 4 + length
-    if not has_block:
+    if not has_header:
         raise DecodeError("snappy stream", 0, "it is empty")
 
 
-def _block(packed: bytes, offset: int) -> bytes:
+def _unpack_block(compressed_bytes: bytes, offset: int) -> bytes:
     try:
-        if cramjam.snappy.decompress_raw_len(packed) > BLOCK_LIMIT:
-            raise DecodeError("snappy stream", offset, f"a block larger than {BLOCK_LIMIT} bytes")
-        return bytes(cramjam.snappy.decompress_raw(packed))
+        if cramjam.snappy.decompress_raw_len(compressed_bytes) > MAX_BLOCK_BYTES:
+            raise DecodeError("snappy stream", offset, f"a block larger than {MAX_BLOCK_BYTES} bytes")
+        return bytes(cramjam.snappy.decompress_raw(compressed_bytes))
     except cramjam.DecompressionError as error:
         raise DecodeError("snappy stream", offset, f"a damaged block: {error}") from error

@@ -50,13 +50,13 @@ TAIL = np.dtype(
 )
 """Fields after a znode's data, 68 bytes."""
 
-_CONTAINER = -(2**63)
+_CONTAINER_OWNER = -(2**63)
 _TTL_FLAG, _TTL_BITS = -(2**16), 40  # three bytes ff0000, then the time in ms
-_INT = struct.Struct(">i")
+_INT_STRUCT = struct.Struct(">i")
 _SEAL_BYTES = 8 + 5
 _DIGEST_BYTES = 8 + 4 + 8 + _SEAL_BYTES
 _ZXID_BYTES = 8 + _SEAL_BYTES
-_ADLER_PIECE = 16 * 1024 * 1024
+_ADLER_PIECE_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class Boundaries:
     @property
     def path_at(self) -> NDArray[np.int64]:
         """Return where each path begins."""
-        begins = np.append(self.begin, self.tail_at[:-1] + TAIL.itemsize)[: len(self.tail_at)]
-        return begins + _INT.size
+        record_starts = np.append(self.begin, self.tail_at[:-1] + TAIL.itemsize)[: len(self.tail_at)]
+        return record_starts + _INT_STRUCT.size
 
     @property
     def path_end(self) -> NDArray[np.int64]:
         """Return where each path ends."""
-        return self.data_at - _INT.size
+        return self.data_at - _INT_STRUCT.size
 
 
 def nodes_begin(data: memoryview) -> int:
@@ -106,8 +106,8 @@ def nodes_begin(data: memoryview) -> int:
     return reader.offset
 
 
-def boundaries(data: memoryview, begin: int, most: int, max_bytes: int) -> Boundaries:
-    """Find the offsets of up to ``most`` records, of about ``max_bytes`` bytes together, from ``begin`` on.
+def boundaries(data: memoryview, begin: int, max_records: int, max_bytes: int) -> Boundaries:
+    """Find the offsets of up to ``max_records`` records from ``begin`` on, in about ``max_bytes`` bytes.
 
     Raises:
         DecodeError: At the record that does not fit in the file.
@@ -115,54 +115,57 @@ def boundaries(data: memoryview, begin: int, most: int, max_bytes: int) -> Bound
     stop = begin + max_bytes
     ends: list[int] = []
     offset, ended = begin, False
-    while len(ends) < most and offset < stop:
-        length, end = _record(data, offset)
+    while len(ends) < max_records and offset < stop:
+        length, end = _read_record(data, offset)
         if end is None:
             ended = True
             break
         ends.append(end)
         if length > 1:  # as long as the end mark is: never passed over
-            _add_equal_records(data, length, ends, most, stop)
+            _add_equal_records(data, length, ends, max_records, stop)
         offset = ends[-1]
-    begins = np.append(begin, np.array(ends[:-1], np.int64))[: len(ends)]
-    lengths = windows(np.frombuffer(data, np.uint8), begins, _INT.size).view(">i4")
-    data_at = begins + _INT.size + lengths + _INT.size
+    record_starts = np.append(begin, np.array(ends[:-1], np.int64))[: len(ends)]
+    lengths = windows(np.frombuffer(data, np.uint8), record_starts, _INT_STRUCT.size).view(">i4")
+    data_at = record_starts + _INT_STRUCT.size + lengths + _INT_STRUCT.size
     return Boundaries(begin, data_at, np.array(ends, np.int64) - TAIL.itemsize, offset, ended)
 
 
-def _record(data: memoryview, offset: int) -> tuple[int, int | None]:
+def _read_record(data: memoryview, offset: int) -> tuple[int, int | None]:
     """Return the path length and the end of the record at ``offset``. The end is None for the end mark."""
     try:
-        (length,) = _INT.unpack_from(data, offset)
+        (length,) = _INT_STRUCT.unpack_from(data, offset)
         if length == 1 and data[offset + 4] == 0x2F:
             return length, None
-        (width,) = _INT.unpack_from(data, offset + 4 + length)
+        (data_length,) = _INT_STRUCT.unpack_from(data, offset + 4 + length)
     except (struct.error, IndexError) as error:
         raise DecodeError(FORMAT_NAME, min(offset, len(data)), "cut before its end mark") from error
-    end = offset + 4 + length + 4 + max(width, 0) + TAIL.itemsize
-    if length < 0 or width < -1 or end > len(data):
+    end = offset + 4 + length + 4 + max(data_length, 0) + TAIL.itemsize
+    if length < 0 or data_length < -1 or end > len(data):
         present_bytes = len(data) - offset
         raise DecodeError(
-            FORMAT_NAME, offset, f"a record of {length} and {width} bytes, {present_bytes} are present"
+            FORMAT_NAME,
+            offset,
+            f"a path of {length} bytes and data of {data_length} bytes, {present_bytes} bytes are present",
         )
     return length, end
 
 
-def _add_equal_records(data: memoryview, length: int, ends: list[int], most: int, stop: int) -> None:
+def _add_equal_records(data: memoryview, length: int, ends: list[int], max_records: int, stop: int) -> None:
     """Add the ends of the following records while their paths have the same length, as nearly all paths have.
 
-    The path length and data length of a record are then read in one step. `_record` reads unusual records.
+    The path length and data length of a record are then read in one step. `_read_record` reads all other
+    records.
     """
-    unpack = _lengths(length).unpack_from
-    fixed_bytes = _INT.size + length + _INT.size + TAIL.itemsize
-    add, offset = ends.append, ends[-1]
+    unpack_lengths = _lengths_struct(length).unpack_from
+    fixed_bytes = _INT_STRUCT.size + length + _INT_STRUCT.size + TAIL.itemsize
+    append_end, offset = ends.append, ends[-1]
     try:
-        for _ in range(most - len(ends)):
-            path_length, width = unpack(data, offset)
-            if path_length != length or width < 0 or offset >= stop:
+        for _ in range(max_records - len(ends)):
+            path_length, data_length = unpack_lengths(data, offset)
+            if path_length != length or data_length < 0 or offset >= stop:
                 break
-            offset += fixed_bytes + width
-            add(offset)
+            offset += fixed_bytes + data_length
+            append_end(offset)
     except struct.error:
         pass  # too near the end of the file
     if offset > len(data):
@@ -170,7 +173,7 @@ def _add_equal_records(data: memoryview, length: int, ends: list[int], most: int
 
 
 @lru_cache(maxsize=64)
-def _lengths(path_length: int) -> struct.Struct:
+def _lengths_struct(path_length: int) -> struct.Struct:
     """Return the struct of a record's path length and data length, with the path between them."""
     return struct.Struct(f">i{path_length}xi")
 
@@ -180,13 +183,13 @@ def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
     return windows(np.frombuffer(data, np.uint8), offsets, TAIL.itemsize).view(TAIL)
 
 
-def owners(fixed_fields: NDArray[np.void]) -> NDArray[np.int64]:
+def owners(tail_fields: NDArray[np.void]) -> NDArray[np.int64]:
     """Return the session that owns each znode, as a server shows the session to clients. 0 if there is none.
 
     On disk, the owner field can also mark a znode as a container, or hold its time to live.
     """
-    owner: NDArray[np.int64] = fixed_fields["ephemeral_owner"].astype(np.int64)
-    owner[(owner == _CONTAINER) | (owner >> _TTL_BITS == _TTL_FLAG)] = 0
+    owner: NDArray[np.int64] = tail_fields["ephemeral_owner"].astype(np.int64)
+    owner[(owner == _CONTAINER_OWNER) | (owner >> _TTL_BITS == _TTL_FLAG)] = 0
     return owner
 
 
@@ -197,7 +200,7 @@ def check_seals(data: memoryview, end: int) -> None:
         DecodeError: At the checksum that differs, or the section that does not fit.
     """
     offset = end + 5
-    adler = _read_seal(data, offset, _adler(data, 0, offset, 1))
+    checksum = _read_seal(data, offset, _adler(data, 0, offset, 1))
     remaining_bytes = len(data) - offset - _SEAL_BYTES
     sections = [_DIGEST_BYTES] * (remaining_bytes in (_DIGEST_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
     sections += [_ZXID_BYTES] * (remaining_bytes in (_ZXID_BYTES, _DIGEST_BYTES + _ZXID_BYTES))
@@ -208,24 +211,24 @@ def check_seals(data: memoryview, end: int) -> None:
     begin = offset
     for section in sections:
         offset = begin + section
-        adler = _read_seal(data, offset, _adler(data, begin, offset, adler))
+        checksum = _read_seal(data, offset, _adler(data, begin, offset, checksum))
         begin = offset
 
 
-def _adler(data: memoryview, begin: int, end: int, value: int) -> int:
-    for offset in range(begin, end, _ADLER_PIECE):
-        value = zlib.adler32(data[offset : min(end, offset + _ADLER_PIECE)], value)
-    return value
+def _adler(data: memoryview, begin: int, end: int, checksum: int) -> int:
+    for offset in range(begin, end, _ADLER_PIECE_BYTES):
+        checksum = zlib.adler32(data[offset : min(end, offset + _ADLER_PIECE_BYTES)], checksum)
+    return checksum
 
 
-def _read_seal(data: memoryview, offset: int, adler: int) -> int:
+def _read_seal(data: memoryview, offset: int, checksum: int) -> int:
     reader = JuteReader(data, FORMAT_NAME, offset)
-    if (stored := reader.int64()) != adler:
+    if (stored_checksum := reader.int64()) != checksum:
         raise DecodeError(
             FORMAT_NAME,
             offset,
-            f"the seal has the checksum {stored:08x}, the bytes before the seal have {adler:08x}",
+            f"the seal has the checksum {stored_checksum:08x}, the bytes before the seal have {checksum:08x}",
         )
     if reader.buffer() != b"/":
         raise DecodeError(FORMAT_NAME, offset + 8, "a seal without its end mark")
-    return adler
+    return checksum

@@ -37,8 +37,8 @@ FORMAT_NAME = "ZooKeeper transaction log"
 _FRAME_BYTES = 8 + 4
 _END_MARK = 0x42
 _DIGEST_BYTES = 12
-_ERROR, _MULTI, _CLOSE_SESSION = -1, 14, -11
-_CREATE_TYPES, _CREATES_OF_NOBODY = (1, 15), (19, 21)
+_ERROR_TYPE, _MULTI_TYPE, _CLOSE_SESSION_TYPE = -1, 14, -11
+_CREATE_TYPES, _UNOWNED_CREATE_TYPES = (1, 15), (19, 21)
 _DELETE_TYPES = (2, 20)
 _SET_TYPES = (5, 16)
 
@@ -114,11 +114,13 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
         # The server fills a log with zeros ahead of its use (``FilePadding``).
         if checksum == 0 and length == 0:
             return
-        begin, end = frame.offset, frame.offset + length
+        body_start, end = frame.offset, frame.offset + length
         if length < 0 or end >= len(data):
-            yield CutTail(offset, f"a record of {length} bytes, {len(data) - begin} are present")
+            yield CutTail(
+                offset, f"a record of {length} bytes, but {len(data) - body_start} bytes are present"
+            )
             return
-        if zlib.adler32(data[begin:end]) != checksum or data[end] != _END_MARK:
+        if zlib.adler32(data[body_start:end]) != checksum or data[end] != _END_MARK:
             # A crash cuts the last record only; with others behind it the file is damaged.
             if not _is_all_zero(data[end + 1 :]):
                 raise DecodeError(
@@ -126,59 +128,59 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
                 )
             yield CutTail(offset, "the last record's checksum or end mark is wrong")
             return
-        yield _transaction(JuteReader(data, FORMAT_NAME, begin, end))
+        yield _read_transaction(JuteReader(data, FORMAT_NAME, body_start, end))
         offset = end + 1
     if not _is_all_zero(data[offset:]):
-        yield CutTail(offset, "a record's first bytes")
+        yield CutTail(offset, "the log ends inside a record's header")
 
 
 def _is_all_zero(data: memoryview) -> bool:
-    pieces = (bytes(data[offset : offset + _PIECE_BYTES]) for offset in range(0, len(data), _PIECE_BYTES))
-    return all(piece.count(0) == len(piece) for piece in pieces)
+    blocks = (bytes(data[offset : offset + _PIECE_BYTES]) for offset in range(0, len(data), _PIECE_BYTES))
+    return all(block.count(0) == len(block) for block in blocks)
 
 
-def _transaction(reader: JuteReader) -> Transaction:
+def _read_transaction(reader: JuteReader) -> Transaction:
     session = reader.int64()
     # The cxid counts the requests of one client: it orders nothing here.
     reader.int32()
-    zxid, time, kind = reader.int64(), reader.int64(), reader.int32()
-    if kind == _MULTI:
-        return Transaction(zxid, time, _multi(reader, session))
-    operation = _operation(reader, kind, session)
+    zxid, time, operation_type = reader.int64(), reader.int64(), reader.int32()
+    if operation_type == _MULTI_TYPE:
+        return Transaction(zxid, time, _read_multi(reader, session))
+    operation = _read_operation(reader, operation_type, session)
     return Transaction(zxid, time, () if operation is None else (operation,))
 
 
-def _multi(reader: JuteReader, session: int) -> tuple[Operation, ...]:
+def _read_multi(reader: JuteReader, session: int) -> tuple[Operation, ...]:
     operations: list[Operation] = []
-    has_failed = False
+    has_error = False
     for _ in range(reader.count(8)):
-        kind, length = reader.int32(), reader.int32()
+        operation_type, length = reader.int32(), reader.int32()
         start = reader.skip(max(0, length))
-        has_failed = has_failed or kind == _ERROR
+        has_error = has_error or operation_type == _ERROR_TYPE
         # Parts of a failed multi can still look like the writes that they were meant to be.
-        if not has_failed:
-            operation = _operation(reader.part(start, reader.offset), kind, session)
+        if not has_error:
+            operation = _read_operation(reader.part(start, reader.offset), operation_type, session)
             operations += [] if operation is None else [operation]
-    return () if has_failed else tuple(operations)
+    return () if has_error else tuple(operations)
 
 
-def _operation(reader: JuteReader, kind: int, session: int) -> Operation | None:
-    if kind in (*_CREATE_TYPES, *_CREATES_OF_NOBODY):
+def _read_operation(reader: JuteReader, operation_type: int, session: int) -> Operation | None:
+    if operation_type in (*_CREATE_TYPES, *_UNOWNED_CREATE_TYPES):
         path, data = reader.string(), reader.buffer()
         _skip_acls(reader)
-        return Create(path, data, _owner(reader, kind, session))
-    if kind in _DELETE_TYPES:
+        return Create(path, data, _read_owner(reader, operation_type, session))
+    if operation_type in _DELETE_TYPES:
         return Delete(reader.string())
-    if kind in _SET_TYPES:
+    if operation_type in _SET_TYPES:
         return SetData(reader.string(), reader.buffer(), reader.int32())
-    if kind == _CLOSE_SESSION:
-        return CloseSession(session, _paths(reader))
+    if operation_type == _CLOSE_SESSION_TYPE:
+        return CloseSession(session, _read_closed_paths(reader))
     return None
 
 
-def _owner(reader: JuteReader, kind: int, session: int) -> int:
+def _read_owner(reader: JuteReader, operation_type: int, session: int) -> int:
     # Nobody owns a container or a znode with a time to live, whose records go on otherwise.
-    return session if kind in _CREATE_TYPES and reader.boolean() else 0
+    return session if operation_type in _CREATE_TYPES and reader.boolean() else 0
 
 
 def _skip_acls(reader: JuteReader) -> None:
@@ -188,17 +190,17 @@ def _skip_acls(reader: JuteReader) -> None:
         reader.buffer()
 
 
-def _paths(reader: JuteReader) -> tuple[str, ...]:
+def _read_closed_paths(reader: JuteReader) -> tuple[str, ...]:
     """Return the paths of a closeSession. Before 3.6, its body is empty, and there are no paths."""
     # Nothing in the record says which of the two forms it has; what is left behind the paths does.
-    begin = reader.offset
+    paths_start = reader.offset
     try:
         paths = tuple(reader.string() for _ in range(reader.count(4)))
     except DecodeError:
         paths = ("",)
-    if all(path.startswith("/") for path in paths) and reader.left in (0, _DIGEST_BYTES):
+    if all(path.startswith("/") for path in paths) and reader.remaining_bytes in (0, _DIGEST_BYTES):
         return paths
-    reader.offset = begin
-    if reader.left not in (0, _DIGEST_BYTES):
-        raise DecodeError(FORMAT_NAME, begin, "a closeSession in neither of its two forms")
+    reader.offset = paths_start
+    if reader.remaining_bytes not in (0, _DIGEST_BYTES):
+        raise DecodeError(FORMAT_NAME, paths_start, "a closeSession in neither of its two forms")
     return ()

@@ -126,7 +126,7 @@ def test_replicas_of_a_trillion_entries_are_compared_in_little_memory() -> None:
         ).groups()
         for i in range(5)
     ]
-    whole = fold(GroupBatch.of([[(0, 0, TRILLION + 1, 0)]])).groups()
+    whole = fold(GroupBatch.from_tuples([[(0, 0, TRILLION + 1, 0)]])).groups()
     tracemalloc.start()
     assert worst_copy_counts(replicas[:2], replicas[2:]) == (2, 3)
     assert union(replicas).tobytes() == whole.tobytes()
@@ -170,9 +170,10 @@ def test_sets_of_very_many_groups_are_not_refused() -> None:
 
 
 def test_runs_beyond_int32_come_back_cut() -> None:
-    huge = fold(GroupBatch.of([[(0, 0, 5 * 2**31, 0)]])).groups()
+    huge = fold(GroupBatch.from_tuples([[(0, 0, 5 * 2**31, 0)]])).groups()
     assert (
-        clip(huge, 10, 4 * 2**31).tobytes() == fold(GroupBatch.of([[(10, 10, 4 * 2**31 - 9, 0)]])).tobytes()
+        clip(huge, 10, 4 * 2**31).tobytes()
+        == fold(GroupBatch.from_tuples([[(10, 10, 4 * 2**31 - 9, 0)]])).tobytes()
     )
 
 

@@ -42,7 +42,9 @@ def test_the_proposals_examples_come_out_exactly(entries: list[int], golden: str
 
 @given(st.lists(ragged_groups(), max_size=6))
 def test_folding_groups_equals_the_plain_loop(sets: list[list[Group]]) -> None:
-    assert fold(GroupBatch.of(sets)).values() == [packed(greedy(runs_of_groups(groups))) for groups in sets]
+    assert fold(GroupBatch.from_tuples(sets)).values() == [
+        packed(greedy(runs_of_groups(groups))) for groups in sets
+    ]
 
 
 @given(st.lists(ragged_groups(), max_size=6))
@@ -72,7 +74,7 @@ def test_folding_slots_equals_folding_the_entries(sets: list[list[int]], before:
 
 @given(st.lists(ragged_groups(), max_size=6))
 def test_folding_twice_changes_nothing(sets: list[list[Group]]) -> None:
-    once = fold(GroupBatch.of(sets))
+    once = fold(GroupBatch.from_tuples(sets))
     assert fold(once).values() == once.values()
 
 
@@ -82,7 +84,7 @@ def test_segments_of_one_bookie_fold_as_if_they_were_one(groups: list[Group], da
     edges = [0, *cuts, len(groups)]
     segments = [groups[start:end] for start, end in pairwise(edges)]
     order = data.draw(st.permutations(segments))
-    merged = GroupBatch.of(order).merge(np.ones(len(order), np.int64), 3)
+    merged = GroupBatch.from_tuples(order).merge(np.ones(len(order), np.int64), 3)
     assert fold(merged).values() == [b"", packed(greedy(runs_of_groups(groups))), b""]
 
 
@@ -115,17 +117,17 @@ def test_segments_of_one_bookie_fold_as_if_they_were_one(groups: list[Group], da
     ],
 )
 def test_what_folds_into_what(groups: list[Group], folded: list[Group]) -> None:
-    assert fold(GroupBatch.of([groups])).values() == [packed(folded)]
+    assert fold(GroupBatch.from_tuples([groups])).values() == [packed(folded)]
 
 
 def test_runs_too_long_to_be_cut_are_refused_before_the_memory_is_full() -> None:
     with pytest.raises(CoverageLimitError):
-        fold(GroupBatch.of([[(0, 0, 2**62, 0)]]))
+        fold(GroupBatch.from_tuples([[(0, 0, 2**62, 0)]]))
 
 
 @given(st.lists(ragged_groups(), min_size=1, max_size=4), st.binary(max_size=30))
 def test_groups_are_read_back_from_anywhere_in_a_column(sets: list[list[Group]], before: bytes) -> None:
-    batch = fold(GroupBatch.of(sets))
+    batch = fold(GroupBatch.from_tuples(sets))
     read = GroupBatch.frombytes(before + batch.tobytes() + before, len(before) + 24 * batch.offsets)
     assert read.values() == batch.values()
 

@@ -34,7 +34,7 @@ def answers_alike(answer: JavaAvailability, vector: dict[str, Any]) -> None:
 
 def test_it_writes_what_the_server_writes_whatever_the_order() -> None:
     for vector in WRITTEN:
-        assert JavaAvailability.of(entries_of(vector)).tobytes() == bytes_of(vector), vector["kind"]
+        assert JavaAvailability.from_entries(entries_of(vector)).tobytes() == bytes_of(vector), vector["kind"]
 
 
 @pytest.mark.parametrize("part", [WRITTEN, DECODED], ids=["written by the server", "folded and spoiled"])
@@ -78,6 +78,6 @@ def test_it_refuses_what_the_server_refuses_at_the_byte_that_made_it() -> None:
 
 
 def test_the_answer_that_gives_up_in_a_hole_is_not_the_truth() -> None:
-    held = JavaAvailability.of([0, 1, 5, 6, 10, 11])
+    held = JavaAvailability.from_entries([0, 1, 5, 6, 10, 11])
     assert held.unavailable(0, 12, range(13)) == list(range(2, 13))
     assert [entry for entry in range(13) if not held.contains(entry)] == [2, 3, 4, 7, 8, 9, 12]

@@ -121,7 +121,7 @@ def test_strict_decoding_equals_the_server_wherever_it_accepts_and_refuses_only_
 
 
 def folded(groups: list[Group]) -> Groups:
-    return fold(GroupBatch.of([groups])).groups()
+    return fold(GroupBatch.from_tuples([groups])).groups()
 
 
 @given(st.one_of(entry_sets.map(groups_of_entries), ragged_groups().map(folded)))

@@ -59,7 +59,7 @@ def test_a_record_with_a_wrong_size_is_not_seen(size: str) -> None:
     entries: list[Entry] = [(5, 0, 0), (7, 0, 0), (9, 0, 0)]
     data = bytearray(log(entries, closed=False))
     data[1044:1048] = struct.pack(">i", SIZES[size])
-    found = scan_log(lambda at, length: bytes(data[at : at + length]), len(data), direct=False)
+    found = scan_log(lambda at, length: bytes(data[at : at + length]), len(data), is_direct=False)
     assert found is not None
     # Behind a size that is negative or 0 each byte is looked at, and the next record is met again.
     assert found.contains(np.array([1024, 1044, 1064])).tolist() == [True, False, SIZES[size] <= 0]
@@ -76,7 +76,7 @@ def test_a_sound_log_is_seen_whole_and_a_cut_one_up_to_its_last_whole_record(
 ) -> None:
     whole = header() + b"".join(record(*entry) for entry in entries)
     data = whole[: max(1024, len(whole) - cut)]
-    found = scan_log(lambda at, length: data[at : at + length], len(data), direct=False)
+    found = scan_log(lambda at, length: data[at : at + length], len(data), is_direct=False)
     assert found is not None
     ends, at = [], 1024
     for _, _, payload in entries:

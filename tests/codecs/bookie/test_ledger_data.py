@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.bookie.ledger_data import LedgerData, are_plain, decode, flags
+from auditor.codecs.bookie.ledger_data import LedgerData, decode, flags, have_required_fields_only
 from auditor.codecs.protobuf.pb.ledger_data_pb2 import LedgerData as Wire
 from auditor.errors import DecodeError
 
@@ -49,7 +49,7 @@ def offsets(data: list[bytes]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 @given(st.lists(values | st.binary(max_size=30), max_size=20))
 def test_a_plain_value_says_that_the_ledger_exists_and_no_more(data: list[bytes]) -> None:
     joined = np.frombuffer(b"".join(data), np.uint8)
-    for value, is_plain in zip(data, are_plain(joined, offsets(data)).tolist(), strict=True):
+    for value, is_plain in zip(data, have_required_fields_only(joined, offsets(data)).tolist(), strict=True):
         try:
             read = decode(value)
         except DecodeError:
@@ -66,7 +66,7 @@ def test_a_plain_value_says_that_the_ledger_exists_and_no_more(data: list[bytes]
 
 def test_nearly_all_real_values_are_plain() -> None:
     data = [bytes.fromhex(golden) for golden, _ in GOLDEN.values()]
-    assert are_plain(np.frombuffer(b"".join(data), np.uint8), offsets(data)).tolist() == [
+    assert have_required_fields_only(np.frombuffer(b"".join(data), np.uint8), offsets(data)).tolist() == [
         True,
         True,
         False,

@@ -66,7 +66,7 @@ def test_a_request_is_byte_for_byte_what_a_real_bookie_answered(ledger_id: int, 
 def test_a_listing_is_read_as_the_server_wrote_it() -> None:
     heard = answer(message_of(LISTED))
     assert (heard.txn_id, heard.status, heard.ledger_id) == (7, Status.EOK, 0)
-    assert heard.availability == LISTED[4 + heard.at :]
+    assert heard.availability == LISTED[4 + heard.availability_offset :]
     assert availability.decode(heard.availability).tolist() == RUNS
 
 
@@ -113,7 +113,7 @@ def test_what_a_server_lists_is_what_is_read(txn_id: int, ledger_id: int, entrie
     runs = np.array([(entry, entry, 1, 0) for entry in sorted(entries)], GROUP)
     value = encode_unfolded(runs)
     heard = answer(written(txn_id, 0, ledger_id, value))
-    assert heard == BookieAnswer(txn_id, 0, ledger_id, value, heard.at)
+    assert heard == BookieAnswer(txn_id, 0, ledger_id, value, heard.availability_offset)
     assert availability.expand(availability.decode(value)).tolist() == sorted(entries)
 
 

@@ -36,7 +36,7 @@ def read(file: bytes, name: bytes) -> list[tuple[bytes, bytes]]:
 def test_the_file_of_a_real_server_is_read() -> None:
     data = memoryview(gzip.decompress(SNAPSHOT.read_bytes()))
     meta = read_meta(data)
-    assert (meta.page_size, meta.pages, meta.both_valid) == (4096, 13, True)
+    assert (meta.page_size, meta.pages, meta.are_both_valid) == (4096, 13, True)
     assert len(data) == 13 * 4096 + 32
     # 3.4 makes its buckets when it starts; what they hold is in some of them nothing.
     for name in (
@@ -106,7 +106,7 @@ def walk(data: memoryview) -> tuple[list[int], list[int]]:
     """The pages found and the offsets of what is wrong."""
     meta = read_meta(data)
     found = list(leaves(data, meta, page_span(data, meta, meta.root)))
-    spans = [page.at // 1024 for page in found if isinstance(page, PageSpan)]
+    spans = [page.start // 1024 for page in found if isinstance(page, PageSpan)]
     return spans, [damage.offset for damage in found if isinstance(damage, DecodeError)]
 
 

@@ -15,7 +15,7 @@ from auditor.codecs.byte_column import ByteColumn
 from auditor.codecs.ledger_metadata.batch import READERS, decode_batch, sound_ledgers
 from auditor.codecs.ledger_metadata.columns import DIGEST_NAMES, STATE_NAMES, LedgerColumns
 from auditor.codecs.ledger_metadata.one import MAGIC, parse
-from auditor.codecs.protobuf.fields import FEW_FIELDS
+from auditor.codecs.protobuf.fields import MIN_STEP_MESSAGES
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.codecs.protobuf.wire import MAX_MESSAGE_BYTES
 from auditor.errors import DecodeError
@@ -151,7 +151,7 @@ def sound_messages(draw: st.DrawFn, *, escaped: bool = True) -> LedgerMetadataFo
 
 def together(values: list[bytes], version: int) -> list[bool]:
     """Which of them, all of one format, are read together."""
-    read = READERS[version](ByteColumn.of(values), len(MAGIC) + 2)
+    read = READERS[version](ByteColumn.from_values(values), len(MAGIC) + 2)
     return [bool(sound) for sound in sound_ledgers(read)[0]]
 
 
@@ -226,7 +226,7 @@ values = st.one_of(
 )
 
 
-@given(st.lists(values, max_size=6), st.sampled_from([0, FEW_FIELDS]))
+@given(st.lists(values, max_size=6), st.sampled_from([0, MIN_STEP_MESSAGES]))
 def test_a_row_among_others_says_what_it_says_alone(batch: list[bytes], others: int) -> None:
     found = rows(decode_batch(batch + [V3_CLOSED] * others))
     assert found == [alone(value) for value in batch] + [alone(V3_CLOSED)] * others
@@ -266,7 +266,7 @@ def test_a_giant_ledger_is_read_with_the_others(write: Callable[[LedgerMetadataF
 
 @given(st.sampled_from([v1, v2, v3]).map(lambda write: write(giant(150))).flatmap(mutations), st.booleans())
 def test_a_damaged_giant_says_what_it_says_alone(value: bytes, among_many: bool) -> None:
-    others = [V3_CLOSED] * (FEW_FIELDS if among_many else 1)
+    others = [V3_CLOSED] * (MIN_STEP_MESSAGES if among_many else 1)
     assert rows(decode_batch([value, *others])) == [alone(value), *map(alone, others)]
 
 

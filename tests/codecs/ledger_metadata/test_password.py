@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from auditor.codecs.ledger_metadata.one import MAGIC, decode, parse, without_password
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
-from auditor.codecs.protobuf.wire import varint, written_varint
+from auditor.codecs.protobuf.wire import encode_varint, varint
 from auditor.errors import DecodeError
 from tests.codecs.ledger_metadata.test_one import v3
 from tests.codecs.ledger_strategies import messages
@@ -63,5 +63,5 @@ def test_metadata_of_a_server_means_the_same_without_its_password() -> None:
 
 @given(st.integers(0, 2**64 - 1))
 def test_a_number_is_read_as_it_was_written(number: int) -> None:
-    written = written_varint(number)
+    written = encode_varint(number)
     assert varint(written, 0, len(written)) == (number, len(written))

@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.protobuf.fields import FEW_FIELDS, Fields, read_fields, varints
+from auditor.codecs.protobuf.fields import MIN_STEP_MESSAGES, Fields, read_fields, varints
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from tests.codecs.ledger_strategies import messages, mutations
 
@@ -27,7 +27,7 @@ def read(bodies: list[bytes], few: int) -> Fields:
     return read_fields(data, starts, ends, list(NAMES), [PASSWORD, SEGMENT], few)
 
 
-fews = st.sampled_from([1, 2, FEW_FIELDS])
+fews = st.sampled_from([1, 2, MIN_STEP_MESSAGES])
 """Steps to the end, a walk over the last or longest, and walks alone."""
 
 tails = st.lists(
@@ -44,11 +44,11 @@ def test_sound_messages_are_read_as_the_library_reads_them(given_: list[bytes], 
     segments = found.blobs[SEGMENT]
     for row, body in enumerate(given_):
         message = LedgerMetadataFormat.FromString(body)
-        assert not found.odd[row]
+        assert not found.is_unusual[row]
         for number, name in NAMES.items():
-            assert found.present[number][row] == message.HasField(name)
+            assert found.is_present[number][row] == message.HasField(name)
             assert found.numbers[number][row] == getattr(message, name)
-        assert found.present[PASSWORD][row] == message.HasField("password")
+        assert found.is_present[PASSWORD][row] == message.HasField("password")
         assert int((segments.owners == row).sum()) == len(message.segment)
     assert segments.owners.tolist() == sorted(segments.owners.tolist())
 
@@ -62,14 +62,14 @@ golden = LedgerMetadataFormat(
 def test_what_the_library_refuses_or_reads_otherwise_is_odd(given_: list[bytes], few: int) -> None:
     found = read(given_, few)
     for row, body in enumerate(given_):
-        if found.odd[row]:
+        if found.is_unusual[row]:
             continue
         try:
             message = LedgerMetadataFormat.FromString(body)
         except DecodeError:
             pytest.fail(f"{body.hex()} is broken, and was read")
         for number, name in NAMES.items():
-            assert (found.present[number][row], found.numbers[number][row]) == (
+            assert (found.is_present[number][row], found.numbers[number][row]) == (
                 message.HasField(name),
                 getattr(message, name),
             )
@@ -77,13 +77,13 @@ def test_what_the_library_refuses_or_reads_otherwise_is_odd(given_: list[bytes],
 
 @given(st.lists(st.one_of(bodies, bodies.flatmap(mutations)), max_size=5))
 def test_walks_and_steps_name_the_same_messages_odd_and_read_the_others_alike(given_: list[bytes]) -> None:
-    walked, stepped = read(given_, FEW_FIELDS), read(given_, 1)
-    fine = ~stepped.odd
-    assert walked.odd.tolist() == stepped.odd.tolist()
+    walked, stepped = read(given_, MIN_STEP_MESSAGES), read(given_, 1)
+    fine = ~stepped.is_unusual
+    assert walked.is_unusual.tolist() == stepped.is_unusual.tolist()
     for number in NAMES:
         assert walked.numbers[number][fine].tolist() == stepped.numbers[number][fine].tolist()
     for number in (PASSWORD, SEGMENT):
-        assert walked.present[number][fine].tolist() == stepped.present[number][fine].tolist()
+        assert walked.is_present[number][fine].tolist() == stepped.is_present[number][fine].tolist()
         ours, theirs = walked.blobs[number], stepped.blobs[number]
         mine, others = fine[ours.owners], fine[theirs.owners]
         assert ours.owners[mine].tolist() == theirs.owners[others].tolist()
@@ -91,7 +91,7 @@ def test_walks_and_steps_name_the_same_messages_odd_and_read_the_others_alike(gi
         assert ours.ends[mine].tolist() == theirs.ends[others].tolist()
 
 
-@pytest.mark.parametrize("few", [1, FEW_FIELDS])
+@pytest.mark.parametrize("few", [1, MIN_STEP_MESSAGES])
 @pytest.mark.parametrize(
     ("broken", "odd"),
     [
@@ -107,10 +107,10 @@ def test_walks_and_steps_name_the_same_messages_odd_and_read_the_others_alike(gi
     ],
 )
 def test_a_message_of_very_many_fields_is_as_odd_as_its_last(few: int, broken: str, odd: bool) -> None:
-    segments = 3 * FEW_FIELDS
-    many = bytes.fromhex("3200" * segments + "1803" + "7801" * FEW_FIELDS + broken)
+    segments = 3 * MIN_STEP_MESSAGES
+    many = bytes.fromhex("3200" * segments + "1803" + "7801" * MIN_STEP_MESSAGES + broken)
     found = read([golden, many, golden], few)
-    assert found.odd.tolist() == [False, odd, False]
+    assert found.is_unusual.tolist() == [False, odd, False]
     assert np.count_nonzero(found.blobs[SEGMENT].owners == 1) == segments
     assert found.numbers[3].tolist() == [300, 3, 300]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from auditor.codecs.pulsar.placement_config import decode
 from auditor.errors import DecodeError
-from auditor.model.placement import CLASSES, ISOLATING_POLICIES
+from auditor.model.placement import ISOLATING_POLICIES, POLICY_BY_CLASS
 
 DATA = Path(__file__).parents[2] / "data" / "pulsar-placement-4.2.4"
 READINGS: list[dict[str, Any]] = json.loads((DATA / "readings.json").read_bytes())
@@ -43,7 +43,7 @@ def test_groups_are_those_that_pulsars_policy_reads(reading: dict[str, Any]) -> 
     found = decode(data)
     name = found.policy_class.rpartition(".")[2]
     if reading.get("groups") == "by the configuration":
-        assert name in {*CLASSES} - ISOLATING_POLICIES
+        assert name in {*POLICY_BY_CLASS} - ISOLATING_POLICIES
     elif "refused" in reading:
         assert name == "Absent"
     else:

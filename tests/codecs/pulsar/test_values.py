@@ -25,7 +25,7 @@ from auditor.codecs.protobuf.pb.pulsar_managed_ledger_pb2 import (
     PulsarStringProperty,
 )
 from auditor.codecs.pulsar import log_segment, managed_cursor, managed_ledger, schema_locator
-from auditor.codecs.pulsar.managed_cursor import BUCKET, COMPACTED_LEDGER
+from auditor.codecs.pulsar.managed_cursor import BUCKET_PREFIX, COMPACTED_LEDGER
 from auditor.codecs.pulsar.managed_ledger import Position
 from auditor.errors import DecodeError
 from auditor.keys.pulsar import NodeKind, names_of
@@ -105,7 +105,7 @@ def test_a_new_topic_and_a_new_cursor_have_no_bytes() -> None:
 
 @pytest.mark.parametrize("value", [b"x", b"", b"12 ", b"-4", b"9" * 20])
 def test_a_bucket_whose_value_is_no_id_is_damage(value: bytes) -> None:
-    bucket = PulsarStringProperty(name=BUCKET.encode() + b"1_2", value=value)
+    bucket = PulsarStringProperty(name=BUCKET_PREFIX.encode() + b"1_2", value=value)
     data = PulsarManagedCursorInfo(cursorsLedgerId=1, cursorProperties=[bucket]).SerializeToString()
     with pytest.raises(DecodeError, match="not the id of a ledger"):
         managed_cursor.decode(data)

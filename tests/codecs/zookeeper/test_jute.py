@@ -13,7 +13,7 @@ from auditor.errors import DecodeError
 def test_null_reads_as_empty() -> None:
     reader = JuteReader(bytes.fromhex("ffffffff ffffffff ffffffff 01"), "test")
     assert (reader.buffer(), reader.string(), reader.count(4), reader.boolean()) == (b"", "", 0, True)
-    assert reader.left == 0
+    assert reader.remaining_bytes == 0
 
 
 @given(
@@ -26,7 +26,7 @@ def test_what_is_written_is_read_back(small: int, large: int, octets: bytes, tex
     encoded = text.encode()
     data = struct.pack(">iqi", small, large, len(octets)) + octets + struct.pack(">i", len(encoded)) + encoded
     reader = JuteReader(b"before" + data + b"after", "test", 6, 6 + len(data))
-    assert (reader.int32(), reader.int64(), reader.buffer(), reader.string(), reader.left) == (
+    assert (reader.int32(), reader.int64(), reader.buffer(), reader.string(), reader.remaining_bytes) == (
         small,
         large,
         octets,

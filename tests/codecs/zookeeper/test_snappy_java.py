@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.codecs.zookeeper.encodings import BLOCK_LIMIT, MAGIC, decompress
+from auditor.codecs.zookeeper.encodings import MAGIC, MAX_BLOCK_BYTES, decompress
 from auditor.errors import DecodeError
 
 HEADER = MAGIC + struct.pack(">ii", 1, 1)
@@ -74,7 +74,7 @@ def test_hostile_blocks_are_refused_or_read(noise: bytes) -> None:
         pytest.param(HEADER + b"\xff\xff\xff\xff", 16, id="a negative length"),
         pytest.param(HEADER + block(b"x") + b"\0\0", 16 + 7, id="half a length"),
         pytest.param(HEADER + struct.pack(">i", 5) + b"\xff\xff\xff\xff\x0f", 16, id="a block of 4 GB"),
-        pytest.param(HEADER + struct.pack(">i", BLOCK_LIMIT + 1), 16, id="a packed block of 64 MB"),
+        pytest.param(HEADER + struct.pack(">i", MAX_BLOCK_BYTES + 1), 16, id="a packed block of 64 MB"),
         pytest.param(HEADER + struct.pack(">i", 2) + b"\x05\xff", 16, id="a damaged block"),
     ],
 )

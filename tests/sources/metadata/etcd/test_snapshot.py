@@ -224,9 +224,9 @@ def test_ledgers_changed_last_behind_a_lost_page_are_certain_and_those_before_ar
     file = bytearray(history.database(hashed=False))
     pages = leaf_pages(bytes(file))
     lost = pages[len(pages) // 2]
-    found = elements(memoryview(bytes(file)), np.array([lost.at]), np.array([lost.end]))
+    found = elements(memoryview(bytes(file)), np.array([lost.start]), np.array([lost.end]))
     revisions = [int.from_bytes(file[at : at + 8], "big") for at in found.key_at.tolist()]
-    file[lost.at] ^= 0xFF  # the page's number
+    file[lost.start] ^= 0xFF  # the page's number
     ledgers, _ = expected(history)
     store = store_of(bytes(file), tmp_path)
     held, gaps = ledgers_of(store)
@@ -282,7 +282,7 @@ def values(file: bytes) -> set[int]:
         assert root is not None
         for leaf in leaves(data, meta, root):
             assert isinstance(leaf, PageSpan)
-            found = elements(data, np.array([leaf.at]), np.array([leaf.end]))
+            found = elements(data, np.array([leaf.start]), np.array([leaf.end]))
             for begin, end in zip(found.value_at.tolist(), found.value_end.tolist(), strict=True):
                 inside |= set(range(begin, end))
     return inside
