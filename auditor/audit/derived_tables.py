@@ -27,7 +27,7 @@ from auditor.model.bookie_alias import alias_edges, identities
 from auditor.model.check_settings import CheckSettings
 from auditor.model.columns import REPLICA
 from auditor.spark.batches import arrow_frame
-from auditor.spark.table_queries import aggregate_many, asks_tables, derive_frame, names_without_rows
+from auditor.spark.table_queries import aggregate_many, asks_tables, derive, names_without_rows
 from auditor.spark.types import DataFrame
 from auditor.tables import ClusterFacts, Roster, Tables
 from auditor.tables.cluster_state import UNDRAWN, find_undrawn
@@ -121,9 +121,7 @@ def derive_tables(
     count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
     counts = arrow_frame(cache.spark, count_table)
     all_marks = metadata.second.marks
-    ledger_marks = derive_frame(
-        marks_of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks
-    )
+    ledger_marks = derive(marks_of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks)
     ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, COLUMNS_OF_LEDGERS)
     verdicts_of_marks = semi_join_scratch(cache, "marks", "verdicts", verdict_rows)
 
@@ -146,7 +144,7 @@ def derive_tables(
             partial(cache.write_query, "stale_marks", STALE_MARKS, stale_rows, cache),
         ]
     )
-    locks = derive_frame(marks.where("kind = 'lock'"), all_marks)
+    locks = derive(marks.where("kind = 'lock'"), all_marks)
     reachability = write_reachability(cache, roster)
     queues = QueueTables(ledgers, ledger_marks, locks, reachability)
     roster = with_repair_state(cache, metadata, roster, queues, earlier_runs.previous.run)
@@ -165,7 +163,7 @@ def derive_tables(
         "over_replicated": over_replicated,
         "unindexed": find_unindexed(comparison.judged_ledgers, difference.moved),
         "stale_marks": stale_mark_rows,
-        "empty_directories": derive_frame(empty_directories(marks), all_marks),
+        "empty_directories": derive(empty_directories(marks), all_marks),
         "ownership": arrow_frame(cache.spark, OWNERSHIP.empty_table()) if ownership is None else ownership,
     }
     tables = Tables(

@@ -18,7 +18,7 @@ from auditor.model.states import DECODED, Reach
 from auditor.simulate.reachability import reachability_rows
 from auditor.spark import functions as F
 from auditor.spark.batches import from_files
-from auditor.spark.table_queries import aggregate_many, derive_frame
+from auditor.spark.table_queries import aggregate_many, derive
 from auditor.spark.types import DataFrame
 from auditor.tables import Roster
 from auditor.tables.cluster_state import autorecovery_facts
@@ -131,7 +131,7 @@ def _count_queries(
     new_mark_sql = (
         "0" if previous_scan_time is None else f"count_if(coalesce(ctime, mtime) > {previous_scan_time})"
     )
-    marked_ledgers = derive_frame(tables.marks.where("not misplaced"), tables.marks)
+    marked_ledgers = derive(tables.marks.where("not misplaced"), tables.marks)
     queries: _Queries = {
         "queue": (marked_ledgers, ["count(*)", "min(coalesce(ctime, mtime))", new_mark_sql]),
         "locks": (tables.locks, ["count(*)"]),
@@ -156,7 +156,7 @@ def _waiting_queries(
     )
     # Marks are few compared with ledgers, so the marks are filtered, and their number is added.
     marked_ids = marked_ledgers.where("ledger_id is not null").select(*ledger_columns)
-    marked_independent = derive_frame(
+    marked_independent = derive(
         marked_ids.join(depending_ledgers, ledger_columns, "left_anti"), marked_ledgers
     )
     return {"depending": (depending_ledgers, ["count(*)"]), "marked_only": (marked_independent, ["count(*)"])}

@@ -208,9 +208,9 @@ def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, i
         is_selected = np.isin(
             findings.kind, [_CHECK_NUMBERS[check_id] for check_id in BY_ID if is_shown(check_id)]
         )
-        if is_selected.any():  # else the tables need not be read
+        if is_selected.any():  # otherwise the tables need not be read
             names = unread_bookies(run)
-            # The last place stands for no bookie: then any of them counts.
+            # The last position is for findings without a bookie: any unread bookie counts.
             is_unread = np.array([*(name in names for name in findings.names), bool(names)], np.bool_)
             unread_bookie_rows.append((is_selected, is_unread[findings.bookie]))
     facts = FindingFacts(
@@ -219,7 +219,7 @@ def is_covered_by_run(run: Batches, has_holes: bool, findings: FindingObjects, i
         is_listed=is_listed & findings.has_ledger,
         is_judged=is_judged,
         is_decided=is_decided,
-        # -1, which means no bookie, takes the last place.
+        # -1, which means no bookie, selects the last position.
         has_bookie=findings.bookie >= 0,
         is_known_bookie=np.append(is_known, False)[findings.bookie],
         is_read_bookie=np.append(is_read, False)[findings.bookie],
@@ -316,7 +316,7 @@ def _ledger_flags(run: Batches, findings: FindingObjects) -> tuple[Flags, Flags,
             has_decided_class = ~is_among_texts(batch["class"], [LedgerClass.UNDECIDED])[rows]
             is_same_class = pc.equal(batch["class"], batch["potential_class"]).fill_null(False)
             is_listed[positions[rows]] = True
-            # Two records may say that they are one ledger: what both allow is known.
+            # Two metadata records may claim the same ledger. A flag is true only if it holds for both.
             np.logical_and.at(is_judged, positions[rows], has_decided_class)
             np.logical_and.at(
                 is_decided,
@@ -383,6 +383,6 @@ def _number_column(column: Any, position_by_name: dict[str, int]) -> NDArray[np.
         for name in dictionary_column.dictionary.to_pylist()
     ]
     indices = dictionary_column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    # The last place is for null, which is -1.
+    # The last position is for null, which is -1.
     row_numbers: NDArray[np.int64] = np.array([*codes, -1], np.int64)[indices]
     return row_numbers

@@ -301,7 +301,7 @@ def _overflow_claims(proofs: Proofs) -> Iterable[Claim]:
             "listing-overflows",
             names,
             f"the garbage collection of {first_names(names, _SAMPLES)} overflows at ledger "
-            f"{2**63 - 1}, and takes all other ledgers for deleted",
+            f"{2**63 - 1}, and treats all other ledgers as deleted",
             tuple(("gc-would-delete-live", name) for name in names),
             frozenset({"gc-would-delete-live"}),
         )
@@ -368,9 +368,9 @@ def cause_column(claims: Sequence[Claim]) -> Column:
     bookie_ids = F.concat(F.transform("missing", lambda replica: replica["bookie_id"]), F.col("unknown"))
     single_id = F.when(F.size(F.array_distinct(bookie_ids)) == 1, F.get(bookie_ids, F.lit(0)))
     names = {"bookie": F.col("bookie_id"), "copies": single_id}
-    # Most claims are of one bookie each and explain the same checks: one look into a map for all of them.
+    # Most claims have one bookie each and explain the same checks, so one map serves them all.
     claims_by_subject: dict[tuple[str, frozenset[str]], dict[str, int]] = {}
-    number_columns = [F.lit(None).cast("int")] * 2  # the least of two at least
+    number_columns = [F.lit(None).cast("int")] * 2  # F.least needs at least two columns
     for claim_number, claim in enumerate(claims, 1):
         if len(claim.bookies) > 1 or claim.from_ledger is not None or claim.remainder is not None:
             number_columns.append(F.when(_is_explained(claim, bookie_ids), F.lit(claim_number)))
@@ -379,7 +379,7 @@ def cause_column(claims: Sequence[Claim]) -> Column:
             if ids:
                 claims_by_subject.setdefault((subject, ids), {}).setdefault(claim.bookies[0], claim_number)
     for (subject, ids), claim_numbers in claims_by_subject.items():
-        number_of_bookie = F.create_map(*(F.lit(part) for item in claim_numbers.items() for part in item))
+        number_of_bookie = F.create_map(*(F.lit(part) for entry in claim_numbers.items() for part in entry))
         number_columns.append(F.when(F.col("id").isin(*ids), number_of_bookie[names[subject]]))
     return F.least(*number_columns)
 

@@ -92,7 +92,7 @@ def findings_with_changes(
         *_SUBJECT,
         F.col("was.severity").alias("previous_severity"),
         _change_column().alias("change"),
-        # Kept apart until it is clear that what is better is not only less looked at.
+        # Separate, until it is known whether this run looked at the facts of milder findings.
         *(f"was.{name}" for name in _KNOWN_COLUMNS),
         F.coalesce("was.first_seen", finish_time).alias("first_seen"),
         finish_time.alias("last_seen"),
@@ -109,7 +109,7 @@ def findings_with_changes(
         "was_unseen",
     )
     is_milder_now = is_milder(_finding_state(), _finding_state("known_"))
-    # Better or gone because less was looked at is neither. Confirmed by now is worse, and may be milder.
+    # Without coverage, a finding is neither better nor fixed. A newly confirmed one is worse, even if milder.
     is_claim = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & is_milder_now)
     claims = _add_coverage(matched_rows.where(is_claim).unionByName(absent_rows), findings, coverage)
     checked_rows = claims.withColumn(
@@ -170,7 +170,7 @@ def _add_trouble(findings: DataFrame, instance_id: str | None) -> DataFrame:
 def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
     """Return the findings that the run before knew at its end, one row per trouble: the worst one."""
     rows = earlier_changes.where(F.col("change") != Change.FIXED)
-    if "urgency" not in rows.columns:  # an older run's
+    if "urgency" not in rows.columns:  # a table of an older release
         rows = rows.withColumn("urgency", F.lit(Urgency.REST.value))
     was_unseen = (F.col("change") == Change.UNSEEN) | (F.col("known_severity") != F.col("severity"))
     rows = rows.withColumn("was_unseen", was_unseen)
@@ -201,7 +201,7 @@ def _add_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) -
     """Add the column ``looked``: whether this run looked at the facts on which the row's finding rests."""
     read_bookies = coverage.bookies.select("bookie_id", _is_whole().alias("whole"))
     ledgers = rows.where("ledger_id is not null").select(*LEDGER).distinct()
-    # First cut down to the few ledgers in question: verdicts has a row for each of the cluster.
+    # First select the few ledgers of findings, because verdicts has a row for every ledger.
     verdicts = (
         coverage.verdicts.join(ledgers, [*LEDGER], "left_semi")
         .groupBy(*LEDGER)
@@ -233,7 +233,7 @@ def _was_covered(coverage: RunCoverage) -> Column:
         return F.col("id").isin(*check_ids)
 
     def is_among(names: Set[str]) -> Column:
-        # A finding about no bookie is about any of them.
+        # A finding without a bookie may be about any bookie.
         return F.coalesce(F.col("bookie_id").isin(*sorted(names)), F.lit(True)) if names else F.lit(False)
 
     evidence_ways: tuple[Way, ...] = ("records", "copies", "owners")

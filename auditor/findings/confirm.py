@@ -206,7 +206,7 @@ def add_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     owner_text = F.to_json("owner", {"ignoreNullFields": "false"})
     rows = findings.join(owned_ledgers.select(*LEDGER, owner_text.alias("owner")), [*LEDGER], "left")
     sample_owners = _owners_of_samples(findings, ownership).withColumnRenamed("evidence", "of")
-    # A few for each bookie, so they are broadcast: findings of ledgers are not sorted for them.
+    # There are few per bookie, so they are broadcast, and findings about ledgers need no sort.
     has_sample = F.col("ledger_id").isNull() & (F.col("evidence") == F.col("of"))
     rows = rows.join(F.broadcast(sample_owners), has_sample, "left")
     key_separator = F.when(F.col("evidence") == "{}", "").otherwise(",")
@@ -252,7 +252,7 @@ def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     owner_lists = rows_by_owner.groupBy("evidence").agg(
         F.array_sort(F.collect_list(owner_entry)).alias("owners")
     )
-    # As everywhere in JSON, ids are text.
+    # Ids are text in all JSON of an audit.
     owner_texts = F.transform(
         "owners", lambda owner: owner.withField("ledgers", owner["ledgers"].cast("array<string>"))
     )

@@ -75,7 +75,7 @@ class FindingPairs:
         return {kind: int(count) for kind, count in zip(CHANGE_KINDS, change_counts, strict=True)}
 
 
-def read_marks(batches: Batches, changes: Sequence[str], column_prefix: str = "") -> Marks:
+def read_finding_marks(batches: Batches, changes: Sequence[str], column_prefix: str = "") -> Marks:
     """Read severity, missing entries and confidence of the findings of a run with one of these ``changes``.
 
     ``column_prefix`` begins the names of these columns: "" for the values that the run itself found, and
@@ -125,8 +125,8 @@ def pair_findings(
     ``lost_carried`` are the checks that had fewer inputs than in an earlier run; they matter for findings
     that the old run did not see but kept. Such findings are compared in their last known form.
     """
-    earlier_marks = read_marks(earlier_batches, (*FOUND, Change.UNSEEN), "known_")
-    current_marks = read_marks(current_batches, FOUND)
+    earlier_marks = read_finding_marks(earlier_batches, (*FOUND, Change.UNSEEN), "known_")
+    current_marks = read_finding_marks(current_batches, FOUND)
     earlier_order = np.argsort(earlier_marks.trouble, kind="stable")
     pairs = find_positions(earlier_marks.trouble[earlier_order], current_marks.trouble)
     is_paired = pairs >= 0

@@ -110,7 +110,7 @@ def was_covered(facts: FindingFacts) -> Any:
     is_deleted = ~facts.is_listed & facts.has_all_metadata
     ledger_is_judged = ~facts.has_ledger | (facts.is_listed & facts.is_judged) | is_deleted
     ledger_is_decided = (facts.is_listed & facts.is_decided) | is_deleted
-    # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
+    # A finding that counts ledgers of a bookie depends on all their copies, and so on all bookies.
     is_copy_count_known = facts.has_all_metadata & facts.has_all_bookies
     disks_are_read = (
         (~facts.has_bookie & facts.has_all_bookies)

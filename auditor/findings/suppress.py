@@ -84,14 +84,14 @@ def read_suppressions(path: str | Path) -> tuple[SuppressionEntry, ...]:
     for kind in _KEYS_BY_KIND:
         tables = values.get(kind, [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            raise UsageError(f"{path}: {kind}: write [[{kind}]], once for each entry")
+            raise UsageError(f"{path}: {kind}: not a list; write [[{kind}]] before each entry")
         for table_number, table in enumerate(tables, 1):
             entries.append(
                 _parse_entry(f"{path}: {kind} entry {table_number}", kind, table, Path(path).parent)
             )
     if len(entries) > MAX_ENTRIES:
         raise UsageError(
-            f"{path}: {len(entries):,} entries; the most is {MAX_ENTRIES:,}: use * and ?, or a baseline"
+            f"{path}: {len(entries):,} entries, at most {MAX_ENTRIES:,} allowed: use * and ?, or a baseline"
         )
     return tuple(entries)
 
@@ -247,7 +247,7 @@ def _parse_entry(
             f"{entry_location}: missing: valid only for one finding; name the finding by its fingerprint"
         )
     if "ledger_id" in names:
-        names.setdefault("scope_id", 0)  # a ledger without a scope is one of scope 0, as in every option
+        names.setdefault("scope_id", 0)  # a ledger id without a scope is in scope 0, as in every option
     if kind == "suppress" and not names:
         raise UsageError(
             f"{entry_location}: the entry would suppress every finding; add one of {', '.join(_COLUMN_KEYS)}"
@@ -277,7 +277,7 @@ def _check_check_id(value: Any) -> str | None:
     return (
         None
         if any(_matches_pattern(value, id) for id in BY_ID)
-        else "not the id of a check, and matches none"
+        else "not the id of a check, and matches no check"
     )
 
 
@@ -330,7 +330,7 @@ def _all_names_match(names: Mapping[str, str | int]) -> Column:
 def _match_not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataFrame, Column]:
     """Join ``rows`` with a baseline. Return also the condition that the baseline had it at least as bad."""
 
-    # How mild it is, to be compared as a whole. Of several that one run found the mildest was lived with.
+    # Compared as a whole: milder is greater. Of several findings of one trouble, the mildest counts.
     def severity_and_presence(column_prefix: str) -> Column:
         severity_rank, missing = severity_ranks(f"{column_prefix}severity"), F.col(f"{column_prefix}missing")
         return F.struct(severity_rank.alias("rank"), (-missing).alias("present"))

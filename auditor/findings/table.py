@@ -22,7 +22,7 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables import Roster, Tables
 
 FINDINGS = schema_of(
-    ("id", pa.string(), "the check with the finding"),
+    ("id", pa.string(), "id of the check that made the finding"),
     ("urgency", pa.string(), "urgency: destroys-data, lost, near-loss ... or rest"),
     ("severity", pa.string(), "critical, error, warning or note"),
     ("confidence", pa.string(), "confirmed, suspect or unknown"),
@@ -64,7 +64,7 @@ def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
     frames: list[DataFrame] = [
         check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in due_checks
     ]
-    # In pairs: Spark looks at all of a union whenever something is added to it.
+    # Unite in pairs, because Spark analyses the whole union whenever a table is added to it.
     while len(frames) > 1:
         frame_pairs = zip_longest(frames[::2], frames[1::2])
         frames = [

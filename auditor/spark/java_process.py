@@ -79,7 +79,7 @@ def java_ends_with_failure() -> Iterator[None]:
 
 def _kill_process(process: subprocess.Popen[bytes]) -> None:
     if getattr(process, "pid", None) is None:
-        return  # it could not be started
+        return  # the process was never started
     process.kill()
     with suppress(KeyboardInterrupt):
         process.wait()

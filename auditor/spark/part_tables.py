@@ -221,7 +221,7 @@ def _write_part(
                         for column_path in _leaf_paths(column)
                         if column_path not in _HIGH_CARDINALITY_COLUMNS
                     ],
-                    write_page_checksum=True,  # as Spark does: what a later run takes over is checked by them
+                    write_page_checksum=True,  # as Spark does; later runs check reused files by them
                     store_schema=False,
                 )
                 writer.add_key_value_metadata(dict(metadata))

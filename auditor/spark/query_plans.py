@@ -36,13 +36,13 @@ STATIC_PLAN_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Spark's check of its own rules, after each of them.
+    # Spark otherwise validates the plan after each of its own rules.
     "spark.sql.lightweightPlanChangeValidation": "false",
 }
 """Settings for small tables, with which Spark compiles no code and plans each query once."""
 _DISABLE_HINTS_KEY = "spark.sql.optimizer.disableHints"
 _ONE_TASK_SETTINGS = {
-    # Each table that is sent to all tasks is a job of its own: half of all jobs of an audit.
+    # Sending a table to all tasks takes a job. Without this, these were half of all jobs of an audit.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     # Broadcast hints of large queries would start such jobs too.
     _DISABLE_HINTS_KEY: "true",
@@ -50,10 +50,10 @@ _ONE_TASK_SETTINGS = {
 }
 """Further settings for tiny tables, which have one partition each (`auditor.spark.batches.arrow_frame`)."""
 _IN_MEMORY_SETTINGS = {
-    # Of a shuffle's packed bytes: some 600,000 rows, of 100 to 200 bytes while they are sorted.
+    # Compressed bytes of a shuffle: some 600,000 rows, which take 100 to 200 bytes each when sorted.
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
-    # What a file's bytes are in memory. Ids of ten million ledgers are a few megabytes of Parquet: without
-    # this Spark takes them for a table that may be sent to every task, and runs out of memory.
+    # Ratio of size in memory to file size. The ids of ten million ledgers take a few megabytes of Parquet.
+    # With its default, Spark would send such a table to every task, and run out of memory.
     "spark.sql.sources.fileCompressionFactor": "20",
 }
 _PARTITIONS_KEY = "spark.sql.shuffle.partitions"

@@ -28,7 +28,7 @@ def running_session() -> SparkSession | None:
     if (context := SparkContext._active_spark_context) is None:
         return None
     default_session = SparkSession._instantiatedSession
-    # `SparkSession.builder` would ask the environment for a server of Spark Connect first.
+    # `SparkSession.builder` would first look for a Spark Connect server in the environment.
     return (
         default_session
         if default_session is not None and default_session._sc is context
@@ -43,7 +43,7 @@ def copy_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSes
     copy keeps settings that were made at run time, for example the credentials of an object store;
     `SparkSession.newSession` would lose them.
     """
-    session_copy = copy.copy(session)  # PySpark's constructor would have every `RDD.toDF` use the copy
+    session_copy = copy.copy(session)  # with PySpark's constructor, every `RDD.toDF` would use the copy
     for name in vars(session_copy).keys() - _CONTEXT_ATTRIBUTES:
         delattr(session_copy, name)
     session_copy._jsparkSession = session._jsparkSession.cloneSession()

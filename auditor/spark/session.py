@@ -98,7 +98,7 @@ def remove_leftover_scratch(parent_directory: Path) -> None:
         try:
             descriptor = os.open(scratch_path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
-            continue  # another's, no directory, or gone meanwhile
+            continue  # it belongs to another user, is no directory, or is gone
         try:
             descriptor_state = os.fstat(descriptor)
             os.stat(SCRATCH_MARK_FILE, dir_fd=descriptor)
@@ -109,7 +109,7 @@ def remove_leftover_scratch(parent_directory: Path) -> None:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(scratch_path, ignore_errors=True)
         except OSError:
-            continue  # it is used, or no scratch directory
+            continue  # it is in use, or no scratch directory
         finally:
             os.close(descriptor)
 
@@ -119,24 +119,25 @@ SESSION_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # Spark's defaults, which the sessions of some applications change: sums that overflow are errors, and
-    # columns of Arrow have the types of our schemas.
+    # Spark's defaults, which some applications change: overflowing sums are errors, and Arrow columns have
+    # the types of our schemas.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
-    # A ledger whose index is full of holes has a large row: batches are bounded in rows and in bytes.
+    # A ledger whose index has many gaps has a large row, so batches are bounded in rows and in bytes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(MAX_BATCH_BYTES),
     # Coalescing many compressed shuffle partitions to a few leaves cores idle in the join's last wave.
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "true",
-    # Else PySpark tells Java with each call on a column which line of Python it stands on: half of all calls.
+    # Otherwise PySpark sends the Python line of each column call to Java, which makes half of all calls.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Python workers make and drop arrays of some megabytes all the time: a C library that gives each of them
-    # back to the kernel at once spent a fifth of the time of reading ledgers on pages handed out anew.
+    # Python workers allocate and free arrays of some megabytes all the time. If the C library returns each of
+    # them to the kernel at once, page faults take a fifth of the time of reading ledgers.
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "67108864",
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "16777216",
 }
-# Most code of a small audit runs a few hundred times, to plan its queries. There Java's second compiler costs
-# more than it saves: a third of all time. Code that runs once per row still reaches these thresholds soon.
+# Most code of a small audit runs a few hundred times, to plan its queries. Compiling it with Java's second
+# compiler takes a third of all time, and saves less. Code that runs once per row still reaches these
+# thresholds soon.
 JAVA_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-XX:Tier4InvocationThreshold=50000",

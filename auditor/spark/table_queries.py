@@ -30,7 +30,7 @@ def empty_frame(rows: DataFrame) -> DataFrame:
     return _remember_empty(rows.where("false"))
 
 
-def derive_frame(rows: DataFrame, *sources: DataFrame) -> DataFrame:
+def derive(rows: DataFrame, *sources: DataFrame) -> DataFrame:
     """Return ``rows``, made from ``sources``. Remember them as empty if a source is known to be empty."""
     return _remember_empty(rows) if any(source in _EMPTY_FRAMES for source in sources) else rows
 

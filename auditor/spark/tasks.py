@@ -137,7 +137,7 @@ def translate_run_errors(run: str) -> Iterator[None]:
         raise
     except ConnectionError as error:
         if (java_end_text := describe_java_end()) is None:
-            raise  # Java runs: it was another connection
+            raise  # Java still runs, so it was another connection
         raise SparkError(_java_ended_error(java_end_text)) from error
     except OSError as error:
         if error.errno not in DISK_FULL_ERRNOS:

@@ -45,7 +45,7 @@ def expected_replicas(files: TableFiles, include_all_members: bool = False) -> I
     a journal may have entries of them.
     """
     members = (f"{_MEMBER_COLUMN}.bookie_id", f"{_MEMBER_COLUMN}.groups")
-    # Codes in lists come in pieces, which Arrow does not put together: these are texts first.
+    # Arrow cannot join chunks of dictionary codes inside lists, so these columns are read as texts.
     rows = files.row_groups(
         ("scope_id", "ledger_id", "state", "undecidable", *members), (), _LEDGERS_PER_BATCH
     )
@@ -69,7 +69,7 @@ def index_replicas(
     rows = files.row_groups(
         (*REPLICA, "groups", "state", "answered", *page_columns), _CODED_COLUMNS, _REPLICAS_PER_BATCH
     )
-    # A loop here would keep the rows while the caller works on what was made of them.
+    # A loop here would keep the rows in memory while the caller works on the replicas.
     return map(
         partial(
             _held_groups, page_size_by_bookie=page_size_by_bookie or {}, excluded_bookies=excluded_bookies
@@ -192,7 +192,7 @@ def _long_column(column: pa.ChunkedArray) -> Longs:
     return ids
 
 
-# Which of several pieces speaks for a replica: the one that knows least.
+# The state of a replica in several pieces is the first of these states that a piece has.
 _STATES_LEAST_KNOWN_FIRST = (
     IndexState.UNREADABLE,
     IndexState.CUT,
@@ -249,7 +249,7 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
         return HeldAccount(answer.held, state, answer_time, listed_groups)
     if listed_groups == index.held:
         listed_groups = None
-    # What a bookie serves after all, it said itself; where that does not settle it, the locations stay.
+    # For an index that is not served, only the answer counts. Without a usable answer, its locations stay.
     is_ledger_unserved = index.index_state == IndexState.NOT_INDEXED and answer_decides
     known_groups = [groups for groups in (None if is_ledger_unserved else index.held, answer.held) if groups]
     if len(set(known_groups)) < 2:
@@ -261,7 +261,7 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, is_read_complet
             coverage.difference(answer_groups, index_groups).tobytes() or None if listed_groups else None
         )
     except CoverageLimitError:
-        # What the index says is there; the rest is more than can be put together, so it is not known.
+        # The sets are too irregular to unite: entries in the index are held, all others are unknown.
         return HeldAccount(index.held, IndexState.CUT, answer_time, listed_groups)
     return HeldAccount(union_groups, state, answer_time, groups_beyond_index)
 
@@ -272,7 +272,7 @@ def subtract_gone_entries(index: HeldAccount, gone_groups: bytes, gone_state: st
         held_groups = coverage.difference(groups_of(index.held), groups_of(gone_groups))
         common_groups = coverage.intersection(groups_of(index.held), groups_of(gone_groups)).tobytes()
     except CoverageLimitError:
-        # More than can be told apart: of what the index shows nothing is known.
+        # The sets are too irregular to compare: all entries of this replica are unknown.
         return index._replace(held=b"", index_state=IndexState.CUT)
     return index._replace(
         held=held_groups.tobytes(),
@@ -296,13 +296,13 @@ def merge_journal_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
         return HeldAccount(tail, IndexState.OK)
     state = IndexState.OK if index.index_state in _STATES_SERVED_WITH_TAIL else index.index_state
     try:
-        # The journal is on the disk too: what it has, the disk does not lack.
+        # The journal is on the bookie's disk too, so entries in it are not only in the listing.
         listed_groups = coverage.difference(groups_of(index.listed), groups_of(tail)).tobytes() or None
         held_groups = tail
         if index.held and index.held != tail:
             held_groups = coverage.union([groups_of(index.held), groups_of(tail)]).tobytes()
     except CoverageLimitError:
-        # More than can be put together: of what the index lacks nothing is known.
+        # The sets are too irregular to unite: entries that the index lacks are unknown.
         return index._replace(index_state=IndexState.CUT)
     return index._replace(held=held_groups, index_state=state, listed=listed_groups)
 
@@ -357,7 +357,7 @@ def _join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
                     [groups_of(piece_groups) for piece_groups in groups]
                 ).tobytes()
             except CoverageLimitError as limit:
-                # What the one says is there; the rest is more than can be put together, so it is not known.
+                # Too irregular to unite: entries of one piece are held, all others are unknown.
                 table["state"][row], table["reason"][row] = IndexState.CUT, str(limit)
         schema = pa.schema([field for field in batch.schema if field.name != "sets"])
         yield pa.RecordBatch.from_pydict(table, schema=schema)

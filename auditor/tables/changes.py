@@ -12,7 +12,7 @@ CHANGES = schema_of(
         "key that joins findings of different runs: the fingerprint, or the fingerprint of the "
         "mildest stage of the same fault",
     ),
-    ("id", pa.string(), "the check with the finding"),
+    ("id", pa.string(), "id of the check that made the finding"),
     (
         "urgency",
         pa.string(),

@@ -39,7 +39,7 @@ def claim_of(custom_metadata: Column) -> Column:
         _topic_path(_text_of_bytes(custom_metadata, "pulsar/compactedTopic")), F.lit("/__compaction")
     )
     cursor_name = _text_of_bytes(custom_metadata, "pulsar/delayedIndexCursor")
-    # Brokers keep the name as they have it; one that is encoded already has one of these.
+    # Brokers store the cursor name encoded or not. An encoded name has % or +.
     encoded_cursor_name = F.when(cursor_name.rlike("[%+]"), cursor_name).otherwise(F.url_encode(cursor_name))
     bucket_path = F.concat(
         _topic_path(_text_of_bytes(custom_metadata, "pulsar/delayedIndexTopic")),
@@ -93,5 +93,5 @@ def _topic_path(name: Column) -> Column:
 
 
 def _text_of_bytes(custom_metadata: Column, metadata_key: str) -> Column:
-    # Anybody may write anything there: what is not text says nothing.
+    # Any client may write any bytes there. Bytes that are not text give null.
     return F.try_validate_utf8(F.try_element_at(custom_metadata, F.lit(metadata_key)).cast("string"))

@@ -55,7 +55,7 @@ def _replication_layout(data: bytes) -> str:
 _READER_BY_PATH: dict[str, tuple[str, Callable[[bytes], object]]] = {
     "INSTANCEID": ("instance-id", _read_text),
     "LAYOUT": ("layout", _read_text),
-    # These two say what they say by being there.
+    # Only the presence of these two znodes matters.
     "disableHealthCheck": ("health-check-disabled", _describe_presence),
     "underreplication/disable": ("replication-disabled", _describe_presence),
     "underreplication/LAYOUT": ("replication-layout", _replication_layout),
@@ -99,7 +99,7 @@ def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
             fact = "auditor" if path == votes[0] else "auditor-candidate"
             rows.append(_fact_row(fact, znode, underreplication.decode_vote))
         elif path.startswith(_GENERATOR_PREFIXES):
-            # Its name is what it says: the high bits of ids, or a number that was just drawn.
+            # Only the name matters: it has the high bits of ids, or a number that was just given out.
             rows.append(_fact_row("id-generator", znode, _describe_presence) | {"value": path})
     return rows
 
@@ -124,7 +124,7 @@ def autorecovery_facts(
         down_bookies: Bookies with a cookie that are not registered.
     """
     newest_scan = scans[-1]
-    # Without the parent of the queue nobody ever started AutoRecovery here, or the dump left it out.
+    # Without this parent znode, AutoRecovery was never started here, or the dump left it out.
     if any(nodes.gaps for nodes in scans) or not any(_is_replication(path) for path in newest_scan.nodes):
         return {}
     votes = next((votes for votes in map(_live_votes, reversed(scans)) if votes), [])
@@ -229,7 +229,7 @@ def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[IdRange, ...]:
     (IdRange(low=0, high=9223372036854775807, next=70),)
     """
     if cluster.gaps:
-        return ()  # what could not be read may be the generator
+        return ()  # the part that could not be read may have the generator
     if layout is LayoutKind.ETCD:
         return _bucket_id_ranges(cluster)
     if layout is LayoutKind.FLAT:
@@ -292,7 +292,7 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange])
     spark = orphans.sparkSession
     rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}
     generators = F.broadcast(arrow_frame(spark, pa.table(rows, _NEXT_ID_SCHEMA)))
-    # The bucket is the top byte of the id, sign and all.
+    # The bucket is the top byte of the id, including the sign bit.
     generator_number = F.lit(0) if len(ids) == 1 else F.shiftrightunsigned("ledger_id", _BUCKET_BITS)
 
     def add_next_id(rows: DataFrame) -> DataFrame:
@@ -307,7 +307,7 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[IdRange])
         F.count("*").alias("listed"), F.count_if(is_undrawn).alias("by_hand")
     )
     gaps = ledgers.where("status = 'gap'").agg(F.count("*").alias("gaps"))
-    # One row, with or without what it says: where the generator is not believed, the join drops every bookie.
+    # At most one row. If the generator is not trusted, there is none, and the join drops every bookie.
     trusted_generators = listed_counts.crossJoin(gaps).where("listed > 0 and by_hand = 0 and gaps = 0")
     undrawn_orphans = add_next_id(orphans.where("not in_m0 and not newer_than_scan")).where(is_undrawn)
     counts_by_bookie = undrawn_orphans.groupBy("bookie_id").agg(

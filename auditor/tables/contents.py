@@ -168,7 +168,7 @@ def contents(
     )
     if not doubted_bookies:
         return undoubted_counts
-    # Bookies without a doubt take the cheap way: their replicas are counted, and no member is ever looked at.
+    # For bookies that are not doubted, counting replicas is enough; members are not compared.
     counts = _count_explained_ledgers(
         _locate_ledgers(availability.where(is_doubted), directory_rows).join(
             _expected_entries_of_members(ledgers, lacking_copies), [*LEDGER]
@@ -196,7 +196,7 @@ def _count_by_owner(
         .select(*LEDGER, F.expr(_MEMBERS_EXPRESSION.format(lacks="false")).alias("members"))
     )
     owner_condition = "exists(members, m -> m.id = owner{})"
-    # Of all paths only those of unequal pairs are looked at twice.
+    # Only rows of unequal pairs are matched with directories again.
     unequal_rows = availability.join(pairs, [*LEDGER, "bookie_id"], "left_semi")
     unequal_counts = (
         _locate_ledgers(unequal_rows, directory_rows)
@@ -209,7 +209,7 @@ def _count_by_owner(
             F.count_if(F.expr(owner_condition.format(" and m.should = held"))).alias("known_exact"),
         )
     )
-    # All that is there, less what is unequal: a pair that left no row in `unequal` holds just what it should.
+    # All ledgers minus the unequal ones: a pair without a row in `unequal` holds exactly what it should.
     counts = ledger_counts.join(unequal_counts, "key", "left").fillna(0)
     healthy_count = F.col("all") - F.col("odd")
     return (
@@ -237,7 +237,7 @@ def _count_located_ledgers(
     doubted_bookies: Sequence[str],
 ) -> DataFrame:
     """Return the number of ledgers (``all``) in each directory (``key``)."""
-    # No path of all these replicas need be looked at.
+    # The paths of these replicas need not be read, because each bookie has one directory.
     is_on_disk = F.col("state").isin(*ON_DISK) & F.col("known")
     indexes_by_owner = large_tables.counts.where(is_on_disk).groupBy(F.col("bookie_id").alias("owner"))
     single_owners = F.broadcast(
@@ -260,7 +260,7 @@ def _count_located_ledgers(
 
 def _count_explained_ledgers(located_ledgers: DataFrame) -> DataFrame:
     """Count for each directory the ledgers that each id explains. The row with a null id counts all."""
-    # A member without an id in every row: grouped by id, its row is the number of ledgers in the directory.
+    # Each row also gets a member without an id. Its group counts all ledgers in the directory.
     null_member = F.struct(
         *(F.lit(None).cast(sql_type).alias(name) for name, sql_type in _MEMBER_TYPES.items())
     )
@@ -276,8 +276,7 @@ def _count_explained_ledgers(located_ledgers: DataFrame) -> DataFrame:
     )
 
 
-# Ids and groups as hashes of 64 bits: rows are exploded by member, and narrow ones are shuffled at half the
-# cost.
+# Ids and groups are 64-bit hashes: rows are exploded by member, and narrow rows cost half as much to shuffle.
 _MEMBER_TYPES = {"id": "bigint", "should": "bigint", "lacks": "boolean"}
 _MEMBERS_EXPRESSION = (
     "transform(replicas, r -> named_struct('id', xxhash64(r.bookie_id),"
@@ -288,7 +287,7 @@ _MEMBERS_EXPRESSION = (
 def _directory_rows(directories: DataFrame, bookies: DataFrame) -> DataFrame:
     """Return each directory that may have an index: key, path, place, owner, and all names for its path."""
     other_cluster_bookies = bookies.where("foreign_instance").select(F.col("bookie_id").alias("owner"))
-    # A collected directory is <collection>#<path>, and its rows of availability know the path alone.
+    # A collected directory is named <collection>#<path>, but its rows of availability have only the path.
     names = "transform(sequence(1, size(split(path, '#'))), n -> substring_index(path, '#', -n))"
     return (
         directories.where("owner is not null")
@@ -308,7 +307,7 @@ def _locate_ledgers(availability: DataFrame, directory_rows: DataFrame) -> DataF
     held_hash = F.when((F.col("state") == IndexState.OK) & (F.length("groups") > 0), F.xxhash64("groups"))
     indexed_rows = availability.where(F.col("state").isin(*ON_DISK) & F.col("ledger_id").isNotNull())
     rows = indexed_rows.select(*LEDGER, "bookie_id", "path", held_hash.alias("held"))
-    # A bookie has few directories: to try each of them takes less time than to cut a path.
+    # A bookie has few directories, so trying each prefix is faster than parsing paths.
     path = F.col("path")
     is_owner_directory = (F.col("bookie_id") == F.col("owner")) & (
         path.startswith(F.col("below")) | (path == F.col("current"))

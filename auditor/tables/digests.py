@@ -46,7 +46,7 @@ DIGESTS = schema_of(
     (
         "there_ledger_id",
         pa.int64(),
-        "if the reason is other-entry: the ledger of the entry that the log has instead; null: it has none",
+        "if the reason is other-entry: the ledger of the entry that the log has instead; null: none",
     ),
     (
         "there_entry_id",
@@ -86,7 +86,7 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
         F.coalesce(F.transform("replicas", lambda replica: replica["bookie_id"]), F.array()).alias("members"),
         F.col("state").isNotNull().alias("listed"),
     )
-    # Two records may say that they are one ledger: nothing is known of its entries then.
+    # If two metadata records claim the same ledger, nothing is known about its entries.
     facts_by_ledger = identified_ledgers.groupBy(*LEDGER).agg(
         F.first("digest_type").alias("said"),
         F.first("end").alias("end"),
@@ -97,11 +97,11 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
         "listed", F.coalesce("listed", F.lit(False))
     )
     ledger_window = F.Window.partitionBy(*LEDGER)
-    # Under this password some entry of the ledger is right, or some master key.
+    # A password is known to be right if an entry or a master key of the ledger matches it.
     is_password_known = F.max(
         F.greatest(F.coalesce("mac_right", F.lit(False)), F.coalesce("key_right", F.lit(False)))
     )
-    # Who copied a ledger whose metadata has no password did so under a password of its own.
+    # A worker that copies a ledger without a password in its metadata uses its own password.
     has_comparable_key = (
         F.col("listed") & F.col("said").isNotNull() & F.array_contains("members", F.col("bookie_id"))
     )

@@ -28,7 +28,7 @@ def with_full_disks(
         return logs.withColumn("full_disk", F.lit(None).cast("string"))
     used_share = 1 - F.col("free_bytes") / F.col("capacity_bytes")
     disk_usage = disks.where("capacity_bytes > 0").select("directory", used_share.alias("used"))
-    # Databases in a directory prove no DbLedgerStorage: any collector may keep a metadata-cache there.
+    # A database in a directory does not prove DbLedgerStorage: a collector may keep its metadata cache there.
     loggers_by_directory = entry_logs.groupBy("directory").agg(F.max("logger").alias("logger"))
     rows = logs.join(F.broadcast(disk_usage), "directory", "left").join(
         F.broadcast(loggers_by_directory), "directory", "left"

@@ -72,8 +72,8 @@ def deletion_verdicts(
     ledgers_with_unknown_copies = judged.where(F.size("unknown") > 0).select(*LEDGER).distinct()
     rows = rows.join(ledgers_with_unknown_copies.withColumn("has_unknown", F.lit(True)), [*LEDGER], "left")
     is_last = F.coalesce("last", F.lit(False))
-    # A copy of a member that is only unknown may not exist: while it is, this one may be the last.
-    # A ledger without a verdict is in doubt, too.
+    # An unknown copy of a member may not exist, so this copy may be the last one.
+    # A ledger without a verdict is in doubt too.
     is_lost = F.coalesce("lost", F.lit(False))
     has_doubt = F.coalesce("has_unknown", F.lit(False)) | ~is_lost
     may_be_last = (is_lost & F.col("last").isNull()) | (F.coalesce("endangered", F.lit(True)) & has_doubt)
@@ -154,17 +154,17 @@ GC_FORESIGHT = schema_of(
     (
         "cause",
         pa.string(),
-        "why the server deletes or keeps the ledger: not-listed, listed-out-of-order, "
-        "listing-overflows, in-no-ensemble; listing-breaks-off, listed-by-another-name, "
-        "metadata-read, not-closed, locked, switched-off, no-locks",
+        "why the server deletes the ledger (not-listed, listed-out-of-order, listing-overflows, "
+        "in-no-ensemble) or keeps it (listing-breaks-off, listed-by-another-name, "
+        "metadata-read, not-closed, locked, switched-off, no-locks)",
     ),
     ("verdict", pa.string(), "whether the forecast action is right: right, wrong or unknown"),
     (
         "reason",
         pa.string(),
-        "reason for the verdict: no-metadata, copies-elsewhere, not-collected, kept; "
-        "in-its-ensembles, last-copy, under-another-id; metadata-unreadable, members-unknown, "
-        "behind-end, copy-in-flight, moved, or a doubt of orphan-ledger",
+        "reason for the verdict: no-metadata, copies-elsewhere, not-collected, kept, "
+        "in-its-ensembles, last-copy, under-another-id, metadata-unreadable, members-unknown, "
+        "behind-end, copy-in-flight, moved, or a doubt of the check orphan-ledger",
     ),
     ("since", pa.int64(), "scan time of the first of consecutive runs with the same forecast, ms"),
 )
@@ -243,7 +243,7 @@ def _forecast_unlisted_ledgers(orphans: DataFrame, collector: Collector) -> Data
         kept_ledgers = listing.found_ids.withColumn("spared", F.lit(True))
         rows = orphans.join(kept_ledgers, "ledger_id", "left")
     keep_causes = {
-        # The driver says of a key that is not there something that the collector does not expect.
+        # For an absent key, the etcd driver returns an error that the collector does not expect.
         GcCause.METADATA_READ: F.lit(
             collector.settings.verify_metadata and collector.layout is LayoutKind.ETCD
         ),
@@ -299,7 +299,7 @@ def _forecast_misplaced_replicas(
     ledger_members = rows.select(
         *LEDGER, unreadable.alias("unreadable"), F.col("replicas.bookie_id").alias("members")
     )
-    # Interleaved and Sorted storages leave the greatest id out of what they say they have.
+    # Interleaved and Sorted storages do not list the greatest id among their ledgers.
     is_compared_by_collector = (F.col("ledger_id") < F.lit(MAX_LEDGER_ID)) | (F.col("storage") != "idx")
     stored_replicas = (
         availability.where(F.col("state").isin(*ON_DISK) & is_compared_by_collector)
@@ -310,7 +310,7 @@ def _forecast_misplaced_replicas(
         foreign_copies.select(*REPLICA, "verdict", "reason"), [*REPLICA], "left"
     )
     is_member = F.array_contains("members", F.col("bookie_id"))
-    # Read at its own path, the record is there: of etcd too.
+    # The record exists at its own path, also in etcd, so reading it succeeds.
     keep_causes = {GcCause.METADATA_READ: F.lit(settings.verify_metadata) & (F.col("unreadable") | is_member)}
     delete_cause = GcCause.OVERFLOWS if listing.has_overflow else GcCause.OUT_OF_ORDER
     cause = _first_cause(keep_causes, delete_cause)

@@ -51,7 +51,7 @@ ETCD_BATCH = 100
 _RANGES = pa.schema(
     [("place", pa.string()), ("end", pa.int64()), ("previous", pa.int64()), ("reached", pa.bool_())]
 )
-# "00/foo": such a directory ends the listing of the two-digit tree.
+# A directory such as "00/foo" ends the listing of the two-digit tree.
 _NO_NUMBER_PATTERN = r"^[0-9]{2}/[^/]*[^0-9/]"
 _SHORT_PATH = r"^[0-9]{2}/"
 
@@ -109,7 +109,7 @@ def find_listing_places(ledgers: DataFrame, layout: LayoutKind, root: str) -> Da
     parent_directory = F.when(F.col("fails"), F.regexp_extract("rel", r"^([^/]*/[^/]*)", 1)).otherwise(
         F.regexp_replace("rel", "/[^/]*$", "")
     )
-    # Names are compared level by level: a slash must sort before all that a name may have.
+    # Names are compared level by level, so a slash must sort before all characters of names.
     sort_key = F.concat(
         F.when(is_short_path, "0/").otherwise("1/"), F.translate(parent_directory, "/", "\x01")
     )
@@ -184,6 +184,6 @@ def follow_ranges(ends: Longs, stops_listing: NDArray[np.bool_]) -> RangeWalk:
     previous_ends = np.concatenate([np.array([END_BEFORE_ALL_IDS], np.int64), ends[:-1]])[: len(ends)]
     ends_before = np.maximum.accumulate(previous_ends) if len(ends) else previous_ends
     ends_pass = stops_listing | (ends <= ends_before)
-    # The range that overflows is compared itself; what follows is not.
+    # The pass still compares the range that overflows, but no later range.
     reaches_end = np.concatenate([np.zeros(1, bool), ends[:-1] == MAX_LEDGER_ID])[: len(ends)]
     return RangeWalk(ends_before, ~np.logical_or.accumulate(ends_pass | reaches_end))

@@ -97,7 +97,7 @@ def _gone_entries_row(row: dict[str, Any]) -> dict[str, Any] | None:
     try:
         groups = coverage.union([groups_of(entry_set) for entry_set in row.pop("sets")])
     except CoverageLimitError:
-        return None  # too irregular to compare: the index is believed, and entry-log-missing reports it
+        return None  # too irregular: the entries count as held, and entry-log-missing reports the log
     gone_state = GoneState.AGREED if row.pop("agreed") else GoneState.ONCE
     packed_groups = groups.tobytes()
     return row | {"groups": packed_groups, "entries": coverage.count(groups), "state": gone_state.value}

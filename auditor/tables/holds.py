@@ -9,7 +9,7 @@ HOLDS = schema_of(
     (
         "key",
         pa.string(),
-        "the object: a bookie id; scope/ledger id; bookie id and entry log; or, for a source, "
+        "id of the object: bookie id; scope/ledger id; bookie id and entry log; or, for a source, "
         "metadata, owners, or bookie and its id",
     ),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null if the object is no ledger"),
@@ -36,12 +36,12 @@ HOLDS = schema_of(
     (
         "lift",
         pa.string(),
-        "condition that lifts the hold in a later run: finding-gone, fact-gone or data-elsewhere",
+        "condition under which a later run lifts the hold: finding-gone, fact-gone or data-elsewhere",
     ),
     (
         "carried",
         pa.bool_(),
-        "whether the hold is from an earlier run, and this run has not seen the facts that lift it",
+        "true: an earlier run made the hold, and this run did not see the facts that would lift it",
     ),
     ("message", pa.string(), "the reason as a sentence"),
 )

@@ -48,8 +48,8 @@ IDENTITIES = schema_of(
     ("named", pa.bool_(), "whether an ensemble contains the id"),
     ("marked", pa.bool_(), "whether an under-replication mark mentions the id"),
     ("registered", pa.bool_(), "whether the id is registered"),
-    ("host", pa.string(), "address at which clients look for the bookie; null: none"),
-    ("port", pa.int32(), "address at which clients look for the bookie; null: none"),
+    ("host", pa.string(), "host at which clients look for the bookie; null: none"),
+    ("port", pa.int32(), "port at which clients look for the bookie; null: none"),
     ("hosts", pa.list_(pa.string()), "hosts of all endpoints in its registration"),
     (
         "cookie_names",
@@ -115,10 +115,10 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
     the number of ledgers of which the vanished id should hold entries. A vanished id that shares no ledger
     with a live bookie has one row, with a null ``bookie_id``.
     """
-    # An id that is on some disk is a bookie that is down, not one with another name.
+    # An id in a VERSION file is of a bookie that is down, not of one with another id.
     ids = bookies.where("named and registered is null and not found").select(F.col("bookie_id").alias("gone"))
     live_bookies = bookies.where("registered is not null and not foreign_instance").select("bookie_id")
-    # Only what the id should hold speaks for it: a ledger without entries there is nobody's evidence.
+    # Only ledgers with entries that the id should hold are evidence.
     expected_replicas = (
         ledgers.where("undecidable = false")
         .select(
@@ -138,7 +138,7 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
         .groupBy("gone", "bookie_id")
         .agg(F.count("*").alias("held"), F.expr("count_if(held = should)").alias("exact"))
     )
-    # Of its own segments: who is in another one may be the id under its new name.
+    # Only members of the id's own segments: a member of another segment may be the same bookie's new id.
     segment_members = F.expr(
         "flatten(transform(filter(segments, s -> array_contains(s.ensemble, gone)), s -> s.ensemble))"
     )
@@ -156,7 +156,7 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
     pairs = shared_ledgers.join(holding_bookies, ["gone", "bookie_id"], "full").join(
         F.broadcast(live_bookies), "bookie_id"
     )
-    # From the left, so that an id that shares nothing with anybody still has its row.
+    # A left join, so that an id that shares no ledger still has a row.
     return (
         expected_replicas.groupBy("gone").agg(F.count("*").alias("due")).join(pairs, "gone", "left").fillna(0)
     )

@@ -150,7 +150,7 @@ COUNTS = pa.schema(
     ]
 )
 _DICTIONARY_COLUMNS = ("bookie_id", "state", "storage", "groups")
-_LEDGER_ID_COLUMN = LEDGER[-1]  # of which is asked whether there is one
+_LEDGER_ID_COLUMN = LEDGER[-1]  # read only to see whether it is null
 _READ_COLUMNS = (*_DICTIONARY_COLUMNS, _LEDGER_ID_COLUMN, "page_bytes")
 _MAX_DENSE_KINDS = 1 << 20  # kinds of rows that are counted without sorting them first
 
@@ -303,7 +303,7 @@ def union_by_state(
 
     rows_by_state = [rows_of_state(state) for state in (*OF_REPLICAS, *OF_PLACES) if state in shapes.states]
     if page_size_by_bookie:
-        # No others than these are any longer when they are taken for cut.
+        # Only these rows may change their state to cut.
         rows_by_state.append(
             mark_cut_files(
                 whole_indexes.where((F.col("state") == IndexState.OK) & may_be_cut), page_size_by_bookie

@@ -47,7 +47,7 @@ class BookieState:
 
     read_state: str  # a `BookieRead`
     has_misplaced_directory: bool = False  # a directory's cookie and place disagree
-    index_time: int | None = None  # ms; what the index shows is at least as new as this
+    index_time: int | None = None  # ms; the index is at least as new as this
     is_foreign: bool = False  # all its directories carry another cluster's instance id
     journal_read: bool = False  # the journal after its mark was read completely
     is_stopped: bool = False  # it is not registered in a store that lists registrations
@@ -65,7 +65,7 @@ class Pair:
     expected: Groups
     held: Groups
     index_state: str  # an `IndexState`
-    answered: int | None = None  # ms; when the bookie itself listed its entries, and no index speaks for it
+    answered: int | None = None  # ms; when the bookie listed its entries; None if an index decides
     replies: ReadReplies | None = None
     listed: Groups = field(default_factory=lambda: NO_GROUPS)
     gone: Groups = field(default_factory=lambda: NO_GROUPS)
@@ -228,7 +228,7 @@ def _weigh_replies(
         coverage.difference(coverage.intersection(pair.expected, denied_groups), unheld_groups),
     )
     unknown_reason = UnknownCopy.DENIED
-    # Where it does not look for the index, its own word is all there is.
+    # If the bookie does not look at this index, only its answer counts.
     if state_reason in (None, UnknownCopy.UNREAD, UnknownCopy.MISPLACED):
         missing_groups = coverage.intersection(undecided_groups, denied_groups)
         undecided_groups = coverage.difference(undecided_groups, denied_groups)
@@ -373,7 +373,7 @@ def _find_lagging(
     acknowledged_groups = coverage.at_least(present_groups, ledger.ack_quorum)
     for member in sorted(ensemble):
         state = bookies.get(member, BookieState(BookieRead.UNREAD))
-        # A pair that is not here is equal and no answer: what it lacks is known of a bookie that was read.
+        # A member without a pair gave no answer. If it was read, the entries that it lacks are known.
         if (
             why_unknown(state, pairs.get(member, Pair(member, NO_GROUPS, NO_GROUPS, IndexState.ABSENT)))
             is None

@@ -53,7 +53,7 @@ def judge_many(
                 whole_judgements.append((ledger, judgement))
             else:
                 set_class(ledger, judgement)
-                # After the judgement: entries behind the end of a closed ledger are no ordinary surplus.
+                # Must run last: it moves entries after the end of a closed ledger out of the surplus.
                 separate_past_end(ledger, bookies, judgement)
         except CoverageLimitError as limit_error:
             judgement = irregular_judgement(ledger, pairs, limit_error)
@@ -156,7 +156,7 @@ JUDGED = schema_of(
     (
         "lasting_doubts",
         pa.list_(pa.string()),
-        "those of doubts that a newer read of the same version cannot settle",
+        "the doubts that a newer read of the same version of the ledger cannot settle",
     ),
     (
         "witness",
@@ -172,7 +172,7 @@ LEDGER_COLUMNS = (
 )  # fmt: skip
 
 _COPIED_COLUMNS = tuple(column_name for column_name in LEDGER_COLUMNS if column_name in JUDGED.names)
-# Columns that are fields of a judgement by the same names: as they are, and as sets of entries of bookies.
+# Columns named like fields of a judgement: numbers, and sets of entries by bookie.
 _NUMBER_COLUMNS = ("m", "mu", "past_end_last", "past_end_by_takeover")
 _ENTRY_SET_COLUMNS = ("missing", "lagging", "stale", "surplus", "past_end", "unindexed", "listed")
 
@@ -185,7 +185,7 @@ def judge_ledgers(
     Spark sends ``bookies``, with one element per bookie, to all tasks.
     """
     judgeable_ledgers = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
-    # A plain dict, whatever mapping it was: it is pickled into every task.
+    # A plain dict, because it is pickled into every task.
     state_by_bookie = dict(bookies)
     rows = judgeable_ledgers.join(pairs_by_ledger(unequal), [*LEDGER])
     return map_rows(rows, partial(_judge_rows, bookies=state_by_bookie, grace_ms=grace_ms), JUDGED)
@@ -319,7 +319,7 @@ def _doubt_texts(doubts: Iterable[Doubt]) -> list[str]:
 def _count_entry_sets(entry_sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]:
     """Return for each ledger its entry sets as rows of bookie, groups and number of entries."""
     packed_sets = [groups.tobytes() for ledger_entry_sets in entry_sets for _, groups in ledger_entry_sets]
-    # One pass counts all sets of the batch; they are dealt out again in the order in which they were put in.
+    # One pass counts all sets of the batch. The counts are then assigned to the sets in the same order.
     counted_sets = iter(zip(packed_sets, count_entries(packed_sets), strict=True))
     rows = []
     for bookie_entry_sets in entry_sets:

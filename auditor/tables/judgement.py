@@ -41,6 +41,6 @@ class Judgement:
     past_end_last: int | None = None
     past_end_by_takeover: bool | None = None
     foreign: list[ForeignCopy] = field(default_factory=list)
-    unindexed: list[tuple[str, Groups]] = field(default_factory=list)  # served, and not in a whole index
-    listed: list[tuple[str, Groups]] = field(default_factory=list)  # the same, listed and not asked for
+    unindexed: list[tuple[str, Groups]] = field(default_factory=list)  # served, but not in a complete index
+    listed: list[tuple[str, Groups]] = field(default_factory=list)  # only listed, and not in that index
     doubts: set[Doubt] = field(default_factory=set)

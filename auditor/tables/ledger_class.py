@@ -125,7 +125,7 @@ def set_classes_of_whole(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) -> No
     for ledger_number, missing_count, potential_missing_count in zip(
         ledger_numbers, m.tolist(), mu.tolist(), strict=True
     ):
-        # One seat per segment; a ledger is as bad as the worst of its segments.
+        # One row per segment. The numbers of a ledger are those of its worst segment.
         judgements[ledger_number].m = max(judgements[ledger_number].m, missing_count)
         judgements[ledger_number].mu = max(judgements[ledger_number].mu, potential_missing_count)
     min_missing_counts = [
@@ -159,5 +159,5 @@ def set_classes_of_whole(ledgers: Sequence[tuple[LedgerFacts, Judgement]]) -> No
 def _pad_flags(rows: Sequence[Sequence[bool]]) -> NDArray[np.bool_]:
     """Return rows of different lengths as one array, padded with False."""
     row_length = max(len(row) for row in rows)
-    # A seat that is not there can be neither gone nor doubtful.
+    # Padding positions count as neither missing nor unknown.
     return np.array([[*row, *[False] * (row_length - len(row))] for row in rows], bool)

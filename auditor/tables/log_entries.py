@@ -91,7 +91,7 @@ def log_entries(
         & (F.col("kind") == LogFileKind.LOG)
         & (F.col("entry_bytes") > 0)
     ).select(*_LOG_KEY, *LEDGER, F.col("entry_bytes").alias("bytes"))
-    # Another log may have what the index has in one that is not there, whatever the judgement of that is.
+    # Entries that the index locates in a missing log may be in another log, whatever their judgement is.
     gone_replicas = gone_entries.select(
         *LEDGER, "bookie_id", F.col("groups").alias("wanted"), *_any_entry_columns()
     )
@@ -183,7 +183,7 @@ def rows_of_log(path: str, ledger_parts: list[dict[str, Any]]) -> tuple[list[dic
     try:
         logged_entries = read_ledger_entries(path, ids)
     except OSError as error:
-        # A running bookie may have deleted it by now.
+        # A running bookie may have deleted the log since.
         reason = error.strerror or str(error)
         return [_unknown_row(ledger_row, reason) for ledger_row in ledger_parts], 0
     # Sorted once: a log may have entries of a hundred thousand ledgers.

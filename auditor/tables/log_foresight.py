@@ -170,7 +170,7 @@ def log_foresight(
     carried_columns["overdue"] = "boolean"
 
     def select_carried_column(name: str) -> Column:
-        # A run of an older release does not say it.
+        # A table of an older release may lack the column.
         has_column = earlier_forecast is not None and name in earlier_forecast.columns
         column = F.col(name) if has_column else F.lit(None).cast(carried_columns[name])
         return column.alias(f"was_{name.removesuffix('_since')}")
@@ -187,8 +187,8 @@ def log_foresight(
         F.broadcast(empty_bookie_rows if passed_bookies is None else passed_bookies), "bookie_id", "left"
     )
 
-    # Null in the run before: the log was above the threshold then, and begins anew. What it was between the
-    # two runs nobody has seen.
+    # Null in the run before: the log was above the threshold then, so its time starts now. Its share between
+    # the two runs is unknown.
     def first_time_column(earlier_column: str, is_below_threshold: Column) -> Column:
         return F.when(
             has_remaining & is_below_threshold & ~F.col("current"),
@@ -196,7 +196,7 @@ def log_foresight(
         )
 
     is_deleted = F.col("action") == GcAction.DELETE
-    # A log that a pass has left once is overdue until its deletion is no longer coming.
+    # Once a pass has left the log, it stays overdue while its deletion is forecast.
     is_overdue = is_deleted & F.col("was_delete").isNotNull() & (F.col("passed") | F.col("was_overdue"))
     forecast_rows = rows.withColumns(
         {
@@ -276,7 +276,7 @@ def _count_log_bytes(space: DataFrame, foresight: DataFrame) -> DataFrame:
     )
     has_ledger = F.col("ledger_id").isNotNull()
     unclear_classes = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED)
-    # Superseded bytes of a ledger that is gone already are of no orphan, so no row of foresight is theirs.
+    # Superseded bytes of a ledger that is no longer on the bookie have no row in gc_foresight.
     remaining_bytes = F.coalesce("planned", "remains")
     rows = space.where((F.col("kind") == LogFileKind.LOG) & F.col("bookie_id").isNotNull()).join(
         unlisted_forecast, [*REPLICA], "left"
@@ -366,7 +366,7 @@ def compare_map(path: str) -> dict[str, str | None]:
     try:
         log_contents = read_contents(path, verify=True)
     except OSError as error:
-        # A running bookie may have deleted it by now, as was forecast.
+        # A running bookie may have deleted the log since, as forecast.
         return {"state": EntryLogState.UNREADABLE.value, "reason": error.strerror or str(error)}
     if log_contents.map_damage is not None and not log_contents.is_map_unreadable:
         return {"state": EntryLogState.MAP_WRONG.value, "reason": log_contents.map_damage.reason}

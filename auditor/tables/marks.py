@@ -58,13 +58,13 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
         .join(ledger_marks, [*LEDGER], "left_semi")
         .select(*LEDGER, F.col("replicas.bookie_id").alias("members"))
     )
-    # A mark is stale only where nothing could still be missing: the potential class is healthy too.
+    # A mark is stale only if no copy can be missing, so the potential class must be healthy too.
     rows = (
         ledger_marks.join(healthy_ledgers, [*LEDGER])
         .join(members, [*LEDGER])
         .crossJoin(registered_ids(bookies))
     )
-    # Nothing of a mark is done until all its bookies are back, or none of them counts any more.
+    # A mark is done only if all its bookies are back, or if no ensemble names any of them.
     has_returned = F.size(F.array_except("replicas", "registered")) == 0
     is_repaired = ~F.arrays_overlap("replicas", "members")
     mark_state = F.when(has_returned, "returned").when(is_repaired, "repaired")

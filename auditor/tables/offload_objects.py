@@ -60,9 +60,9 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace_ms: int) -> Dat
         grace_ms: Time in ms. An object that is not in the inventory counts as absent if its offload context
             is older than that newest context by more than this time.
     """
-    # Full: a copy without a context is a leak in the bucket, a context without a copy a loss.
+    # A full join: a copy without a context wastes space, and a context without a copy is a loss.
     copies = _listed_copies(listing).join(_contexts_by_copy(owners), [*_COPY_KEY], "full_outer")
-    # An unreadable value may name any of the copies: one is enough to leave all of them in doubt.
+    # An unreadable value may name any of the copies, so one value puts all copies without a context in doubt.
     unread_owner_state = owners.where("status != 'ok'").agg(
         F.min(F.concat("path", F.lit(": "), "damage")).alias("unread")
     )
@@ -72,7 +72,7 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace_ms: int) -> Dat
     object_fault = F.when(F.col("path").isNull(), ORPHAN_FAULT).when(
         F.col("offload").isin("complete", "deleted") & ~is_complete, MISSING_FAULT
     )
-    # An offload without a time is never old: the listing may have been made before it.
+    # An offload without a time never counts as old, because the listing may be older.
     is_older_than_listing = F.coalesce(F.col("offload_time") <= F.col("reached") - grace_ms, F.lit(False))
     unread_reason = F.when((F.col("fault") == ORPHAN_FAULT) & F.col("unread").isNotNull(), F.col("unread"))
     unread_reason = unread_reason.when(

@@ -126,7 +126,7 @@ def orphans(
     """
     stored_replicas = unequal_pairs.where(F.col("index_state").isin(*ON_DISK))
     scanned_ids = scan_ids(ledgers)
-    # Of all ledgers only those that an unequal pair is of: what is joined stays as small as the pairs are.
+    # Keep only ledgers of unequal pairs, so that the joined table is as small as the pairs.
     never_listed_replicas = stored_replicas.join(
         scanned_ids.join(stored_replicas.select(*LEDGER), [*LEDGER], "left_semi"), [*LEDGER], "left_anti"
     )
@@ -142,7 +142,7 @@ def orphans(
         candidate_pairs = candidate_pairs.unionByName(deleted_indexes.select(*_PAIR_KEY))
     orphan_rows = orphan_rows.withColumn("doubt", F.lit(None).cast("string"))
     if doubtful_ids is not None:
-        # One that the first scan lists is in question only where the second may have missed it.
+        # A ledger that the first scan lists is in doubt only if the second scan may have missed it.
         scan_doubt = F.coalesce("second", F.when(~F.col("in_m0"), F.col("first")))
         orphan_rows = add_both_doubt_columns(orphan_rows.drop("doubt"), doubtful_ids).withColumn(
             "doubt", scan_doubt
@@ -177,7 +177,7 @@ def orphans(
 
 def _has_files(emptiness_condition: str = "length(groups) = 0") -> Column:
     """Return whether the bookie has the ledger; for rows of ``availability``, or of counts of them."""
-    # A bookie that was asked for one ledger and has nothing of it does not have it.
+    # A bookie that was asked for a ledger and has no entry of it does not have the ledger.
     is_empty_answer = (F.col("storage") == "rpc") & F.expr(emptiness_condition)
     return F.col("state").isin(*ON_DISK) & ~is_empty_answer
 
@@ -207,7 +207,7 @@ def _add_recent_flag(orphans: DataFrame, recent_ids: RecentIds) -> DataFrame:
         )
     if recent_ids.listed_ids is None:
         return orphans.withColumn("recent", is_recent)
-    # Of all ledgers only those that are orphans now.
+    # Keep only the listed ledgers that are orphans now.
     listed_orphans = recent_ids.listed_ids.join(orphans.select(*LEDGER).distinct(), [*LEDGER], "left_semi")
     rows = orphans.join(listed_orphans.distinct().withColumn("seen", F.lit(True)), [*LEDGER], "left")
     return rows.withColumn("recent", is_recent | F.col("seen").isNotNull()).drop("seen")
@@ -271,7 +271,7 @@ def vanished_ranges(
     """
     settings = settings or CheckSettings()
     block_ids = settings.vanished_block_ids
-    # Downwards, for negative ids too: other scopes have them.
+    # Rounded down, also for negative ids, which ledgers of other scopes have.
     block_number = F.expr(f"ledger_id div {block_ids} - if(ledger_id % {block_ids} < 0, 1, 0)")
     block_keys = ["bookie_id", "scope_id", "leaf"]
     flagged_orphans = _add_recent_flag(orphans, recent_ids or RecentIds()).withColumn("leaf", block_number)
@@ -290,7 +290,7 @@ def vanished_ranges(
     vanished_blocks = _add_orphan_counts(ledgers, flagged_orphans, block_keys).where(
         F.col("ledgers") == F.col("orphans")
     )
-    # The first and the last leaf of all reach beyond the least and the greatest id.
+    # The first and the last leaf reach beyond the least and the greatest possible id.
     lowest_id = F.try_multiply("leaf", F.lit(block_ids))
     highest_id = F.try_multiply(F.col("leaf") + 1, F.lit(block_ids)) - 1
     return vanished_blocks.select(

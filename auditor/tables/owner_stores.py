@@ -23,15 +23,15 @@ OWNER_STORES = schema_of(
     (
         "scope_claimed",
         pa.string(),
-        "the statement that a deletion requires about ledgers to which the store does not refer",
+        "what must be proved about ledgers to which the store does not refer before one may be deleted",
     ),
     (
         "scope_proved",
         pa.string(),
-        "the part of that statement that is proved; equal to scope_claimed if the set of stores is complete",
+        "the part of scope_claimed that is proved; equal to it if the set of stores is complete",
     ),
     ("proof", pa.string(), "proof of scope_proved"),
-    ("as_of", pa.int64(), "time of its data, ms; null: not known"),
+    ("as_of", pa.int64(), "time of the store's data, ms; null: not known"),
     ("reason", pa.string(), "why scope_claimed is not proved; null: it is proved"),
     ("declared", pa.bool_(), "whether the option owners_complete contains the store"),
     ("listed_before", pa.int64(), "number of existing ledgers to which the store referred in an earlier run"),
@@ -76,7 +76,7 @@ def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: 
     """
     is_own_claim = F.col("claim").isNotNull() & F.col("application").isin(*applications)
     is_claim = is_own_claim & ~F.coalesce("borrowed", F.lit(False))
-    # A ledger that was listed and is gone has a row only where it is dangling, which is another check's.
+    # A ledger that was listed and is gone now has only a dangling row, which another check reports.
     was_listed_and_exists = F.col("listed_before") & ~F.col("standing").isin("dangling", "offloaded")
     return ownership.groupBy("store").agg(
         F.count_if(is_claim).alias("claims"),
@@ -199,7 +199,7 @@ def current_store(earlier_name: str | None, stores: Sequence[str], matched_store
         store for store in unmatched_stores if saved_path is not None and _saved_path(store) == saved_path
     ]
     if earlier_name in unmatched_stores or not same_chroot_stores:
-        # Another store has the name by now.
+        # Another store has this name now.
         return (
             earlier_name
             if earlier_name not in matched_stores.values()

@@ -43,7 +43,7 @@ OWNERSHIP = schema_of(
         "owned, offloaded, dangling, unowned, young, unknown, foreign or unnamed; null: no ledger",
     ),
     ("fault", pa.string(), "the check that reports the fault of the row; null: no fault"),
-    ("why", pa.string(), "reason for unknown, foreign or a doubt, such as unread or changed data"),
+    ("why", pa.string(), "reason for the standing unknown or foreign, or for a doubt, such as unread data"),
     (
         "seen_before",
         pa.bool_(),
@@ -170,7 +170,7 @@ def ownership(
     )
     ownership_rows = _add_namespaces(_add_block_reason(ownership_rows, owners), owners)
     ownership_rows = _add_list_history(ownership_rows, earlier_lists, times.scan_time)
-    # A ledger may be unseen by either scan; what the first could not read is the reason that is given.
+    # Either scan may have missed a ledger. If both may have, the reason is that of the first.
     ownership_rows = add_both_doubt_columns(ownership_rows, doubtful_rows).withColumn(
         "doubt", F.coalesce("first", "second")
     )
@@ -214,7 +214,7 @@ def _listed_ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
     )
     if moved is None:
         return rows.withColumn("settled", F.lit(True))
-    # Gone from the second scan, it was deleted meanwhile, and its owner is right not to name it any more.
+    # A ledger that the second scan lacks was deleted meanwhile, so its owner need not name it.
     deleted_ledgers = deleted_ids(moved).where("scope_id = 0").select("ledger_id", F.lit(True).alias("gone"))
     rows = (
         rows.join(deleted_ledgers, "ledger_id", "left")
@@ -230,7 +230,7 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
     """Add ``blocked``: why the owner that a ledger claims was not read; null if it was read or is absent."""
     unread_reason = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
     stale_reason = F.when(F.col("stale"), F.lit("only the last entry of the cursor's ledger mentions it"))
-    # A value that could not be read may name the ledger; a stale one may name others by now.
+    # An unreadable value may name the ledger. A stale value may have changed since.
     closed_places = owners.where((F.col("status") != "ok") & (F.col("status") != "gap") | F.col("stale"))
     place_reason = F.concat("path", F.lit(": "), F.coalesce(unread_reason, stale_reason))
     closed_places = closed_places.groupBy(F.col("below_root").alias("claim")).agg(
@@ -244,7 +244,7 @@ def _add_block_reason(rows: DataFrame, owners: DataFrame) -> DataFrame:
     claims_below_gaps = rows.where("claim is not null and path is null").select("ledger_id", "claim")
     claims_below_gaps = claims_below_gaps.join(F.broadcast(gaps.limit(MAX_UNLISTED_PATHS)), is_below_gap)
     claims_below_gaps = claims_below_gaps.groupBy("ledger_id").agg(F.min("unlisted").alias("unlisted"))
-    # Both lists are broadcast, so they are bounded; beyond that no ledger is called unowned.
+    # Both lists are broadcast, so their sizes are limited. Beyond the limits no ledger counts as unowned.
     gap_counts = gaps.groupBy().count().select((F.col("count") > MAX_UNLISTED_PATHS).alias("many"))
     gap_counts = gap_counts.crossJoin(
         closed_places.groupBy().count().select((F.col("count") > MAX_UNREAD_PATHS).alias("more"))
@@ -316,7 +316,7 @@ def _add_seen_before(rows: DataFrame, earlier_ownership: DataFrame | None) -> Da
 
 def _standing_column(applications: tuple[str, ...], times: ReadTimes) -> Column:
     is_listed, has_owner = F.col("there").isNotNull(), F.col("path").isNotNull()
-    # Given up for its copy in an object store it is rightly gone; a shadow topic lists what another one owns.
+    # A ledger replaced by its offloaded copy is no fault; a shadow topic lists ledgers of another topic.
     absence_reason = F.when(F.col("offload") == "deleted", "offloaded").when(F.col("borrowed"), "unknown")
     ledger_age_ms = F.lit(times.scan_time) - F.col("ctime")
     is_undecided = (
@@ -387,7 +387,7 @@ def _fault_column(times: ReadTimes) -> Column:
         (entries_column != F.col("last_entry_id") + 1) | (size_column != F.col("length"))
     )
     has_exact_length = F.col("kind").isin("data", "cursor", "schema") & ~F.col("borrowed")
-    # An offload that waits is judged by the last thing that happened to it.
+    # The grace of an unfinished offload starts at the last of these events.
     wait_start = F.greatest("ctime", "timestamp", "offload_time")
     is_past_grace = F.lit(times.scan_time) - wait_start > times.grace_ms
     return (

@@ -274,7 +274,7 @@ def _placement_table(
     reported_rows = np.flatnonzero(verdicts.is_broken | verdicts.is_at_risk)
     quorum = segments.write_quorum[reported_rows]
     quorum_offsets = np.concatenate([[0], np.cumsum(quorum)])
-    # The members of each window, one behind the other.
+    # The members of each reported write set, concatenated.
     quorum_position = np.arange(quorum_offsets[-1]) - np.repeat(quorum_offsets[:-1], quorum)
     ensemble_index = (
         np.repeat(verdicts.first_write_sets[reported_rows], quorum) + quorum_position

@@ -67,7 +67,7 @@ def _merge_replies(rows: Sequence[Mapping[str, Any]]) -> ReadReplies:
     unknown_rows, refused_rows = answer_rows(WitnessAnswer.UNKNOWN), answer_rows(WitnessAnswer.REFUSED)
     failed_rows = [row for row in unknown_rows if (row["reason"] or "").endswith(READ_ERROR_TEXT)]
     silent_rows = [row for row in unknown_rows if row not in failed_rows] or refused_rows
-    # The least of the reasons, so that the same answers in another order give the same row.
+    # The first reason in sorted order, so that the order of the answers does not matter.
     return ReadReplies(
         served=entries_of(answer_rows(WitnessAnswer.SERVED)),
         denied_groups=entries_of(answer_rows(WitnessAnswer.NO_SUCH_ENTRY, WitnessAnswer.NO_SUCH_LEDGER)),

@@ -55,8 +55,8 @@ REGISTRATIONS = schema_of(
         "whether clients use this registration; false: the bookie is also "
         "registered as writable, and this one is read-only",
     ),
-    ("host", pa.string(), "address at which clients look for the bookie; null: none"),
-    ("port", pa.int32(), "address at which clients look for the bookie; null: none"),
+    ("host", pa.string(), "host at which clients look for the bookie; null: none"),
+    ("port", pa.int32(), "port at which clients look for the bookie; null: none"),
     ("unresolved", pa.string(), "why clients have no address of the bookie"),
 )
 
@@ -112,7 +112,7 @@ def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) ->
     readonly_rows = [
         (bookie_name, "readonly", znode) for bookie_name, znode in _children(cluster, "available/readonly/")
     ]
-    # Of a bookie with both, clients go by the writable one.
+    # If a bookie has both registrations, clients use the writable one.
     writable_names = {bookie_name for bookie_name, _, _ in writable_rows}
     return [
         _registration(bookie_name, mode, znode, reads_registrations)
@@ -139,7 +139,7 @@ def _registration(bookie_name: str, mode: str, znode: Znode, reads_registrations
             {"id": endpoint.id, "host": endpoint.host, "port": endpoint.port, "protocol": endpoint.protocol}
             for endpoint in endpoints
         ],
-        # etcd keeps no times: null is not known, and 0 would be 1970.
+        # etcd keeps no times, so the time is null, not 0 (1970).
         "ctime": None if znode.ctime == NO_TIME else znode.ctime,
         "damage": damage,
         "empty": is_empty,
@@ -151,7 +151,7 @@ def _registration(bookie_name: str, mode: str, znode: Znode, reads_registrations
 
 
 def _children(cluster: ClusterNodes, parent: str) -> list[tuple[str, Znode]]:
-    # Only direct children: below available/ lies readonly/, with bookies of its own.
+    # Only direct children, because available/ has the child readonly/ with other bookies.
     child_znodes = [
         (path[len(parent) :], znode) for path, znode in cluster.nodes.items() if path.startswith(parent)
     ]
@@ -161,7 +161,7 @@ def _children(cluster: ClusterNodes, parent: str) -> list[tuple[str, Znode]]:
 def instance_id(cluster: ClusterNodes) -> str | None:
     """Return the cluster's INSTANCEID; None if it has none (allowed in old clusters)."""
     znode = cluster.nodes.get("INSTANCEID")
-    # An empty one says no more than none.
+    # An empty INSTANCEID counts as a missing one.
     return znode.data.decode("utf-8", "replace").strip() or None if znode else None
 
 
@@ -214,7 +214,7 @@ BOOKIES = schema_of(
     (
         "read",
         pa.string(),
-        "read: the whole index was read; partial: entries that were read are present, all others "
+        "read: the whole index was read; partial: a part was read, and entries of other parts are "
         "unknown; unread",
     ),
     ("reason", pa.string(), "why the bookie's index was not read completely"),

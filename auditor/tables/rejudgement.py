@@ -193,7 +193,7 @@ def judge_again(
     unequal = {pair.bookie_id for pair in pairs}
     for bookie_id, replies in bookie_replies.items():
         if bookie_id not in unequal and len(replies.denied_groups):
-            # Its index shows all that it should: what was asked for stands for it.
+            # Its index shows all expected entries, so only the requested entries are judged.
             entries = entries_of(row for row in answers if row["bookie_id"] == bookie_id)
             answered_pairs.append(Pair(bookie_id, entries, entries, IndexState.OK, replies=replies))
     return judge(ledger, answered_pairs, bookies, grace_ms)
@@ -287,7 +287,7 @@ def rejudge(
         JUDGED,
     )
     unanswered_rows = judged.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_anti")
-    # A later run may ask: it is not one of the lasting doubts.
+    # A transient doubt, because a later run may ask.
     doubt = F.array_union("doubts", F.array(F.lit(bookie_not_asked(READ_LIMIT_REASON).text)))
     doubts = F.when(_has_askable_bookie(askable_bookies), doubt).otherwise(F.col("doubts"))
     unanswered_pairs = unanswered_rows.withColumn("doubts", doubts).select(*JUDGED.names)
@@ -302,7 +302,7 @@ def _ledger_read_rows(row: Mapping[str, Any], askable_bookies: frozenset[str]) -
     try:
         chosen_entries = choose_reads(facts_of(row), missing_sets, askable_bookies, listed, row["undecided"])
     except CoverageLimitError:
-        return  # too irregular to choose: not asked about, and the row says so
+        return  # too irregular to choose entries: no reads, and the row has the doubt
     ledger_columns = {column: row[column] for column in (*LEDGER, "rank")}
     for read_rank, bookie_id, entry in chosen_entries:
         yield {**ledger_columns, "entry_id": entry, "bookie_id": bookie_id, "turn": read_rank}

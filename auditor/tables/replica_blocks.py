@@ -31,11 +31,11 @@ Codes = NDArray[np.int32]
 class Account(IntEnum):
     """The source of a block's replicas. Reports of one ledger and bookie are sorted by these numbers."""
 
-    EXPECTED = 0  # the metadata's: what should be held
+    EXPECTED = 0  # from the metadata: entries that should be held
     INDEX = 1
-    ANSWER = 2  # the bookie's own, when it was asked
-    TAIL = 3  # its journal's
-    MISSING_LOGS = 4  # what its index has in entry logs that are not there
+    ANSWER = 2  # from the bookie, if it was asked
+    TAIL = 3  # from the bookie's journal
+    MISSING_LOGS = 4  # entries that the index locates in missing entry logs
 
 
 NO_ANSWER_TIME = np.iinfo(np.int64).min
@@ -175,13 +175,13 @@ def _block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
 def _to_buffers(codes: Codes, values: pa.Array) -> tuple[bytes, bytes, bytes]:
     """Return new codes for the values that occur, and the end offsets and bytes of these values."""
     is_used = np.zeros(len(values) + 1, bool)
-    is_used[codes] = True  # null is the last
+    is_used[codes] = True  # null has the last position
     used_codes = np.cumsum(is_used, dtype=np.int32) - 1
     used_codes[-1] = -1
     used_values = values.filter(pa.array(is_used[:-1]))
     _, offsets, value_bytes = used_values.buffers()
     ends = np.frombuffer(offsets, np.int32)[used_values.offset : used_values.offset + len(used_values) + 1]
-    code_type = np.min_scalar_type(-max(1, len(used_values)))  # signed, for null is -1
+    code_type = np.min_scalar_type(-max(1, len(used_values)))  # signed, because null is -1
     return (
         used_codes[codes].astype(code_type).tobytes(),
         (ends[1:] - ends[0]).tobytes(),
@@ -214,7 +214,7 @@ def _join_coded(rows: Sequence[dict[str, pa.Buffer]], name: str) -> CodedColumn:
     offsets = _join_arrays(
         [row_ends + values_start for row_ends, values_start in zip(ends, values_starts, strict=False)]
     )
-    # Long offsets: the groups of a bucket's ledgers that are full of holes may be more than 2 GiB.
+    # 64-bit offsets: the groups of a bucket may take more than 2 GiB if ledgers have many gaps.
     values = pa.Array.from_buffers(
         pa.large_binary(),
         len(offsets),

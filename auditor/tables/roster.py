@@ -119,7 +119,7 @@ class Roster:
     @cached_property
     def locations(self) -> Locations:
         """Return the locations of the bookies."""
-        from auditor.tables.placement import locations_of  # not above: checks load no Arrow
+        from auditor.tables.placement import locations_of  # imported here, because checks must not load Arrow
 
         return locations_of(self.bookie_locations, None)
 
@@ -133,7 +133,7 @@ class Roster:
     @cached_property
     def clear_bookies(self) -> list[Row]:
         """Return the rows of ``bookies`` whose cookie and registration were read, or are certainly absent."""
-        # A listing that failed shows no bookie, and proves the absence of none.
+        # A listing that failed does not prove that a bookie is absent.
         if not self.cluster.bookies_listed:
             return []
         return [row for row in self.bookies if row["bookie_id"] not in self.cluster.unclear_bookies]
@@ -160,7 +160,7 @@ class Roster:
         For a cookie on disk, ``bookie_id`` is the bookie in whose place the directory is. An absent VERSION
         file is not a cookie.
         """
-        # One shape for both, so that a check asks one question of every cookie.
+        # Cookies of store and disks get the same keys, so that checks treat them alike.
         store_cookies = [{**row, "place": "metadata store"} for row in self.cookies]
         disk_cookies = [
             {**row, "bookie_id": row["place"], "place": row["path"]}

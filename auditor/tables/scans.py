@@ -83,7 +83,7 @@ def add_doubt_column(rows: DataFrame, doubtful_rows: DataFrame, scan: int) -> Da
         F.col("scope_id").alias("of"), "low", "high", "why"
     )
     is_in_range = F.col("ledger_id").between(F.col("low"), F.col("high"))
-    # Two joins: a range of any scope and one of the ledger's own may both hold its id, and a row stays one.
+    # Two joins, so that a row is not duplicated if a range of any scope and one of its own scope have its id.
     ranges_of_one_scope = id_ranges.where("of is not null").withColumnRenamed("why", "own")
     ranges_of_any_scope = id_ranges.where("of is null").withColumnRenamed("why", "any")
     return (
@@ -140,12 +140,12 @@ def _without_overlaps(id_ranges: DataFrame, partition_columns: Sequence[str]) ->
 
     Of two ranges that overlap, the one that begins later loses the common ids.
     """
-    # Of ranges that begin together the widest comes first, so that it covers the others.
+    # Of ranges with the same first id, the widest comes first, so that it covers the others.
     range_window = F.Window.partitionBy(*partition_columns).orderBy(
         "low", F.desc("high"), F.desc("unseen"), "why"
     )
     highest_earlier_id = F.max("high").over(range_window.rowsBetween(F.Window.unboundedPreceding, -1))
-    # Ids reach from -2^63 to 2^63 - 1: one past the greatest does not fit a long.
+    # Ids reach from -2^63 to 2^63 - 1, so the greatest id plus 1 does not fit a long.
     lowest_id = F.col("low").cast(WIDE_NUMBER_TYPE)
     first_uncovered_id = F.greatest(
         lowest_id, F.coalesce(highest_earlier_id.cast(WIDE_NUMBER_TYPE) + 1, lowest_id)
@@ -182,7 +182,7 @@ def find_moves(
     """
     first_versions = _ledger_versions(ledgers, F.col("version"))
     second_versions = _ledger_versions(second_scan, F.col("version").alias("version_again"))
-    # Sorted by what tells most rows apart: the scope is nearly always the same.
+    # The ledger id comes first, because the scope is nearly always the same.
     versions = first_versions.join(second_versions, ["ledger_id", "scope_id", "listed"], "full_outer")
     changed_versions = versions.where("not (version <=> version_again)")
     if doubtful_rows is None:

@@ -15,7 +15,7 @@ from auditor.model.source_scope import SourceScope
 
 SOURCES = schema_of(
     ("source", pa.string(), "URI of the source without credentials, or its name; for a bookie, its id"),
-    ("kind", pa.string(), "metadata, bookies (a listing of them), bookie (entries of one) or owners"),
+    ("kind", pa.string(), "metadata, bookies (a list), bookie (the entries of one bookie) or owners"),
     ("scope_claimed", pa.string(), "scope that the audit assumes for the source"),
     ("scope_proved", pa.string(), "proved part of scope_claimed; equal to it if all is proved"),
     ("proof", pa.string(), "proof of scope_proved"),

@@ -43,8 +43,8 @@ SPACE = schema_of(
         "live; over-replicated: no ensemble contains the bookie; orphan: the metadata has no such ledger; "
         "surplus: entries that striping does not put here; not-indexed: entries that the bookie needs and "
         "its index lacks; owner-named: the metadata has no such ledger, but an owner has it; superseded: "
-        "the index needs nothing of the ledger in this log; owner-unknown; headers-and-maps: of no ledger, "
-        "padding too; not-yet-mapped: newer than the index, or the end of a log that is still written",
+        "the index needs nothing of the ledger in this log; owner-unknown: none of these is certain; "
+        "headers-and-maps: of no ledger, with padding; not-yet-mapped: newer than the index, or an open end",
     ),
     ("bytes", pa.int64(), "number of bytes"),
     (
@@ -62,15 +62,15 @@ SPACE = schema_of(
     (
         "current",
         pa.bool_(),
-        "whether garbage collection skips the log: it is the newest of its directory and has no "
-        "ledgers map; or it has no map, and the bookie writes a log for each ledger",
+        "true: garbage collection skips the log, because it has no ledgers map, and is the newest "
+        "of its directory or the bookie writes a log for each ledger",
     ),
     (
         "unflushed",
         pa.bool_(),
-        "whether the bookie may not have flushed the log since its last write; garbage "
-        "collection skips such logs: one of the newest of its directory; any log if each ledger "
-        "has its own log; any log without a ledgers map if that is not known",
+        "true: the bookie may not have flushed the log since its last write, so garbage collection "
+        "skips it: the newest logs of a directory; all logs if each ledger has its own "
+        "log; all logs without a map if it is unknown whether each ledger has its own log",
     ),
 )
 """The table ``space``."""
@@ -118,14 +118,14 @@ def space(
     log_keys = ["bookie_id", "logger", "log_id", *LEDGER]
     located_entries = located_ledgers.groupBy(log_keys).agg(F.sum("entries").alias("located"))
     held_by_replica = located_ledgers.groupBy(*REPLICA).agg(F.sum("entries").alias("held"))
-    # A row without a log says that this logger's index could not be read: nothing is known of its bytes.
+    # A row without a log means that the index of this logger could not be read.
     unread = locations.where(F.col("log_id").isNull()).select("bookie_id", "logger").distinct()
     named_ledgers = ledgers.where(F.col("ledger_id").isNotNull()).select(
         *LEDGER,
         F.coalesce("undecidable", F.lit(False)).alias("undecidable"),
         F.transform("replicas", lambda replica: replica["bookie_id"]).alias("members"),
     )
-    # Two records may say that they are one ledger.
+    # Two metadata records may claim the same ledger.
     named_ledgers = named_ledgers.groupBy(*LEDGER).agg(
         F.max("undecidable").alias("undecidable"), F.flatten(F.collect_list("members")).alias("members")
     )
@@ -146,7 +146,7 @@ def space(
     read_bookies = bookies.select(
         "bookie_id", ((F.col("read") == BookieRead.READ) & ~F.col("foreign_instance")).alias("read")
     )
-    # Columns for `_space_class`: what is known of each ledger in a log.
+    # Columns for `_space_class`: facts about each ledger in a log.
     joined_rows = (
         rows.join(located_entries, log_keys, "left")
         .join(held_by_replica, [*REPLICA], "left")
@@ -200,7 +200,7 @@ def _log_files(
     is_last_log = is_written_to & has_no_map & is_log
     is_newer = F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
     may_be_open = is_newer & has_no_map if log_per_ledger is None else F.lit(False)
-    # More open logs than one, and one that compaction writes: each ledger has its own.
+    # With more than `MAX_SHARED_OPEN_LOGS` open logs, each ledger has its own log.
     open_log = may_be_open & ~is_preallocated & is_log
     open_logs = F.count_if(open_log).over(F.Window.partitionBy("directory"))
     has_log_per_ledger = F.lit(bool(log_per_ledger)) | (open_logs > MAX_SHARED_OPEN_LOGS)
@@ -241,18 +241,18 @@ def _space_class() -> Column:
     is_listed = F.col("members").isNotNull()
     is_not_located = F.col("located").isNull()
     return (
-        # First, as these bytes are needed whatever the index says: a young log's too.
+        # This class is first, because these bytes are needed whatever the index has.
         F.when(~is_listed & F.col("owner_named"), SpaceClass.OWNER_NAMED)
         .when(~readable | ~is_replica_clear, SpaceClass.OWNER_UNKNOWN)
         .when(is_not_located & F.col("young"), SpaceClass.NOT_YET_MAPPED)
-        # Where the ensembles are not known, nobody can say which entries the index should have.
+        # Without known ensembles it is unknown which entries the index should have.
         .when(F.col("undecidable"), SpaceClass.OWNER_UNKNOWN)
         .when(is_not_located, SpaceClass.SUPERSEDED)
         .when(F.col("orphan_in_doubt"), SpaceClass.OWNER_UNKNOWN)
         .when(~F.col("orphan_in_doubt"), SpaceClass.ORPHAN)
         .when(F.col("foreign"), SpaceClass.OVER_REPLICATED)
         .when(is_listed & F.array_contains("members", F.col("bookie_id")), SpaceClass.LIVE)
-        # Locations of a ledger that the bookie no longer has: its deletion is under way.
+        # The index still locates a ledger that the bookie no longer has: the ledger is being deleted.
         .when(~is_listed & (F.col("state") == IndexState.NOT_INDEXED), SpaceClass.SUPERSEDED)
         .otherwise(SpaceClass.OWNER_UNKNOWN)
     )
@@ -276,7 +276,7 @@ def _split_classes(rows: DataFrame) -> DataFrame:
     rows = rows.withColumn("not_indexed", F.coalesce(unindexed_bytes, F.lit(0)))
     indexed_bytes = F.col("bytes") - F.col("not_indexed")
     surplus_entries = F.least(F.coalesce("besides", F.lit(0)), F.coalesce("held", F.lit(0)))
-    # Bytes times entries passes a long.
+    # The product of bytes and entries can exceed a long.
     surplus_share = indexed_bytes.cast("decimal(38,0)") * surplus_entries
     surplus_bytes = F.when(
         F.col("class") == SpaceClass.LIVE,
@@ -300,9 +300,9 @@ def _split_classes(rows: DataFrame) -> DataFrame:
 
 def _rows_of_files(files: DataFrame) -> DataFrame:
     """Return the rows for bytes of log files that belong to no ledger."""
-    # Whatever is neither format nor of a ledger is a class too: the classes add up to the file, to the byte.
+    # The remaining bytes get a class too, so that the classes add up to the file length.
     format_bytes = F.coalesce(F.col("header_bytes") + F.col("map_bytes") + F.col("padding_bytes"), F.lit(0))
-    # What lies behind a damaged record is no younger than what precedes it.
+    # Bytes after a damaged record are not newer than the bytes before it.
     is_young = F.col("young") & (F.col("state") != EntryLogState.UNREADABLE) & ~F.col("broken")
     is_unmapped = (F.col("kind") == LogFileKind.COMPACTING) | is_young
     class_of_rest = F.when(is_unmapped, SpaceClass.NOT_YET_MAPPED).otherwise(SpaceClass.OWNER_UNKNOWN)
@@ -333,18 +333,18 @@ MISPLACED = schema_of(
     (
         "probe",
         pa.string(),
-        "result of the lookup of one entry: missing: no such log; misnamed: the file name of the "
-        "log is its id in decimal digits; past-end: the log ends before; other: another entry is "
-        "there, or none",
+        "result of the lookup of one entry. missing: no such log; misnamed: the log's file is "
+        "named by its id in decimal, so the bookie does not find it; past-end: the log ends before "
+        "the entry; other: another entry is there, or none",
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
     ("probe_offset", pa.int64(), "byte at which the index locates that entry"),
     (
         "there_ledger_id",
         pa.int64(),
-        "if the result is other: the ledger of the entry that is there; null: none is",
+        "if the result is other: the ledger of the entry that is there; null: no entry is there",
     ),
-    ("there_entry_id", pa.int64(), "that entry"),
+    ("there_entry_id", pa.int64(), "if the result is other: the id of the entry that is there"),
     ("since", pa.int64(), "scan time of the first of consecutive runs with the same result, ms"),
 )
 """The table ``misplaced``."""
@@ -377,7 +377,7 @@ def misplaced_locations(
         orphans.select(*REPLICA), [*REPLICA], "left_anti"
     )
     wrong_probe = F.min(F.struct("probe", "probe_entry", "probe_offset", "there_ledger_id", "there_entry_id"))
-    # An entry that was looked at whole may be one of those that its ledger has in the log.
+    # The entry of a full read may be among the entries that were already counted for the log.
     entries = F.greatest(
         F.sum(F.when(F.col("deep"), F.col("entries"))), F.sum(F.when(~F.col("deep"), F.col("entries")))
     )

@@ -35,7 +35,7 @@ STARTS = schema_of(
         "source",
         pa.string(),
         "source of the bookie's configuration: configuration (its file), versions (VERSION "
-        "files), store (its cookie there), others (other bookies) or nothing",
+        "files), store (its cookie in the store), others (cookies of other bookies) or nothing",
     ),
     ("agreed", pa.bool_(), "whether all cookies of the bookie have its id and the same directories"),
     ("journal_dirs", pa.string(), "journal directories of the bookie, joined by commas"),
@@ -46,14 +46,14 @@ STARTS = schema_of(
         pa.string(),
         "exception with which the next start of the bookie would fail; null: it would start",
     ),
-    ("fault", pa.string(), "fault that prevents the start, as a word"),
-    ("reason", pa.string(), "fault that prevents the start, as a sentence"),
+    ("fault", pa.string(), "kind of the fault that prevents the start"),
+    ("reason", pa.string(), "sentence about the fault that prevents the start"),
     ("paths", pa.list_(pa.string()), "the configured directories at fault"),
     ("stored_id", pa.string(), "bookie id whose cookie in the store is at fault or missing"),
-    ("expansion_error", pa.string(), "the same with allowStorageExpansion"),
-    ("expansion_fault", pa.string(), "the same with allowStorageExpansion"),
-    ("expansion_reason", pa.string(), "the same with allowStorageExpansion"),
-    ("expansion_paths", pa.list_(pa.string()), "the same with allowStorageExpansion"),
+    ("expansion_error", pa.string(), "like error, for a start with allowStorageExpansion"),
+    ("expansion_fault", pa.string(), "like fault, for a start with allowStorageExpansion"),
+    ("expansion_reason", pa.string(), "like reason, for a start with allowStorageExpansion"),
+    ("expansion_paths", pa.list_(pa.string()), "like paths, for a start with allowStorageExpansion"),
     (
         "store_differs",
         pa.list_(pa.string()),
@@ -64,7 +64,7 @@ STARTS = schema_of(
         pa.bool_(),
         "whether the fault is certain; false: another explanation is possible",
     ),
-    ("way_out", pa.string(), "setting with which the bookie would start, and its cost; null: none is known"),
+    ("way_out", pa.string(), "setting with which the bookie would start, and what it costs; null: unknown"),
     (
         "store_grows",
         pa.bool_(),
@@ -180,7 +180,7 @@ def _start_row(
     ).found
     unnamed_refusal = _refuse_unnamed_index(bookie, cookie_in_store, matched_directories)
     if unnamed_refusal is not None and bookie.conf is not None:
-        expected_cookie = replace(expected_cookie, index_dirs=None)  # cookies of that layout do not name it
+        expected_cookie = replace(expected_cookie, index_dirs=None)  # not in cookies of that layout
     later_refusal = (
         unnamed_refusal or index_count_refusal(expected_cookie, bookie.in_rocksdb) or bookie.replay
     )
@@ -220,7 +220,7 @@ def _find_refusals(
     ``later_refusal`` is a refusal by a step after the check of the cookies, or None.
     """
     present_directories = _configured_directories(expected_cookie, matched_directories)
-    # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
+    # An unreadable stored cookie also stops a start. A missing one is handled by the rules below.
     cookie = (store_cookie.cookie or Unreadable(store_cookie.damage or "damaged")) if store_cookie else None
     stored_cookies = [] if cookie is None else [(expected_cookie.bookie_id, cookie)]
     allows_expansion = bookie.conf is not None and bookie.conf.allow_expansion
@@ -246,7 +246,7 @@ def _compare_with_store(
     if not is_inferred_from_disks or stored_cookie is None or stored_cookie.bookie_id != bookie.name:
         return (), None
     versions_with_own_id = [version for version in bookie.versions if version.bookie_id == bookie.name]
-    # Only where no VERSION agrees with the store: if one does, it is the other disks that are odd.
+    # Only if no VERSION agrees with the store. If one does, the other disks differ from it.
     if not all(unequal_cookie_fields(version, stored_cookie) for version in versions_with_own_id):
         return (), None
     assert bookie.inferred is not None
@@ -323,7 +323,7 @@ def _read_version(directory: OwnedDirectory) -> Cookie | Unreadable | NoVersion 
         return directory.cookie
     if directory_scan.version_absent:
         return NoVersion(directory_scan.empty, directory_scan.old_data)
-    # Unreadable by the audit is not unreadable by the bookie: only bytes that were read say so.
+    # If the audit may not read the file, the bookie may. Only bytes that were read prove damage.
     return Unreadable(directory.damage or "damaged") if directory_scan.version is not None else None
 
 

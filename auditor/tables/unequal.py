@@ -144,7 +144,7 @@ def unequal_rows(
     pairs = _pairs(replicas, accounts)
     has_groups = np.append(pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False) > 0, False)
     has_expected_entries = (pairs.expected >= 0) & has_groups[replicas.groups.codes[pairs.expected]]
-    # What a journal has of a ledger that is gone, or has left its bookie, is nothing.
+    # Journal entries do not count if the ledger is gone or the bookie should have none of its entries.
     has_tail = (pairs.tail >= 0) & (pairs.expected >= 0)
     pairs = pairs._replace(
         expected=np.where(has_expected_entries, pairs.expected, -1),
@@ -258,7 +258,7 @@ class _Comparison:
         self._replicas = replicas
         self._trust = trust
         lengths = pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False)
-        self._lengths = np.append(lengths, 0).astype(np.int64)  # null is the last
+        self._lengths = np.append(lengths, 0).astype(np.int64)  # null has the last position
         names = [name.decode() for name in replicas.bookies.values.to_pylist()]
         self._is_foreign, self._is_read, self._is_part_read = (
             np.array([name in bookies for name in names], bool) for bookies in trust

@@ -104,14 +104,14 @@ def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_end: int | None) 
             is_direct_log = is_direct(read_bytes(0, DIRECT_HEADER_BYTES))
             log_scan = scan_log(read_bytes, file_status.st_size, is_direct_log)
     except OSError as error:
-        # A running bookie may have deleted it by now.
+        # A running bookie may have deleted the log since.
         reason = error.strerror or str(error)
         return [_unknown_row(part, reason) for part in ledgers if part["last"] > (read_end or 0)]
     if log_scan is None:
         return []
     rows = []
     for ledger_row in ledgers:
-        # An index points behind the four bytes of a record's size.
+        # An index has the offset after the four bytes of a record's size.
         end_offsets = np.unique(np.array([ledger_row["first"], ledger_row["last"]], np.int64) - LENGTH.size)
         hidden_offsets = end_offsets[~log_scan.contains(end_offsets)]
         ledger_records = slice(*np.searchsorted(log_scan.offsets, [end_offsets[0], end_offsets[-1] + 1]))

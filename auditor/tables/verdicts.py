@@ -74,7 +74,7 @@ def class_of(copies_column: str) -> Column:
 
     Only a closed ledger can have the class entry-lost.
     """
-    # Each entry has as many copies as the write quorum, in any ensemble.
+    # Each entry should have as many copies as the write quorum, in any ensemble.
     copy_count = F.col("write_quorum") - F.col(copies_column)
     is_closed = F.col("state") == LedgerState.CLOSED
     return (
@@ -90,7 +90,7 @@ def class_of(copies_column: str) -> Column:
 
 def _confidence() -> Column:
     return (
-        # Unknown copies leave a class sure as long as it would be the same without them.
+        # Unknown copies do not matter if the class is the same without them.
         F.when(class_of("m") != class_of("mu"), Confidence.UNKNOWN)
         .when(F.size(F.coalesce("doubts", F.array().cast("array<string>"))) > 0, Confidence.SUSPECT)
         .otherwise(Confidence.CONFIRMED)
@@ -159,7 +159,7 @@ def _healthy_rows(rows: pa.Table) -> pa.Table:
         "m": zero_column,
         "mu": zero_column,
         "unread_bookies": no_bookies,
-        # A class is sure without an unknown copy, and of none there is a doubt.
+        # Without unknown copies and doubts, the class is certain.
         "confidence": _dictionary_array(is_undecided.astype(np.int64), _CONFIDENCES),
     }
     return pa.table([columns[name] for name in VERDICTS.names], VERDICTS.names)

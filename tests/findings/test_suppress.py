@@ -53,7 +53,7 @@ fingerprint = "a2b8aa759ab37bdf"
     ("text", "said"),
     [
         ("x = 1", "x: no such table; there are [[suppress]] and [[baseline]]"),
-        ("[suppress]\nid = 'entry-lost'", "suppress: write [[suppress]], once for each entry"),
+        ("[suppress]\nid = 'entry-lost'", "suppress: not a list; write [[suppress]] before each entry"),
         ("suppress = 3", "suppress: write [[suppress]]"),
         ("[[suppress]]\n" + REST, "suppress entry 1: the entry would suppress every finding; add one of id"),
         ("[[suppress]]\nledger_id = 1\nuntil = 2026-01-01", "suppress entry 1: reason: missing"),
@@ -62,7 +62,10 @@ fingerprint = "a2b8aa759ab37bdf"
         ("[[suppress]]\nledger_id = '1'\n" + REST, "ledger_id: '1' is not a whole number"),
         ("[[suppress]]\nscope_id = true\n" + REST, "scope_id: True is not a whole number"),
         ("[[suppress]]\nledger_id = 9223372036854775808\n" + REST, "not a whole number|not TOML"),
-        ("[[suppress]]\nid = 'orphan'\n" + REST, "id: 'orphan' is not the id of a check, and matches none"),
+        (
+            "[[suppress]]\nid = 'orphan'\n" + REST,
+            "id: 'orphan' is not the id of a check, and matches no check",
+        ),
         ("[[suppress]]\nid = 3\n" + REST, "id: 3 is not a string"),
         ("[[suppress]]\nbookie_id = ' '\n" + REST, "bookie_id: ' ' is not a string, or empty"),
         ("[[suppress]]\nfingerprint = 'A2B8AA759AB37BDF'\n" + REST, "is not a fingerprint"),
@@ -76,7 +79,10 @@ fingerprint = "a2b8aa759ab37bdf"
         ("[[baseline]]\n" + REST, "baseline entry 1: run: missing"),
         ("[[baseline]]\nrun = 'x'\nid = 'entry-lost'\n" + REST, "baseline entry 1: id: no such key"),
         ("[[suppress]", "not TOML"),
-        (f"[[suppress]]\nledger_id = 1\n{REST}\n" * (MAX_ENTRIES + 1), "1,001 entries; the most is 1,000"),
+        (
+            f"[[suppress]]\nledger_id = 1\n{REST}\n" * (MAX_ENTRIES + 1),
+            "1,001 entries, at most 1,000 allowed",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_file_entry_and_key(tmp_path: Path, text: str, said: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.test_house import HOUSE, MODULES, floor_of
 
 NAMES_OF_SIZES = {
-    *("in_one_task", "is_large", "partitions", "partitions_of", "read_parts", "small"),
+    *("has_one_task_plans", "is_large", "partitions", "partitions_of", "read_parts", "small"),
     *("DRIVER_SECONDS", "DRIVER_READ_BYTES", "DRIVER_READ_SECONDS", "IN_MEMORY_BYTES", "MAX_BROADCAST_BYTES"),
 }
 """Names of `auditor.spark` that tell how large work is. `small` is an attribute of its plans."""

@@ -13,7 +13,7 @@ from auditor.spark.table_queries import (
     TableQuery,
     aggregate_many,
     collect_query,
-    derive_frame,
+    derive,
     names_without_rows,
     queries_with_input,
 )
@@ -61,9 +61,9 @@ def test_empty_tables_and_those_derived_from_them_are_known(spark: SparkSession)
         "empty": empty,
         "full": full,
         "filtered": empty.where("ledger_id > 2"),
-        "derived": derive_frame(empty.where("ledger_id > 2"), empty),
-        "joined": derive_frame(full.join(empty, "ledger_id"), full, empty),
-        "others": derive_frame(full.where("ledger_id > 5"), full),
+        "derived": derive(empty.where("ledger_id > 2"), empty),
+        "joined": derive(full.join(empty, "ledger_id"), full, empty),
+        "others": derive(full.where("ledger_id > 5"), full),
     }
     assert names_without_rows(frames) == {"empty", "derived", "joined"}
     counts = {name: (rows, ["count(*)", "max(ledger_id)"]) for name, rows in frames.items()}

@@ -48,7 +48,7 @@ from pyarrow import fs
 from auditor.spark.table_files import TableFiles
 from auditor.tables.accounts import GROUP_COLUMNS, index_replicas
 from auditor.tables.replica_blocks import BLOCKS, Account
-from auditor.tables.unequal import BookieTrust, _blocks, _compare
+from auditor.tables.unequal import BookieTrust, _compare_bucket, _pack_blocks
 from auditor.spark.query_plans import PARTITION_BYTES
 
 folder = Path(sys.argv[1])
@@ -58,7 +58,7 @@ buckets = -(-size // PARTITION_BYTES)
 packed = pa.ipc.IpcWriteOptions(compression="zstd")
 paths = [folder / f"{bucket}.arrows" for bucket in range(buckets)]
 writers = [pa.ipc.new_stream(str(path), BLOCKS, options=packed) for path in paths]
-for blocks in _blocks(Account.INDEX, index_replicas, files, buckets):
+for blocks in _pack_blocks(Account.INDEX, index_replicas, files, buckets):
     for row, bucket in enumerate(blocks["bucket"].to_pylist()):
         writers[bucket].write_batch(blocks.slice(row, 1))
 for writer in writers:
@@ -66,7 +66,7 @@ for writer in writers:
 rows = largest = 0
 for path in paths:
     with pa.OSFile(str(path)) as source:
-        for batch in _compare(pa.ipc.open_stream(source), BookieTrust()):
+        for batch in _compare_bucket(pa.ipc.open_stream(source), BookieTrust()):
             rows += batch.num_rows
             largest = max(largest, batch.nbytes)
 [peak] = [line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line]
