@@ -286,7 +286,7 @@ def _instructed_bookies(run: HeldRun, check: Check, count: FindingCount) -> list
     """Return the bookies of an instruction; for a bookie with several ids these are the further ids."""
     if count.bookie_id is None:
         return []
-    if not any(rule.on is HoldTarget.IDENTITY for rule in check.holds):
+    if not any(rule.target is HoldTarget.IDENTITY for rule in check.holds):
         return [count.bookie_id]
     ids = {
         key

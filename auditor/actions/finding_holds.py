@@ -43,7 +43,7 @@ def holds_of_findings(
     rows = _findings_with_acceptance(findings.where(F.col("id").isin(*ids)), changes)
     hold_frames = []
     for hold_target, select_target in _SELECTION_BY_TARGET.items():
-        rules = {check.id: (check, rule) for check, rule in declared_rules if rule.on is hold_target}
+        rules = {check.id: (check, rule) for check, rule in declared_rules if rule.target is hold_target}
         if rules:
             severe_rows = rows.where(_is_severe(rules))
             hold_frames.append(_to_holds(select_target(severe_rows, tables), hold_target, rules))

@@ -256,7 +256,7 @@ _COPY_CHECKS = frozenset(
     check.id
     for check in ALL
     for rule in check.holds
-    if rule.on in (HoldTarget.LACKING, HoldTarget.HOLDERS, HoldTarget.COPIES)
+    if rule.target in (HoldTarget.LACKING, HoldTarget.HOLDERS, HoldTarget.COPIES)
 )
 """Checks that place holds on bookies because of their copies of a finding's ledger, present or lacking."""
 

@@ -260,7 +260,7 @@ def write_owner_stores(
         as_of = {
             store.text: source.scan_time
             if _difference_reason(owners, store, source) is None
-            else counts.facts[store.text].newest
+            else counts.facts[store.text].newest_time
             for store in owners.stores
             if store.text in counts.facts
         }
@@ -287,7 +287,7 @@ def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int
         unowned=sum(row["unowned"] for row in counts),
         lists=counts_by_store,
         facts={row["store"]: StoreFacts(row["gaps"], row["newest"]) for row in store_facts(rows).collect()},
-        same=owners.matches.same,
+        first_names=owners.matches.same,
         identities=owners.matches.identities,
     )
 

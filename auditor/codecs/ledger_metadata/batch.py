@@ -230,13 +230,15 @@ def read_text(values: ByteColumn, start: int) -> LedgerFields:
 
 def _read_messages(version: int, octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> LedgerFields:
     ledgers = read_fields(octets, starts, ends, _NUMBER_FIELDS, _BLOB_FIELDS)
-    segments, custom = ledgers.blobs[LedgerField.SEGMENT], ledgers.blobs[LedgerField.CUSTOM]
+    segments, custom_fields = ledgers.blobs[LedgerField.SEGMENT], ledgers.blobs[LedgerField.CUSTOM]
     return LedgerFields(
         version,
         octets,
         ledgers,
         read_fields(octets, segments.starts, segments.ends, (SegmentField.FIRST,), (SegmentField.MEMBER,)),
-        read_fields(octets, custom.starts, custom.ends, (), (CustomField.KEY, CustomField.VALUE)),
+        read_fields(
+            octets, custom_fields.starts, custom_fields.ends, (), (CustomField.KEY, CustomField.VALUE)
+        ),
     )
 
 
