@@ -301,7 +301,7 @@ def _is_complete(run: RunFacts, coverage: Coverage) -> bool:
 
 
 def is_unaccepted_loss(tally: Tally) -> bool:
-    """Return whether the findings of a tally have an urgency of `DATA_LOSS`, and one is not accepted."""
+    """Return whether the findings of a tally are of `DATA_LOSS`, and at least one is not accepted."""
     return tally["urgency"] in DATA_LOSS and tally["count"] > tally["suppressed"]
 
 
