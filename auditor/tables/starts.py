@@ -18,9 +18,9 @@ from auditor.model.index_refusal import FIRST_INDEX_LAYOUT, index_count_refusal,
 from auditor.model.start_refusal import (
     BookieDirectory,
     Fault,
-    NoVersion,
+    MissingVersion,
     Refusal,
-    Unreadable,
+    UnreadableCookie,
     configured_paths,
     directories_refusal,
     legacy_refusal,
@@ -218,7 +218,9 @@ def _refusals(
     """
     present_directories = _configured_directories(expected, matched_directories)
     # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
-    cookie = (store_cookie.cookie or Unreadable(store_cookie.damage or "damaged")) if store_cookie else None
+    cookie = (
+        (store_cookie.cookie or UnreadableCookie(store_cookie.damage or "damaged")) if store_cookie else None
+    )
     in_store = [] if cookie is None else [(expected.bookie_id, cookie)]
     allows_expansion = bookie.conf is not None and bookie.conf.allow_expansion
     current_refusal = (
@@ -311,14 +313,14 @@ def _unnamed_index(
     return unnamed_index_refusal(sorted(paths), bookie.in_rocksdb) if paths else None
 
 
-def _version(directory: OwnedDirectory) -> Cookie | Unreadable | NoVersion | None:
+def _version(directory: OwnedDirectory) -> Cookie | UnreadableCookie | MissingVersion | None:
     scan = directory.found
     if directory.cookie is not None:
         return directory.cookie
     if scan.version_absent:
-        return NoVersion(scan.empty, scan.old_data)
-    # Unreadable by the audit is not unreadable by the bookie: only bytes that were read say so.
-    return Unreadable(directory.damage or "damaged") if scan.version is not None else None
+        return MissingVersion(scan.empty, scan.old_data)
+    # UnreadableCookie by the audit is not unreadable by the bookie: only bytes that were read say so.
+    return UnreadableCookie(directory.damage or "damaged") if scan.version is not None else None
 
 
 def _refusal(refusal: Refusal | None, prefix: str) -> dict[str, Any]:

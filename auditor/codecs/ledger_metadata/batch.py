@@ -350,7 +350,7 @@ class _SingleLedgers:
 
 
 def _number_texts(texts: list[str]) -> tuple[Longs, list[str]]:
-    """Return each word as an index into a list of the distinct words, and the list."""
+    """Return each text as an index into a list of the distinct texts, and the list."""
     number_by_text: dict[str, int] = {}
     text_numbers = [number_by_text.setdefault(text, len(number_by_text)) for text in texts]
     return np.array(text_numbers, np.int64), list(number_by_text)
